@@ -1,7 +1,7 @@
 //! Asks the server about tasks whose outcome may have counted although its answer was lost. Must only ever turn doubt
 //! into success: what the server does not call succeeded stays open. And what it says of tasks that were not done in time.
 
-use crate::{http::Connection, job::Job, wire::FoundTasks};
+use crate::{clock::now_us, http::Connection, job::Job, wire::FoundTasks};
 use std::{io::Write as _, time::Duration};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -14,7 +14,7 @@ pub(crate) async fn ask_about_open(job: &Job) {
     let mut connection = Connection::new(job.target.clone());
     for n in open {
         match has_succeeded(job, &mut connection, n).await {
-            Some(true) => job.checker.lock().settled(n),
+            Some(true) => job.checker.lock().settled(n, now_us()),
             Some(false) => {}
             None => return,
         }

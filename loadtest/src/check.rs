@@ -24,6 +24,8 @@ pub(crate) struct Receipt {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
     pub(crate) at_us: i64,
+    /// When this report was sent, each repetition by itself.
+    pub(crate) sent_us: i64,
     pub(crate) attempt: u32,
     pub(crate) status: OutcomeStatus,
     /// An answer to the same report had been lost before: `stale` may mean that the first one counted.
@@ -37,18 +39,24 @@ struct Track {
     last_attempt: u32,
     accepted: u32,
     accepted_attempt: u32,
-    /// Success was learnt by asking, because the answer to its outcome was lost.
-    is_settled: bool,
+    /// When success was learnt by asking, because no answer to its outcome had come.
+    settled_at_us: Option<i64>,
     is_doubtful: bool,
 }
 
 impl Track {
     const fn is_done(&self) -> bool {
-        self.accepted > 0 || self.is_settled
+        self.accepted > 0 || self.settled_at_us.is_some()
     }
 
     const fn is_open(&self) -> bool {
         self.is_inserted && !self.is_done()
+    }
+
+    /// Whether an outcome that is accepted now is a second one. The success that was learnt by asking may be that of a report
+    /// that was still under way: the question can overtake its answer.
+    fn is_completed_before(&self, sent_us: i64) -> bool {
+        self.accepted > 0 || self.settled_at_us.is_some_and(|settled_us| sent_us > settled_us)
     }
 }
 
@@ -249,7 +257,7 @@ impl Checker {
         let was_open = track.is_open();
         if verdict.status == OutcomeStatus::Accepted {
             self.counts.outcomes_accepted += 1;
-            self.counts.completed_twice += u64::from(track.is_done());
+            self.counts.completed_twice += u64::from(track.is_completed_before(verdict.sent_us));
             track.accepted += 1;
             track.accepted_attempt = track.accepted_attempt.max(verdict.attempt);
             self.last_accepted_us = self.last_accepted_us.max(verdict.at_us);
@@ -265,10 +273,10 @@ impl Checker {
         }
     }
 
-    /// The server says that the task has succeeded.
-    pub(crate) fn settled(&mut self, n: usize) {
+    /// The server says that the task has succeeded; `at_us`: when its answer came.
+    pub(crate) fn settled(&mut self, n: usize, at_us: i64) {
         let Some(track) = self.tracks.get_mut(n).filter(|it| it.is_open()) else { return };
-        track.is_settled = true;
+        track.settled_at_us = Some(at_us);
         self.counts.settled_by_asking += 1;
         self.open -= 1;
         self.open_doubtful -= u64::from(std::mem::take(&mut track.is_doubtful));

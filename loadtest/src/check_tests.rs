@@ -12,8 +12,13 @@ const IN_TIME: Receipt = Receipt {
     fired_at_ms: DUE_MS,
     is_payload_intact: true,
 };
-const ACCEPTED: Verdict =
-    Verdict { at_us: DUE_US + 900, attempt: 1, status: OutcomeStatus::Accepted, is_repeat: false };
+const ACCEPTED: Verdict = Verdict {
+    at_us: DUE_US + 900,
+    sent_us: DUE_US + 800,
+    attempt: 1,
+    status: OutcomeStatus::Accepted,
+    is_repeat: false,
+};
 const STALE: Verdict = Verdict { status: OutcomeStatus::Stale, ..ACCEPTED };
 
 /// Two tasks due at the same instant, both accepted by the server, the second one done.
@@ -155,11 +160,22 @@ fn a_lost_answer_leaves_doubt_until_the_server_is_asked_or_the_task_comes_again(
     checker.received(Some(0), Receipt { attempt: 2, ..IN_TIME });
     assert_eq!((checker.open(), checker.open_doubtful()), (1, 0));
     checker.reported(0, Verdict { is_repeat: true, attempt: 2, ..STALE });
-    checker.settled(0);
+    checker.settled(0, DUE_US + 850);
     assert_eq!((checker.open(), checker.open_doubtful()), (0, 0));
     assert_eq!((checker.judge().settled_by_asking, broken(&checker)), (1, String::new()));
-    checker.reported(0, Verdict { attempt: 2, ..ACCEPTED });
-    assert!(broken(&checker).contains("completed twice"));
+    checker.reported(0, Verdict { attempt: 2, sent_us: DUE_US + 860, ..ACCEPTED });
+    assert!(broken(&checker).contains("completed twice"), "it was sent after the server had said success");
+}
+
+#[test]
+fn a_question_that_overtakes_the_answer_to_a_report_is_no_second_completion() {
+    let mut checker = one_left();
+    checker.received(Some(0), IN_TIME);
+    checker.settled(0, ACCEPTED.sent_us + 10);
+    checker.reported(0, ACCEPTED);
+    assert_eq!((checker.open(), broken(&checker)), (0, String::new()));
+    checker.reported(0, ACCEPTED);
+    assert!(broken(&checker).contains("1 completed twice"), "the next one is");
 }
 
 #[test]

@@ -144,12 +144,13 @@ async fn deliver(
     while !batch.is_empty() {
         body.clear();
         wire::write_outcomes(batch.iter().map(|it| it.item.as_str()), body);
+        let repeated_us = now_us();
         match connection.post("/v1/outcomes", body, job.target.limit(ANSWER_LIMIT)).await {
             Ok(answer) if answer.is_success() => {
                 let at_us = now_us();
                 let answer = serde_json::from_slice(answer.body).context("answer to outcomes")?;
                 job.checker.lock().measured.outcome.record_us(at_us - sent_us);
-                settle(job, batch, &answer, at_us, is_repeat)?;
+                settle(job, batch, &answer, (repeated_us, at_us), is_repeat)?;
                 is_repeat = true;
             }
             // A 5xx may come after the commit, as a lost answer may.
@@ -171,7 +172,7 @@ fn settle(
     job: &Job,
     batch: &mut Vec<Done>,
     answer: &OutcomesAnswer,
-    at_us: i64,
+    (sent_us, at_us): (i64, i64),
     is_repeat: bool,
 ) -> anyhow::Result<()> {
     let (asked, told) = (batch.len(), answer.results.len());
@@ -181,7 +182,7 @@ fn settle(
         anyhow::ensure!(receipt.status != OutcomeStatus::Invalid, "refused as not valid: {}", done.item);
         if let Some(n) = done.n {
             let status = receipt.status;
-            checker.reported(n, Verdict { at_us, attempt: done.attempt, status, is_repeat });
+            checker.reported(n, Verdict { at_us, sent_us, attempt: done.attempt, status, is_repeat });
         }
     }
     let mut results = answer.results.iter();

@@ -7,6 +7,7 @@ use crate::{
 };
 use punctual_contract::{
     bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, StoredBulk},
+    evaluations::{EvaluationKind, SetAside},
     store::Applied,
 };
 use punctual_domain::{
@@ -138,7 +139,10 @@ impl Runner {
     /// # Errors
     /// As [`Runner::pause`].
     pub async fn resume(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
+        let was_set_aside = self.release(namespace, id).await?;
         self.change(namespace, id, |it, now| match it.state {
+            // It goes on at once.
+            BulkState::Running if was_set_aside => Ok(Some((BulkState::Running, it.progress.clone()))),
             BulkState::Paused => {
                 let progress = Progress { note: None, paced_until: now, ..it.progress.clone() };
                 Ok(Some((BulkState::Running, progress)))
@@ -160,16 +164,34 @@ impl Runner {
         reason: Option<&str>,
         by: &str,
     ) -> Result<Changed, Error> {
-        self.change(namespace, id, |it, now| match it.state {
-            BulkState::Previewed | BulkState::Running | BulkState::Paused => {
-                let note = Some(note("stopped", by, reason));
-                let progress = Progress { note, ended_at: Some(now), ..it.progress.clone() };
-                Ok(Some((BulkState::Stopped, progress)))
-            }
-            BulkState::Stopped => Ok(None),
-            BulkState::Done => Err(Error::IsIn(it.state)),
-        })
-        .await
+        let stopped = self
+            .change(namespace, id, |it, now| match it.state {
+                BulkState::Previewed | BulkState::Running | BulkState::Paused => {
+                    let note = Some(note("stopped", by, reason));
+                    let progress = Progress { note, ended_at: Some(now), ..it.progress.clone() };
+                    Ok(Some((BulkState::Stopped, progress)))
+                }
+                BulkState::Stopped => Ok(None),
+                BulkState::Done => Err(Error::IsIn(it.state)),
+            })
+            .await?;
+        self.release(namespace, id).await.map_err(after_a_change)?;
+        Ok(stopped)
+    }
+
+    /// Operations that are not carried on any more, because engines have died of it.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn set_aside(&self) -> Result<Vec<SetAside>, Error> {
+        Ok(self.inner.engine.set_aside(&*self.inner.store, EvaluationKind::Bulk).await?)
+    }
+
+    /// True: it was set aside, or an engine had died of it.
+    async fn release(&self, namespace: &Name, id: i64) -> Result<bool, Error> {
+        let stored = self.get(namespace, id).await?;
+        let inner = &self.inner;
+        Ok(inner.engine.release_evaluation(&*inner.store, EvaluationKind::Bulk, stored.id).await?)
     }
 
     /// Goes through what failed again, of an operation that is done.
@@ -227,6 +249,13 @@ impl Runner {
             }
         }
         Err(Error::Contended)
+    }
+}
+
+fn after_a_change(error: Error) -> Error {
+    match error {
+        Error::Engine(punctual_engine::Error::Backend(error)) => error.after_a_change().into(),
+        other => other,
     }
 }
 

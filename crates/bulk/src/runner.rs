@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     BulkStore, Error as BackendError,
     bulk::{AdvanceBulk, BulkFailure, Look, SLOTS, StoredBulk},
+    evaluations::{EvaluationKind, Subject},
     store::Applied,
 };
 use punctual_domain::{
@@ -23,7 +24,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     time::Millis,
 };
-use punctual_engine::Engine;
+use punctual_engine::{Engine, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict};
 use punctual_workflows::Runner as Workflows;
 use std::sync::Arc;
 
@@ -99,9 +100,7 @@ impl Runner {
                 return Ok(0);
             }
             let due = inner.store.due_bulks(slots, now, BULKS).await?;
-            let going: Vec<_> = due.into_iter().map(|it| go_on(inner, it)).collect();
-            let all: Vec<_> = stream::iter(going).buffer_unordered(BULKS_AT_ONCE).collect().await;
-            all.into_iter().try_fold(0, |sum, it| Ok(sum + it?))
+            inner.evaluate(due).await
         })
     }
 }
@@ -135,6 +134,42 @@ impl Inner {
         (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
     }
 
+    /// Carries operations on, marked: together, but for those that an engine has died of.
+    async fn evaluate(&self, due: Vec<StoredBulk>) -> Result<usize, BackendError> {
+        let subjects: Vec<Subject> = due.iter().map(subject).collect();
+        let begun = self.engine.begin_evaluations(&*self.store, EvaluationKind::Bulk, &subjects);
+        let (evaluating, verdicts) = begun.await?;
+        let (mut together, mut alone) = (Vec::new(), Vec::new());
+        let mut all: Vec<Result<usize, BackendError>> = Vec::new();
+        for (stored, verdict) in due.into_iter().zip(verdicts) {
+            match verdict {
+                Verdict::Go => together.push(go_on(self, stored, BATCHES)),
+                Verdict::Alone => alone.push(stored),
+                Verdict::Not(not) => all.push(put_off(self, &stored, &not).await),
+            }
+        }
+        let going = stream::iter(together).buffer_unordered(BULKS_AT_ONCE);
+        all.extend(going.collect::<Vec<_>>().await);
+        evaluating.cleared(&*self.store).await;
+        for stored in alone {
+            all.push(self.evaluate_alone(stored).await);
+        }
+        all.into_iter().try_fold(0, |sum, it| Ok(sum + it?))
+    }
+
+    /// One batch: what else engines have died of waits for it.
+    async fn evaluate_alone(&self, stored: StoredBulk) -> Result<usize, BackendError> {
+        let begun = self.engine.begin_alone(&*self.store, EvaluationKind::Bulk, &subject(&stored)).await?;
+        match begun {
+            Ok(evaluating) => {
+                let done = go_on(self, stored, 1).await;
+                evaluating.cleared(&*self.store).await;
+                done
+            }
+            Err(not) => put_off(self, &stored, &not).await,
+        }
+    }
+
     async fn forget(&self, now: Millis) -> Result<(), BackendError> {
         let is_time = |at: &Option<Millis>| {
             at.is_none_or(|it| !(0..self.options.forget_interval_ms).contains(&now.since(it)))
@@ -150,11 +185,34 @@ impl Inner {
     }
 }
 
+pub(crate) fn subject(stored: &StoredBulk) -> Subject {
+    Subject { id: stored.id, namespace: stored.namespace.clone(), name: stored.id.to_string() }
+}
+
+/// Nothing of it is done now.
+async fn put_off(inner: &Inner, stored: &StoredBulk, not: &NotEvaluated) -> Result<usize, BackendError> {
+    let now = inner.engine.now();
+    let after_ms = match not {
+        NotEvaluated::SetAside => SET_ASIDE_LOOK_MS,
+        NotEvaluated::AtWork => AGAIN_AFTER_MS,
+    };
+    let advance = AdvanceBulk {
+        id: stored.id,
+        step: stored.step,
+        state: stored.state,
+        progress: stored.progress.clone(),
+        wake_at: Some(now.plus(after_ms)),
+        failed: Vec::new(),
+        mended: Vec::new(),
+    };
+    inner.store.advance_bulk(advance, now).await.map(|_| 0)
+}
+
 /// Carries one operation on, as far as its rate allows. How many tasks were looked after.
-async fn go_on(inner: &Inner, mut stored: StoredBulk) -> Result<usize, BackendError> {
+async fn go_on(inner: &Inner, mut stored: StoredBulk, batches: usize) -> Result<usize, BackendError> {
     let mut count = 0;
     let mut looks = 0;
-    for _ in 0..BATCHES {
+    for _ in 0..batches {
         let now = inner.engine.now();
         if stored.state != BulkState::Running || stored.wake_at.is_none_or(|it| it > now) {
             break;
@@ -164,6 +222,7 @@ async fn go_on(inner: &Inner, mut stored: StoredBulk) -> Result<usize, BackendEr
             break;
         }
         let Some((nth, walk)) = stored.progress.turn(now) else { break };
+        inner.engine.evaluates(EvaluationKind::Bulk, &stored.id.to_string()).await;
         let places: Vec<TaskRef> = walk.batch.iter().filter_map(|it| it.parse().ok()).collect();
         let acted = batch(inner, &stored, &walk, &places).await?;
         count += places.len();

@@ -189,6 +189,9 @@ impl Standing {
                 let _ = timeout(Duration::from_secs(1), traces.run_once()).await;
             }
             self.running.stop().await;
+            if let Err(error) = self.planner.leave().await {
+                tracing::warn!(%error, "marks of evaluations could not be removed");
+            }
             match self.store {
                 Closing::Sqlite(store) => {
                     let closing = tokio::task::spawn_blocking(move || store.close());
@@ -366,15 +369,22 @@ async fn shared(
         memory_budget_bytes: place.memory_max_bytes,
         ..RedisOptions::default()
     };
-    let hot = RedisHot::connect(redis_url, options).await?;
-    let signals = hot.signals().await?;
+    let needed = || {
+        let url = crate::config::shown_hot_url(redis_url);
+        format!(
+            "an engine does not start without its Redis (hot.url = {url}): start it or mend what is said below, or name another; \
+             `punctual doctor` with the same settings looks at each server. Engines that run already go on without it"
+        )
+    };
+    let hot = RedisHot::connect(redis_url, options).await.with_context(needed)?;
+    let signals = hot.signals().await.with_context(needed)?;
     let options = RedisBusOptions {
         prefix: place.prefix.clone(),
         consumer: engine.to_owned(),
         streams_per_queue: place.streams,
         ..RedisBusOptions::default()
     };
-    let bus = RedisBus::connect(redis_url, options).await?;
+    let bus = RedisBus::connect(redis_url, options).await.with_context(needed)?;
     let ownership = store.ownership();
     let clock = TrustedClock::new(Machine, clock_bound, Witness::Keeper);
     // Before the first task is accepted, or fires.

@@ -121,10 +121,10 @@ pub(crate) struct CancelArgs {
 #[command(group = clap::ArgGroup::new("time").required(true))]
 pub(crate) struct RescheduleArgs {
     /// Later by so much, such as 1h
-    #[arg(long, value_parser = duration::parse, group = "time")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, group = "time")]
     later: Option<Duration>,
     /// Earlier by so much
-    #[arg(long, value_parser = duration::parse, group = "time")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, group = "time")]
     earlier: Option<Duration>,
     /// To this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
     #[arg(long, value_name = "INSTANT", value_parser = times::instant, group = "time")]
@@ -281,6 +281,11 @@ async fn preview(action: BulkAction, args: BulkArgs, it: FilterArgs) -> Result<E
         error: it.error,
     };
     let request = CreateBulk { action, filter, all: it.all, args, rate: it.rate, reason: it.reason };
+    if request.filter == BulkFilter::default() && !request.all {
+        bail!(
+            "which tasks? Give --queue, --state, --kind, --label, --due-after, --due-before or --error, or --all for every task"
+        );
+    }
     let (client, form) = (it.connect.client(TRIES_OF_ONE_CALL)?, it.connect.form());
     let previewed = client.preview_bulk(&request).await?;
     if !it.yes {
@@ -391,6 +396,7 @@ fn print_one(it: &BulkOperation) {
     facts.extend(it.reason.clone().map(|it| ("reason", it)));
     facts.extend(it.note.clone().map(|it| ("note", it)));
     facts.extend(it.waits_for.clone().map(|it| ("waits for", it)));
+    facts.extend(it.set_aside.clone().map(output::set_aside));
     if it.state == BulkState::Running {
         facts.push(("left", took(it.takes_ms)));
     }

@@ -104,7 +104,7 @@ pub(crate) struct StatsArgs {
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
     /// Between two looks
-    #[arg(long, default_value = "2s", value_parser = crate::duration::parse)]
+    #[arg(long, default_value = "2s", value_parser = crate::duration::parse, allow_hyphen_values = true)]
     every: Duration,
     /// Stop after so many looks [default: when interrupted]
     #[arg(long, value_name = "N")]
@@ -120,10 +120,10 @@ pub(crate) struct TailArgs {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     lines: u32,
     /// Between two looks
-    #[arg(long, default_value = "1s", value_parser = crate::duration::parse)]
+    #[arg(long, default_value = "1s", value_parser = crate::duration::parse, allow_hyphen_values = true)]
     every: Duration,
     /// Stop after so long [default: when interrupted]
-    #[arg(long = "for", value_name = "DURATION", value_parser = crate::duration::parse)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = crate::duration::parse, allow_hyphen_values = true)]
     lasts: Option<Duration>,
     #[command(flatten)]
     connect: ConnectArgs,

@@ -2,13 +2,13 @@
 //! of one server must not be sent to another.
 
 use crate::{
-    output::Form,
+    output::{self, Form},
     profile::{self, Profile, Profiles},
 };
 use anyhow::{Result, bail};
 use clap::Args;
 use punctual_sdk::Client;
-use std::{env, path::PathBuf};
+use std::{env, path::PathBuf, time::Duration};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
@@ -61,6 +61,33 @@ impl ConnectArgs {
         Ok(builder.build()?)
     }
 
+    /// A call for somebody who waits: what is waited for is said before the wait is long.
+    pub(crate) async fn waited<T>(&self, what: &str, call: impl Future<Output = T>) -> T {
+        let mut call = std::pin::pin!(call);
+        tokio::select! {
+            done = &mut call => return done,
+            () = tokio::time::sleep(SILENT_FOR) => {}
+        }
+        output::error_line(&format!(
+            "waiting for {}: {what}, and there is no answer yet. If you stop now, it may have happened all the same",
+            self.server()
+        ));
+        call.await
+    }
+
+    /// Which server is asked.
+    fn server(&self) -> String {
+        let profile =
+            self.profile.clone().or_else(|| set("PUNCTUAL_PROFILE")).map(|name| format!("profile {name}"));
+        let url = self.url.clone().or(profile).or_else(|| set("PUNCTUAL_URL"));
+        url.unwrap_or_else(|| "the server of the default profile, or http://127.0.0.1:7450".to_owned())
+    }
+
+    /// Where a command is about all namespaces unless one is named.
+    pub(crate) fn named_namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     pub(crate) const fn form(&self) -> Form {
         Form::json_if(self.json)
     }
@@ -98,6 +125,9 @@ fn default_profile() -> Result<Option<Profile>> {
 fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|it| !it.is_empty())
 }
+
+/// A command that says nothing for longer looks as if it did nothing.
+const SILENT_FOR: Duration = Duration::from_secs(2);
 
 /// For somebody who waits at a terminal: a server that is away is said within a second.
 pub(crate) const TRIES_OF_ONE_CALL: u32 = 4;

@@ -4,9 +4,9 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     logs,
     output::{self, Form},
-    task, times,
+    queue, task, times,
 };
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use punctual_protocol::{RedriveDead, SearchDead, TimeBound};
 use std::process::ExitCode;
@@ -88,7 +88,8 @@ async fn list(args: ListArgs) -> Result<ExitCode> {
     let Filters { queue, kind, label, error, since } = args.filters;
     let search =
         SearchDead { queue, kind, label, error, since, limit: Some(args.limit), cursor: args.cursor };
-    let page = args.connect.client(TRIES_OF_ONE_CALL)?.dead_letters(&search).await?;
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let page = client.dead_letters(&search).await?;
     if args.connect.form() == Form::Json {
         output::json(&page)?;
         return Ok(ExitCode::SUCCESS);
@@ -98,6 +99,9 @@ async fn list(args: ListArgs) -> Result<ExitCode> {
         [it.r#ref.clone(), it.queue.clone(), it.kind.clone(), times::away(it.updated_at), error.to_owned()]
     });
     output::table(["REF", "QUEUE", "KIND", "DIED", "ERROR"], rows);
+    if page.items.is_empty() {
+        queue::say_if_unknown(&client, search.queue.as_deref()).await;
+    }
     if let Some(cursor) = &page.next_cursor {
         output::error_line(&format!("more with --cursor {cursor}"));
     }
@@ -121,6 +125,11 @@ async fn redrive(args: RedriveArgs) -> Result<ExitCode> {
         dry_run,
         ..RedriveDead::default()
     };
+    if request.is_unbounded() {
+        bail!(
+            "which of them? Give --queue, --kind, --label, --error or --since, or --all for all dead tasks"
+        );
+    }
     loop {
         let done = client.redrive_dead(&request).await?;
         let verb = if dry_run { "would redrive" } else { "redriven" };

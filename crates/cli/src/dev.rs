@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Args, Debug)]
 pub(crate) struct DevArgs {
     /// End after this long, with a summary
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     run_for: Option<Duration>,
     /// Demo tasks a second; 0 for none
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=10_000))]

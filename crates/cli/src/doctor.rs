@@ -15,7 +15,7 @@ mod verdicts;
 use crate::{
     clock::SystemClock,
     config::{Layers, Place, SettingArgs, Settings, SharedPlace},
-    logs, look,
+    logs,
     output::{self, Form},
 };
 use anyhow::Result;
@@ -117,13 +117,8 @@ fn print(found: &[Finding]) {
     output::table(["VERDICT", "CHECK", "WHERE", "FOUND"], rows);
     for it in found.iter().filter(|it| it.verdict != Verdict::Good) {
         output::line("");
-        output::line(&format!(
-            "{} {} ({}): {}",
-            look::state(it.verdict.word()),
-            it.check,
-            it.place,
-            it.finding
-        ));
+        let said = format!(" {} ({}): {}", it.check, it.place, it.finding);
+        output::line_with_state("", it.verdict.word(), &said);
         output::line(&format!("  way out: {}", it.way_out));
     }
     output::line("");

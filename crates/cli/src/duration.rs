@@ -8,6 +8,11 @@ const UNITS: [(&str, f64); 5] =
 
 /// `5s`, also `1.5s` and `1m30s`; a number without a unit is refused, because it could mean anything.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    if text.strip_prefix('-').is_some_and(|rest| total_ms(rest).is_some()) {
+        return Err(format!(
+            "{text:?} is below zero: a duration is 0s or more, such as 500ms, 1.5h or 1h30m"
+        ));
+    }
     let ms = total_ms(text).ok_or_else(|| expected(text))?;
     Duration::try_from_secs_f64(ms.round() / 1_000.0).map_err(|_| expected(text))
 }

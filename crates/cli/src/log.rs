@@ -25,7 +25,7 @@ pub(crate) struct SetArgs {
     /// Levels, of parts too, such as info,punctual_engine=debug [default: what it was started with]
     filter: Option<String>,
     /// For so long; then it goes back to what it was started with
-    #[arg(long = "for", value_name = "DURATION", value_parser = crate::duration::parse)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = crate::duration::parse, allow_hyphen_values = true)]
     lasts: Option<Duration>,
     #[command(flatten)]
     connect: ConnectArgs,

@@ -11,6 +11,7 @@ mod output;
 mod say;
 mod spans;
 mod times;
+mod usage;
 
 mod archive;
 mod audit;
@@ -46,7 +47,7 @@ mod work;
 mod workflow;
 
 use args::{Cli, Command};
-use clap::{CommandFactory as _, Parser};
+use clap::CommandFactory as _;
 use std::process::ExitCode;
 
 /// Gives memory of one thread back to another without a lock, and keeps freed pages for the next burst.
@@ -56,7 +57,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // Before anything that speaks TLS: the first one that is installed is that of the process, and none is there yet.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let cli = Cli::parse();
+    let cli = usage::parsed();
     look::begin(cli.look);
     // However this ends, what was said is written, if it can be.
     let _flushed = logs::FlushedAtEnd;
@@ -104,7 +105,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "punctual", &mut script);
-            output::line(String::from_utf8_lossy(&script).trim_end());
+            output::text(String::from_utf8_lossy(&script).trim_end());
             Ok(ExitCode::SUCCESS)
         }
     }

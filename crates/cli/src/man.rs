@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<ExitCode> {
     cli.build();
     match &args.to {
         Some(to) => write_all(&cli, "punctual", to)?,
-        None => output::line(String::from_utf8_lossy(&page(&cli)?).trim_end()),
+        None => output::text(String::from_utf8_lossy(&page(&cli)?).trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &OpenapiArgs) -> Result<ExitCode> {
     match &args.to {
         Some(to) => std::fs::write(to, document + "\n")
             .with_context(|| format!("{} cannot be written", to.display()))?,
-        None => output::line(&document),
+        None => output::text(&document),
     }
     Ok(ExitCode::SUCCESS)
 }

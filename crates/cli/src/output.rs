@@ -1,5 +1,7 @@
 //! All that is printed. Results go to stdout, everything about them to stderr; a reader that has gone away ends
-//! nothing but the printing.
+//! nothing but the printing. Nothing is printed that could tell a terminal what to do, but what is added here (`clean`).
+
+pub(crate) mod clean;
 
 use crate::{
     logs,
@@ -7,8 +9,9 @@ use crate::{
 };
 use clap::builder::styling::AnsiColor;
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
+use punctual_protocol::SetAside;
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 /// Whether a command answers for people or for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +26,32 @@ impl Form {
     }
 }
 
+/// One line. What would begin another is shown as what it is: the text may be a tenant's.
 pub(crate) fn line(text: &str) {
+    put(&clean::line(text));
+}
+
+/// Text of our own that has lines.
+pub(crate) fn text(text: &str) {
+    put(&clean::lines(text));
+}
+
+/// A line with the word of a state in its colour.
+pub(crate) fn line_with_state(before: &str, word: &str, after: &str) {
+    let word = look::state(&clean::line(word));
+    put(&format!("{}{word}{}", clean::line(before), clean::line(after)));
+}
+
+/// Clears a terminal, and goes to its upper left corner.
+pub(crate) fn clear_screen() {
+    const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
+    if io::stdout().is_terminal() {
+        put(CLEAR);
+    }
+}
+
+/// What is clean, with the colours that were added.
+fn put(text: &str) {
     let mut to = io::stdout().lock();
     let written = writeln!(to, "{text}").and_then(|()| to.flush());
     if let Err(error) = written {
@@ -33,12 +61,20 @@ pub(crate) fn line(text: &str) {
 
 /// Behind what is logged, and never for longer than a reader that stands still may be waited for.
 pub(crate) fn error_line(text: &str) {
-    logs::line(text);
+    logs::line(&clean::line(text));
+}
+
+/// What has failed; its further lines are set in, so that none passes for another message.
+pub(crate) fn failure(text: &str) {
+    let mut lines = text.split('\n');
+    let first = lines.next().unwrap_or_default();
+    logs::line(&format!("{} {}", look::failure("punctual:"), clean::line(first)));
+    lines.for_each(|more| error_line(&format!("  {more}")));
 }
 
 /// One JSON document on a line of its own.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), serde_json::Error> {
-    line(&serde_json::to_string(value)?);
+    put(&clean::json(serde_json::to_string(value)?));
     Ok(())
 }
 
@@ -52,13 +88,17 @@ const STATES: [&str; 5] = ["STATE", "TO", "OUTCOME", "VERDICT", "SOUND"];
 
 /// Columns without lines between them, cut to the terminal.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) {
-    line(&render(header, rows, look::width(), look::has_colours()));
+    put(&render(header, rows, look::width(), look::has_colours()));
 }
 
 /// Sentences, which go on below where the terminal is too narrow; whole for a program that reads lines.
 pub(crate) fn prose(text: &str, first: &str, below: &str) {
     let width = look::width().or_else(|| Table::new().width()).map_or(usize::MAX, usize::from);
-    wrapped(text, (first, below), width).iter().for_each(|it| line(it));
+    let mut begins = first;
+    for part in text.split('\n') {
+        wrapped(&clean::line(part), (begins, below), width).iter().for_each(|line| put(line));
+        begins = below;
+    }
 }
 
 fn wrapped(text: &str, (first, below): (&str, &str), width: usize) -> Vec<String> {
@@ -117,7 +157,7 @@ fn render<const N: usize>(
 fn cells<const N: usize>(header: &[&str; N], row: [String; N]) -> Vec<Cell> {
     let cell = |(name, text): (&&str, String)| {
         let tone = if STATES.contains(name) { Tone::of(&text) } else { None };
-        let cell = Cell::new(text);
+        let cell = Cell::new(clean::cell(&text));
         match tone.map(Tone::colour) {
             Some(AnsiColor::Green) => cell.fg(Color::DarkGreen),
             Some(AnsiColor::Yellow) => cell.fg(Color::DarkYellow),
@@ -128,6 +168,11 @@ fn cells<const N: usize>(header: &[&str; N], row: [String; N]) -> Vec<Cell> {
     header.iter().zip(row).map(cell).collect()
 }
 
+/// As a fact: what engines have died of.
+pub(crate) fn set_aside(it: SetAside) -> (&'static str, String) {
+    ("set aside", format!("at {}: {}", crate::times::full(it.since), it.reason))
+}
+
 /// Pairs of a name and a value, one a line, which goes on below where the terminal is too narrow; that of `state` in its
 /// colour.
 pub(crate) fn facts(rows: &[(&str, String)]) {
@@ -135,7 +180,7 @@ pub(crate) fn facts(rows: &[(&str, String)]) {
     for (name, value) in rows {
         let first = format!("  {name:names$}  ");
         if *name == "state" {
-            line(&format!("{first}{}", look::state(value)));
+            line_with_state(&first, value, "");
         } else {
             prose(value, &first, &" ".repeat(first.len()));
         }
@@ -186,6 +231,18 @@ mod tests {
         assert_eq!(wrapped(text, ("    ", ""), usize::MAX), [format!("    {text}")]);
         let fact = ["  tasks  3 ready,", "         1 dead"];
         assert_eq!(wrapped("3 ready, 1 dead", ("  tasks  ", "         "), 17), fact);
+    }
+
+    #[test]
+    fn what_a_cell_says_stays_in_it() {
+        let row = ["t1\u{1b}]52;c;AAAA\u{7}", "one\r\ntwo\u{202e}", "dead\u{9b}31m"].map(str::to_owned);
+        let table = render(["REF", "WHY", "STATE"], [row], Some(80), true);
+        let ours = table.replace("\u{1b}[", "");
+        assert!(!ours.contains(|letter: char| letter != '\n' && letter.is_control()), "{ours:?}");
+        assert!(
+            !ours.contains('\u{202e}') && table.lines().nth(2).is_some_and(|line| line.starts_with(' ')),
+            "{table}"
+        );
     }
 
     #[test]

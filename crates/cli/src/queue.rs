@@ -10,8 +10,9 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use punctual_protocol::{
-    Parked, ParkedFor, PauseRequest, PutQueue, Queue, QueueCounts, SettingChange, Slots,
+    Code, Parked, ParkedFor, PauseRequest, PutQueue, Queue, QueueCounts, SettingChange, Slots, nearest,
 };
+use punctual_sdk::Client;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -78,6 +79,19 @@ pub(crate) struct HistoryArgs {
     limit: u32,
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+/// An empty list says nothing about a name that was misspelt: said beside it. What cannot be asked now is not.
+pub(crate) async fn say_if_unknown(client: &Client, queue: Option<&str>) {
+    let Some(name) = queue else { return };
+    match client.queue(name).await {
+        Err(error) if error.is(Code::QueueNotFound) => {}
+        _ => return,
+    }
+    let known = client.queues().await.map(|page| page.items).unwrap_or_default();
+    let meant = nearest(name, known.iter().map(|queue| queue.queue.as_str()));
+    let meant = meant.map(|name| format!("; did you mean --queue {name}?")).unwrap_or_default();
+    output::error_line(&format!("there is no queue {name:?} in this namespace{meant}"));
 }
 
 pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {

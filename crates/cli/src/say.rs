@@ -1,26 +1,37 @@
 //! How a failure is told, and with which exit code: 1 refused or failed, 2 usage.
 
-use crate::{config, look, output};
-use punctual_protocol::Problem;
+use crate::{config, output, usage};
+use punctual_protocol::{FieldError, Invalid, Problem};
 use std::process::ExitCode;
 
 const USAGE: u8 = 2;
 
 /// The whole chain of causes, the outermost first.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    let mut causes = error.chain();
+    let faults = error.chain().find_map(faults_of).unwrap_or_default();
+    let mut causes = error.chain().map(|cause| in_flags(&cause.to_string(), faults));
     if let Some(first) = causes.next() {
-        output::error_line(&format!("{} {first}", look::failure("punctual:")));
+        output::failure(&first);
     }
     for cause in causes {
-        output::error_line(&format!("  because: {cause}"));
+        cause.split('\n').enumerate().for_each(|(nth, line)| {
+            let begins = if nth == 0 { "  because: " } else { "    " };
+            output::error_line(&format!("{begins}{line}"));
+        });
     }
-    if let Some(problem) = error.chain().find_map(problem_of) {
-        for fault in fields(problem) {
-            output::error_line(&format!("  {fault}"));
-        }
+    for fault in fields(faults) {
+        output::error_line(&format!("  {}", in_flags(&fault, faults)));
     }
     exit_code(error)
+}
+
+/// With the flags of the command for fields of the interface: who typed a flag knows no field.
+fn in_flags(said: &str, faults: &[FieldError]) -> String {
+    let pointers = faults.iter().map(|fault| &fault.pointer);
+    let flags = pointers.filter_map(|pointer| Some((pointer, usage::flag_of(pointer)?)));
+    flags.fold(said.to_owned(), |said, (pointer, flag)| {
+        said.replace(&format!("{pointer}:"), &format!("{flag}:"))
+    })
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
@@ -28,21 +39,24 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref().is_some_and(usage) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
-fn problem_of<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a Problem> {
-    cause.downcast_ref::<punctual_sdk::Error>()?.problem()
+/// What is wrong with which field: as the server has said it, or as it was found before anything was sent.
+fn faults_of<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a [FieldError]> {
+    let refused = cause.downcast_ref::<punctual_sdk::Error>().and_then(punctual_sdk::Error::problem);
+    let faults = refused.map(|problem| &problem.errors);
+    faults.or_else(|| cause.downcast_ref::<Invalid>().map(|invalid| &invalid.errors)).map(Vec::as_slice)
 }
 
 /// Each field that is not valid, when the summary does not name it already.
-fn fields(problem: &Problem) -> Vec<String> {
-    if problem.errors.len() < 2 {
+fn fields(faults: &[FieldError]) -> Vec<String> {
+    if faults.len() < 2 {
         return Vec::new();
     }
-    problem.errors.iter().map(|it| format!("{}: {}", it.pointer, it.detail)).collect()
+    faults.iter().map(|fault| format!("{}: {}", fault.pointer, fault.detail)).collect()
 }
 
 /// A refusal in one line.
 pub(crate) fn reason(problem: &Problem) -> String {
-    let faults = fields(problem).join("; ");
+    let faults = fields(&problem.errors).join("; ");
     let detail = if faults.is_empty() { &problem.detail } else { &faults };
     if detail.is_empty() {
         format!("{} ({})", problem.title, problem.code)

@@ -6,7 +6,9 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     duration,
     output::{self, Form},
-    spans, times,
+    spans,
+    task::word,
+    times,
 };
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
@@ -46,7 +48,6 @@ pub(crate) enum ScheduleCommand {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ImportCommand {
-    /// Make a schedule of each line of a crontab
     Crontab(crontab::CrontabArgs),
 }
 
@@ -76,7 +77,7 @@ pub(crate) struct CreateArgs {
     #[arg(long)]
     cron: Vec<String>,
     /// An interval, such as 30s or 1h
-    #[arg(long, value_parser = duration::parse)]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true)]
     every: Option<Duration>,
     /// An instant, RFC 3339; may be given several times
     #[arg(long, value_name = "RFC3339")]
@@ -93,7 +94,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "NUMBER")]
     max_runs: Option<u64>,
     /// Each run fires up to this much later, always by the same amount
-    #[arg(long, value_parser = duration::parse)]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true)]
     jitter: Option<Duration>,
     /// A date, a range `a/b`, or a cron expression of what is left out; may be given several times
     #[arg(long, value_name = "RULE")]
@@ -184,11 +185,6 @@ pub(crate) struct BackfillArgs {
     rate: Option<u32>,
     #[command(flatten)]
     connect: ConnectArgs,
-}
-
-/// A word as the interface writes it.
-fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|it| it.to_string())
 }
 
 pub(crate) async fn run(command: ScheduleCommand) -> Result<ExitCode> {
@@ -312,6 +308,7 @@ fn when(it: &Schedule) -> String {
 fn print(schedules: &[Schedule]) {
     let rows = schedules.iter().map(|it| {
         let state = match (it.enabled, &it.pause) {
+            _ if it.set_aside.is_some() => "set aside",
             (false, _) => "disabled",
             (true, Some(_)) => "paused",
             (true, None) => "",
@@ -335,6 +332,7 @@ fn print_one(it: &Schedule) {
     if !it.enabled {
         facts.push(("enabled", "no".to_owned()));
     }
+    facts.extend(it.set_aside.clone().map(output::set_aside));
     if let Some(pause) = &it.pause {
         let because = pause.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
         facts.push(("paused", format!("by {} at {}{because}", pause.by, times::full(pause.at))));

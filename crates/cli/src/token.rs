@@ -63,7 +63,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "PATTERN")]
     queue: Vec<String>,
     /// How long it is good, such as 90d; for ever unless given
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     expires: Option<Duration>,
     #[command(flatten)]
     place: PlaceArgs,
@@ -74,7 +74,7 @@ pub(crate) struct RotateArgs {
     /// The id: the part between the first two underscores of the token
     id: String,
     /// So long the secret before is good beside the new one
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse, allow_hyphen_values = true)]
     overlap: Duration,
     #[command(flatten)]
     place: PlaceArgs,
@@ -166,12 +166,24 @@ async fn create(args: CreateArgs) -> Result<ExitCode> {
         expires_at_ms,
     };
     asked.check()?;
-    let token = match place.client()? {
-        Some(client) => client.create_token(&asked).await.context(WAY_OUT)?,
+    let (token, is_first) = match place.client()? {
+        Some(client) => {
+            let is_first =
+                client.tokens(&ListTokens::default()).await.is_ok_and(|page| page.items.is_empty());
+            (client.create_token(&asked).await.context(WAY_OUT)?, is_first)
+        }
         None => stored::create(&place.settings, &asked).await?,
     };
+    if is_first {
+        output::error_line(FIRST);
+    }
     show(&place, &token)
 }
+
+/// Said with the first one: up to then whoever reached the server could do everything.
+const FIRST: &str = "this is the first token: within a second each request needs one, at every engine and for good. Workers, \
+                     clients and scrapers that send none are refused (401 auth.required) until they have one of their own: \
+                     `punctual token create --name NAME --role executor` for a worker, given to it as PUNCTUAL_TOKEN";
 
 fn show(place: &PlaceArgs, token: &AccessToken) -> Result<ExitCode> {
     match place.form() {

@@ -57,16 +57,16 @@ pub(crate) struct WorkArgs {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: u32,
     /// How long a task stays here without a sign of life; signs go out three times as often
-    #[arg(long, value_parser = duration::parse, default_value = "30s")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, default_value = "30s")]
     lease: Duration,
     /// When a command that ended with exit code 75 is tried again
-    #[arg(long, value_parser = duration::parse, default_value = "5s")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, default_value = "5s")]
     retry_after: Duration,
     /// How long running commands may take to finish when this program is asked to end
-    #[arg(long, value_parser = duration::parse, default_value = "30s")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, default_value = "30s")]
     grace: Duration,
     /// How long after SIGTERM a command gets SIGKILL
-    #[arg(long, value_parser = duration::parse, default_value = "10s")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, default_value = "10s")]
     kill_after: Duration,
     /// Name in the history of tasks
     #[arg(long, value_name = "NAME")]
@@ -198,7 +198,9 @@ impl Handler {
             "ref": task.reference(), "task_id": task.task_id(), "kind": task.kind(), "attempt": task.attempt(),
             "ended": word, "said": said, "took_ms": duration::ms(took),
         });
-        output::line(&document.to_string());
+        if let Err(error) = output::json(&document) {
+            tracing::warn!(%error, "the end of a command cannot be written");
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
+    task::word,
     times,
 };
 use anyhow::{Context as _, Result};
@@ -120,11 +121,6 @@ pub(crate) struct GraphArgs {
     connect: ConnectArgs,
 }
 
-/// A word as the interface writes it.
-fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|it| it.to_string())
-}
-
 pub(crate) async fn run(command: WorkflowCommand) -> Result<ExitCode> {
     match command {
         WorkflowCommand::Run(args) => begin(args).await,
@@ -160,7 +156,7 @@ pub(crate) async fn run(command: WorkflowCommand) -> Result<ExitCode> {
                 let graph = client.workflow_graph(&r#ref).await?;
                 output::json(&graph)?;
             } else {
-                output::line(client.workflow_drawing(&r#ref, format).await?.trim_end());
+                output::text(client.workflow_drawing(&r#ref, format).await?.trim_end());
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -221,6 +217,7 @@ fn print_one(it: &Workflow) {
     facts.extend(it.name.as_ref().map(|name| ("name", format!("{name}, version {}", it.version))));
     facts.extend(it.ending.map(|it| ("about to be", told(&it))));
     facts.extend(it.reason.clone().map(|it| ("reason", it)));
+    facts.extend(it.set_aside.clone().map(output::set_aside));
     facts.push(("begun", times::full(it.created_at)));
     facts.extend(it.finished_at.map(|it| ("over", times::full(it))));
     output::facts(&facts);

@@ -73,6 +73,8 @@ mod stood_still;
 mod stopping;
 #[path = "all/task.rs"]
 mod task;
+#[path = "all/terminal.rs"]
+mod terminal;
 #[path = "all/tls.rs"]
 mod tls;
 #[path = "all/token.rs"]

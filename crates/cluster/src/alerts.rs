@@ -32,6 +32,7 @@ pub struct ToldAlert {
     pub queue: Option<(String, String)>,
     pub text: String,
     pub what_to_do: String,
+    pub count: u64,
 }
 
 impl ToldAlert {
@@ -46,6 +47,7 @@ impl ToldAlert {
                 .map(|one| (one.namespace.as_str().to_owned(), one.queue.as_str().to_owned())),
             text: one.text.chars().take(TEXT_MAX_CHARS).collect(),
             what_to_do: one.kind.what_to_do().to_owned(),
+            count: one.count,
         }
     }
 }

@@ -118,19 +118,23 @@
   let resizing;
   addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => charts(), 150); });
 
-  // ---- graphs: larger, smaller, moved. How large, stays when the picture is made again.
-  let zoomed = 1;
+  // ---- graphs: as wide as their frame while they can be read; larger, smaller, moved. A size that was chosen stays when the picture is
+  // made again.
+  const READABLE = 0.75;
+  let zoomed = null;
+  const size = box => $("svg", box).getAttribute("viewBox").split(" ").slice(2).map(Number);
+  const scale = box => zoomed ?? Math.min(1, Math.max(READABLE, box.clientWidth / size(box)[0]));
   function graphs(from = document) {
     for (const box of all("[data-graph]", from)) {
-      const svg = $("svg", box);
-      const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-      svg.setAttribute("width", width * zoomed);
-      svg.setAttribute("height", height * zoomed);
+      const [width, height] = size(box);
+      $("svg", box).setAttribute("width", width * scale(box));
+      $("svg", box).setAttribute("height", height * scale(box));
     }
   }
+  addEventListener("resize", () => graphs());
   function zoom(box, to, x = box.clientWidth / 2, y = box.clientHeight / 2) {
     const next = Math.max(0.05, Math.min(3, to));
-    const factor = next / zoomed;
+    const factor = next / scale(box);
     zoomed = next;
     graphs();
     box.scrollLeft = (box.scrollLeft + x) * factor - x;
@@ -140,16 +144,16 @@
     const button = event.target.closest("[data-zoom]");
     const box = button && $("[data-graph]");
     if (!box) return;
-    const [, , width, height] = $("svg", box).getAttribute("viewBox").split(" ").map(Number);
+    const [width, height] = size(box);
     const fit = Math.min(1, box.clientWidth / width, parseFloat(getComputedStyle(box).maxHeight) / height);
-    zoom(box, { in: zoomed * 1.25, out: zoomed / 1.25, fit }[button.dataset.zoom]);
+    zoom(box, { in: scale(box) * 1.25, out: scale(box) / 1.25, fit }[button.dataset.zoom]);
   });
   document.addEventListener("wheel", event => {
     const box = event.ctrlKey && event.target.closest("[data-graph]");
     if (!box) return;
     event.preventDefault();
     const at = box.getBoundingClientRect();
-    zoom(box, zoomed * (event.deltaY < 0 ? 1.1 : 1 / 1.1), event.clientX - at.left, event.clientY - at.top);
+    zoom(box, scale(box) * (event.deltaY < 0 ? 1.1 : 1 / 1.1), event.clientX - at.left, event.clientY - at.top);
   }, { passive: false });
   let drag = null;
   document.addEventListener("pointerdown", event => {

@@ -66,5 +66,6 @@ mod view;
 
 mod pages;
 
+pub use headers::protect;
 pub use options::{Options, UntilRefused, Waiting};
 pub use router::{router, routes};

@@ -88,7 +88,11 @@ pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Re
 pub(crate) async fn signed_in(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     // Nobody's form has no seal: it may come to another engine than the one that made it. Where it is from is looked at.
-    let form = match router::own_form(&parts, body, FORM_MAX_BYTES).await {
+    let own = match router::demand_site(&parts.headers) {
+        Ok(()) => router::own_form(&parts, body, FORM_MAX_BYTES).await,
+        Err(fault) => Err(fault),
+    };
+    let form = match own {
         Ok(form) => form,
         Err(fault) => return page(&parts.headers, HOME, None, Some(fault.detail()), fault.status()),
     };

@@ -3,7 +3,7 @@
 
 use crate::{context::Context, fault::Fault, texts};
 use maud::{Markup, PreEscaped, Render, html};
-use punctual_protocol::State;
+use punctual_protocol::{SetAside, State};
 
 /// Longest text of a payload or an error that a page shows, in characters.
 const SHOWN_MAX_CHARS: usize = 64 << 10;
@@ -317,6 +317,11 @@ pub(crate) fn short(text: &str, max: usize) -> String {
 /// By whom and why something is paused, so that one need not open it.
 pub(crate) fn paused(by: &str, reason: Option<&str>) -> Markup {
     html! { (badge("paused", "warn")) " " span.dim.by { "by " (by) @if let Some(reason) = reason { ": " (short(reason, 120)) } } }
+}
+
+/// Of what engines have died of.
+pub(crate) fn set_aside(context: &Context, it: &SetAside) -> Markup {
+    html! { div.note.bad #set-aside { strong { "Set aside" } " " (ago(context, it.since_ms)) ": " (it.reason) "." } }
 }
 
 #[cfg(test)]

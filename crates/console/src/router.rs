@@ -232,6 +232,18 @@ async fn read(body: Body, max_bytes: usize) -> Result<Bytes, Fault> {
     }
 }
 
+/// Of a form without a seal, from somebody who is nobody yet: it says where it is from, as every browser does of a form. One that
+/// says nothing could be anybody's, and sign its sender in as somebody else.
+pub(crate) fn demand_site(headers: &HeaderMap) -> Result<(), Fault> {
+    if headers.contains_key("sec-fetch-site") || headers.contains_key(header::ORIGIN) {
+        return Ok(());
+    }
+    Err(Fault::Forged(
+        "The request says neither in Origin nor in Sec-Fetch-Site which page it is from, as browsers do; nothing was done. A \
+         program needs no session: it sends its token to /v1 in the header Authorization.",
+    ))
+}
+
 /// Browsers say where a form is from. Those that do not say which site, say which origin.
 pub(crate) fn refuse_foreign(headers: &HeaderMap, uri: &Uri) -> Result<(), Fault> {
     const FOREIGN: Fault = Fault::Forged("A page of another site sent it; nothing was done.");

@@ -1,7 +1,7 @@
 //! Bulk operations: their documents, how far each has come, what failed; and which tasks a filter finds. Durable; changes no
 //! task, and decides nothing about time: what is due is said by `wake_at`, which whoever runs them has set.
 
-use crate::{error::Error, store::Applied};
+use crate::{error::Error, evaluations::EvaluationStore, store::Applied};
 use async_trait::async_trait;
 use punctual_domain::{
     bulk::{Bulk, BulkState, Progress},
@@ -10,7 +10,7 @@ use punctual_domain::{
     state::State,
     time::Millis,
 };
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 /// Operations are spread over so many slots, by their ids; engines share slots.
 pub const SLOTS: u8 = 32;
@@ -24,7 +24,7 @@ pub const FAILURES_MAX: usize = 10_000;
 ///   the same step one is applied, and the other is told `Lost` and has changed nothing.
 /// - **With its failures.** The failures of an advance stand, or are gone, with it, in the same transaction.
 #[async_trait]
-pub trait BulkStore: Send + Sync + fmt::Debug + 'static {
+pub trait BulkStore: EvaluationStore {
     /// A new operation, with an id that is never used again, at step 1.
     async fn create_bulk(&self, new: NewBulk, now: Millis) -> Result<StoredBulk, Error>;
 

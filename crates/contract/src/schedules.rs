@@ -1,14 +1,13 @@
 //! Schedules: their documents, how far each has come, and the history of their runs. Durable; knows no task but by its
 //! reference, and decides nothing about time: what is due is said by `wake_at`, which whoever plans has set.
 
-use crate::{error::Error, store::Applied};
+use crate::{error::Error, evaluations::EvaluationStore, identity::IdentityStore, store::Applied};
 use async_trait::async_trait;
 use punctual_domain::{
     name::Name,
     schedule::{Outcome, Progress, RunKind, Schedule},
     time::Millis,
 };
-use std::fmt;
 
 /// Schedules are spread over so many slots; engines share slots, not schedules.
 pub const SLOTS: u8 = 32;
@@ -18,10 +17,11 @@ pub const SLOTS: u8 = 32;
 /// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
 /// - **Compared.** Whatever changes a schedule names the `step` that it was decided on, and grows it: of two who decide on
 ///   the same step one is applied, and the other is told `Lost` and has changed nothing.
-/// - **With its runs.** The runs of an advance are there if it is applied, in the same transaction, and not otherwise.
+/// - **With its runs.** The runs of an advance are there if it is applied, and those that it takes back are cancelled, in the same
+///   transaction, and not otherwise.
 /// - **Only what is due.** What `due_schedules` costs grows with what it answers, not with the schedules that there are.
 #[async_trait]
-pub trait ScheduleStore: Send + Sync + fmt::Debug + 'static {
+pub trait ScheduleStore: IdentityStore + EvaluationStore {
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Error>;
 
     /// Those of a namespace by name, after a name, at most `limit`.
@@ -72,11 +72,11 @@ pub trait ScheduleStore: Send + Sync + fmt::Debug + 'static {
     /// be a little longer than `limit`.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error>;
 
-    /// The references of the tasks of created runs, in order. None: it is not settled, or not there.
-    async fn run_refs(&self, runs: Vec<RunKey>) -> Result<Vec<Option<String>>, Error>;
+    /// What became of the tasks of created runs, in order.
+    async fn run_tasks(&self, runs: Vec<RunKey>) -> Result<Vec<RunTask>, Error>;
 
-    /// Takes created runs back: they are `Cancelled` from then on.
-    async fn cancel_runs(&self, runs: Vec<RunKey>, reason: &str) -> Result<(), Error>;
+    /// Created runs that have no task, or none any more: they have this outcome from then on.
+    async fn withdraw_runs(&self, runs: Vec<RunKey>, outcome: Outcome, reason: &str) -> Result<(), Error>;
 
     /// Deletes runs that were created before an instant, in one bounded batch. How many.
     async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, Error>;
@@ -136,6 +136,14 @@ pub struct Advance {
     pub progress: Progress,
     pub wake_at: Option<Millis>,
     pub runs: Vec<NewRun>,
+    pub takes_back: Option<TakesBack>,
+}
+
+/// Created runs that are cancelled with an advance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakesBack {
+    pub runs: Vec<RunKey>,
+    pub reason: String,
 }
 
 /// One line of history. Said again for the same instant, kind, revision and outcome, it is the one that stands.
@@ -144,8 +152,10 @@ pub struct NewRun {
     pub kind: RunKind,
     pub at: Millis,
     pub execute_at: Millis,
-    /// Of the document that it was made by: the version of its task.
+    /// Of the document that it was made by.
     pub revision: i64,
+    /// Of its task. None: an older program has decided it, and the name of its task follows from the revision.
+    pub version: Option<i64>,
     pub number: u64,
     /// Created: its task is to be made, and it is not settled before that.
     pub outcome: Outcome,
@@ -165,12 +175,16 @@ pub struct SettleRun {
     pub key: RunKey,
     /// The reference of its task.
     pub task_ref: String,
+    /// What is to be said of it; None: what stands.
+    pub note: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub key: RunKey,
     pub execute_at: Millis,
+    /// As of a [`NewRun`].
+    pub version: Option<i64>,
     pub number: u64,
     pub outcome: Outcome,
     pub reason: Option<String>,
@@ -178,6 +192,17 @@ pub struct Run {
     /// Its task was made; true for what is not created.
     pub is_settled: bool,
     pub created_at: Millis,
+}
+
+/// Whether a created run has its task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunTask {
+    /// The reference of its task.
+    Made(String),
+    /// It stands in the history, and its task is to be made.
+    Owed,
+    /// There is no such run: it is forgotten, or was taken back.
+    Unknown,
 }
 
 /// Those of a schedule before this revision.

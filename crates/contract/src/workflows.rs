@@ -1,7 +1,9 @@
 //! Workflows: their documents, how far each has come, and the rows of their nodes. Durable; knows no task but by its
 //! reference, and decides nothing: what follows from what is the domain's.
 
-use crate::{error::Error, schedules::SLOTS, store::Applied};
+use crate::{
+    error::Error, evaluations::EvaluationStore, identity::IdentityStore, schedules::SLOTS, store::Applied,
+};
 use async_trait::async_trait;
 use punctual_domain::{
     name::Name,
@@ -20,7 +22,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 /// - **Only what is due.** What `due_workflows` costs grows with what it answers, not with the workflows that there are; and so
 ///   does `marked_workflows`.
 #[async_trait]
-pub trait WorkflowStore: Send + Sync + fmt::Debug + 'static {
+pub trait WorkflowStore: IdentityStore + EvaluationStore {
     /// Stores a workflow that begins. Its document gets the version that the same document has under that name, or the next.
     async fn create_workflow(&self, new: NewWorkflow, now: Millis) -> Result<CreatedWorkflow, Error>;
 

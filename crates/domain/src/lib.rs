@@ -3,6 +3,7 @@
 
 pub mod time;
 
+pub mod identity;
 pub mod key;
 pub mod name;
 pub mod place;

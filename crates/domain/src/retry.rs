@@ -103,9 +103,9 @@ impl RetryPolicy {
             Self::Immediate {} => 0,
             Self::Fixed { delay_ms } => *delay_ms,
             Self::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
-                let steps = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
-                let nominal = (to_f64(*delay_ms) * factor.powi(steps)).min(to_f64(*max_delay_ms));
-                to_i64(nominal * jitter.mul_add(unit.clamp(0.0, 1.0), 1.0))
+                let nominal = grown(*delay_ms, *factor, attempt.saturating_sub(1), *max_delay_ms);
+                let added = to_f64(nominal) * jitter.clamp(0.0, 1.0) * unit.clamp(0.0, 1.0);
+                nominal.saturating_add(to_i64(added))
             }
             Self::List { delays_ms } => {
                 let nth = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -115,15 +115,42 @@ impl RetryPolicy {
     }
 }
 
+/// A factor is taken to millionths, and a delay between two steps to nanoseconds.
+const MILLIONTHS: u128 = 1_000_000;
+const NANOS_PER_MS: u128 = 1_000_000;
+
+/// `delay_ms * factor^steps`, at most `max_ms`, rounded up. In whole numbers: no power overflows and none is "not a number",
+/// however many steps there are.
+fn grown(delay_ms: i64, factor: f64, steps: u32, max_ms: i64) -> i64 {
+    let nanos = |ms: i64| u128::from(ms.unsigned_abs()) * NANOS_PER_MS;
+    let (factor, max) = (millionths(factor), nanos(max_ms.max(0)));
+    let mut delay = nanos(delay_ms.max(0)).min(max);
+    // A task has at most a thousand attempts.
+    for _ in 0..steps {
+        let next = ((delay * factor + MILLIONTHS / 2) / MILLIONTHS).min(max);
+        if next == delay {
+            break;
+        }
+        delay = next;
+    }
+    i64::try_from(delay.div_ceil(NANOS_PER_MS)).unwrap_or(max_ms)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is from 1 to 100; a float cast saturates, and of what is no number it makes 0"
+)]
+fn millionths(factor: f64) -> u128 {
+    (factor.clamp(1.0, FACTOR_MAX) * 1e6).round() as u128
+}
+
 #[expect(clippy::cast_precision_loss, reason = "delays are below 2^53 milliseconds")]
 fn to_f64(ms: i64) -> f64 {
     ms as f64
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a float cast saturates; the result is at most twice a year"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "a float cast saturates; the result is at most a year")]
 fn to_i64(ms: f64) -> i64 {
     ms.ceil() as i64
 }
@@ -151,6 +178,22 @@ mod tests {
         assert_eq!(plain, [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
         assert_eq!(it.delay_ms(1, 1.0), 1_200);
         assert_eq!(it.delay_ms(u32::MAX, 0.0), 10_000);
+    }
+
+    #[test]
+    fn exponential_stays_what_it_says_at_any_attempt() {
+        let delay = |delay_ms, factor, max_delay_ms, attempt| {
+            RetryPolicy::Exponential { delay_ms, factor, max_delay_ms, jitter: 0.0 }.delay_ms(attempt, 0.0)
+        };
+        for attempt in [1, 155, 156, 200, 1_000, u32::MAX] {
+            assert_eq!(delay(0, 100.0, 600_000, attempt), 0, "nothing times anything, attempt {attempt}");
+            assert_eq!(delay(1, 100.0, 1, attempt), 1, "attempt {attempt}");
+            assert_eq!(delay(7, 1.0, DELAY_MAX_MS, attempt), 7, "attempt {attempt}");
+        }
+        assert_eq!(delay(1, 100.0, DELAY_MAX_MS, u32::MAX), DELAY_MAX_MS);
+        assert_eq!(delay(DELAY_MAX_MS, 100.0, DELAY_MAX_MS, 2), DELAY_MAX_MS);
+        let exact: Vec<i64> = (1..=4).map(|attempt| delay(1_000, 1.1, 600_000, attempt)).collect();
+        assert_eq!(exact, [1_000, 1_100, 1_210, 1_331], "1.1 has no exact double, and the delays are exact");
     }
 
     #[test]

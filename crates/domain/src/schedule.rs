@@ -2,8 +2,10 @@
 //! missed. Pure and deterministic: the same document, instants and facts always give the same runs. Kept as JSON: a field
 //! is never renamed, and one that is not known is refused, not passed over.
 
+mod budget;
 mod cron;
 mod exclusion;
+mod fields;
 mod identity;
 mod invalid;
 mod occurrences;
@@ -11,11 +13,12 @@ mod progress;
 mod step;
 mod template;
 
-pub use identity::{RunKind, TaskIdentity};
+pub use budget::{Budget, LookAgain};
+pub use identity::{RunIdentity, RunKind, UnkeyedIdentity, jitter_ms};
 pub use invalid::Invalid;
 pub use occurrences::Timing;
-pub use progress::{LastRun, Progress};
-pub use step::{Facts, LATE_AFTER_MS, Outcome, PlannedRun, Step, step};
+pub use progress::{LastRun, Line, Progress, TakenBack};
+pub use step::{Facts, Fills, LATE_AFTER_MS, Outcome, PlannedRun, Step, step};
 pub use template::{Payload, TaskTemplate};
 
 use crate::time::Millis;
@@ -154,11 +157,12 @@ impl Schedule {
     ///
     /// # Errors
     /// The first field that cannot be, with what was given and what would be right.
-    pub fn check(&self, now: Millis) -> Result<Timing, Invalid> {
+    pub fn check(&self, now: Millis, budget: &mut Budget) -> Result<Timing, Invalid> {
         self.check_bounds()?;
         self.task.check()?;
         let timing = Timing::of(self)?;
-        if timing.next_after(now).is_none() {
+        // Where the budget is used up there may be one: whoever plans looks on.
+        if timing.next_after(now, budget) == Ok(None) {
             return Err(self.never_again(now));
         }
         Ok(timing)

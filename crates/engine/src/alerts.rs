@@ -3,6 +3,7 @@
 
 use crate::{
     clock,
+    cluster::databases_away,
     core::Core,
     engine::Engine,
     maintenance::overdue::{OverduePartition, OverdueTask},
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use punctual_contract::Error;
 use punctual_domain::{name::QueueKey, time::Millis};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -34,12 +35,14 @@ const FAILURES_IN_A_ROW: u64 = 3;
 pub enum AlertKind {
     FiredEarly,
     OverdueNotFired,
+    DatabaseAway,
     ServiceFailing,
     Panicked,
     ClockDoubtful,
     HotSetOfAnother,
     StoreWentBack,
     DurabilityWeak,
+    EvaluationSetAside,
     HotSetAway,
     LateTasks,
     WaitingLong,
@@ -48,11 +51,30 @@ pub enum AlertKind {
 }
 
 impl AlertKind {
+    const ALL: [Self; 15] = [
+        Self::FiredEarly,
+        Self::OverdueNotFired,
+        Self::DatabaseAway,
+        Self::ServiceFailing,
+        Self::Panicked,
+        Self::ClockDoubtful,
+        Self::HotSetOfAnother,
+        Self::StoreWentBack,
+        Self::DurabilityWeak,
+        Self::EvaluationSetAside,
+        Self::HotSetAway,
+        Self::LateTasks,
+        Self::WaitingLong,
+        Self::DeadLetters,
+        Self::LogLinesLost,
+    ];
+
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::FiredEarly => "fired_early",
             Self::OverdueNotFired => "overdue_not_fired",
+            Self::DatabaseAway => "database_away",
             Self::ServiceFailing => "service_failing",
             Self::Panicked => "panicked",
             Self::LogLinesLost => "log_lines_lost",
@@ -60,6 +82,7 @@ impl AlertKind {
             Self::HotSetOfAnother => "hot_set_of_another_cluster",
             Self::StoreWentBack => "store_went_back",
             Self::DurabilityWeak => "durability_weak",
+            Self::EvaluationSetAside => "evaluation_set_aside",
             Self::HotSetAway => "hot_set_away",
             Self::LateTasks => "late_tasks",
             Self::WaitingLong => "waiting_long",
@@ -73,22 +96,50 @@ impl AlertKind {
             self,
             Self::FiredEarly
                 | Self::OverdueNotFired
+                | Self::DatabaseAway
                 | Self::ServiceFailing
                 | Self::Panicked
                 | Self::ClockDoubtful
                 | Self::HotSetOfAnother
                 | Self::StoreWentBack
                 | Self::DurabilityWeak
+                | Self::EvaluationSetAside
         )
     }
 
-    /// What whoever is woken by it should do first.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The sentence for what happened so often within the last minute; None: it is a state.
+    #[must_use]
+    pub fn counted(self, count: u64) -> Option<String> {
+        let (one, many) = match self {
+            Self::FiredEarly => ("task fired before its time", "tasks fired before their time"),
+            Self::LateTasks => ("task fired later than the budget", "tasks fired later than the budget"),
+            Self::DeadLetters => ("task died", "tasks died"),
+            Self::Panicked => ("panic in this process", "panics in this process"),
+            Self::LogLinesLost => ("line of the log was lost", "lines of the log were lost"),
+            Self::StoreWentBack => (
+                "partition was given with an older term than the hot set had seen",
+                "partitions were given with older terms than the hot set had seen",
+            ),
+            _ => return None,
+        };
+        Some(format!("{count} {} within the last minute", if count == 1 { one } else { many }))
+    }
+
+    /// What an engineer who is woken by it should do first.
     #[must_use]
     pub const fn what_to_do(self) -> &'static str {
         match self {
             Self::FiredEarly => "A promise is broken: keep the logs, and compare the clocks of all engines.",
             Self::OverdueNotFired => {
                 "See who owns the partition and whether that engine fires; restart it, or let another adopt. Keep its logs."
+            }
+            Self::DatabaseAway => {
+                "See whether the database answers and takes writes (store.url; disk, locks, read_only). Its tasks wait until it does; those of other databases fire."
             }
             Self::ServiceFailing => {
                 "Read the log for this service; see whether store and hot set answer (/readyz)."
@@ -111,6 +162,9 @@ impl AlertKind {
             Self::DurabilityWeak => {
                 "A crash of the database's machine would lose tasks that are acknowledged: set what the text says, on the server and in its configuration."
             }
+            Self::EvaluationSetAside => {
+                "Look at what it says (its payload, conditions, filter) and at the logs of the engines that died. Then store the schedule again or resume it, retry or cancel the workflow, resume or stop the bulk operation: it is evaluated again."
+            }
             Self::HotSetAway => {
                 "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."
             }
@@ -131,6 +185,8 @@ pub struct Alert {
     pub since: Millis,
     pub queue: Option<QueueKey>,
     pub text: String,
+    /// How often it has happened within the last minute; 0 where it is a state. What several engines count adds up.
+    pub count: u64,
 }
 
 /// What an alert is about: a queue, a service, or nothing further.
@@ -139,8 +195,8 @@ type About = (AlertKind, Option<QueueKey>, &'static str);
 #[derive(Debug, Default)]
 pub(crate) struct Alerts {
     active: Mutex<BTreeMap<About, Active>>,
-    /// Counts at the last look.
-    counted: Mutex<HashMap<About, u64>>,
+    /// What the looks of the last minute counted.
+    counted: Mutex<HashMap<About, Counted>>,
     /// When the oldest of what waits in a queue fired.
     oldest: Mutex<BTreeMap<QueueKey, Millis>>,
     looked_at: Mutex<Option<Instant>>,
@@ -158,42 +214,57 @@ struct Active {
     since: Millis,
     until: Millis,
     text: String,
+    count: u64,
+}
+
+/// A number that only grows, as the looks by the period have seen it.
+#[derive(Debug, Default)]
+struct Counted {
+    /// Rising; the first is the newest of those that are older than a minute.
+    looks: VecDeque<(Millis, u64)>,
+    grew_at: Option<Millis>,
+}
+
+impl Counted {
+    /// How much it has grown within the last minute, and when last.
+    fn look(&mut self, (look, now): (Look, Millis), count: u64) -> (u64, Option<Millis>) {
+        if self.looks.is_empty() {
+            // The engine counts from its own beginning.
+            self.looks.push_back((now, 0));
+        }
+        while self.looks.get(1).is_some_and(|(at, _)| now.since(*at) >= QUIET_MS) {
+            self.looks.pop_front();
+        }
+        let newest = self.looks.back().map_or(0, |(_, count)| *count);
+        let grew_at = if count > newest { Some(now) } else { self.grew_at };
+        let before = self.looks.front().map_or(0, |(_, count)| *count);
+        if look == Look::ByThePeriod {
+            self.grew_at = grew_at;
+            self.looks.push_back((now, count));
+        }
+        (count.saturating_sub(before), grew_at)
+    }
 }
 
 impl Alerts {
     /// Something is so: until the next look, at which it is said again or is over.
     fn is_so(&self, about: About, now: Millis, lasts_ms: i64, text: String) {
+        self.set(about, (now, now.plus(lasts_ms)), text, 0);
+    }
+
+    fn set(&self, about: About, (since, until): (Millis, Millis), text: String, count: u64) {
         let mut active = self.active.lock();
-        let it =
-            active.entry(about).or_insert_with(|| Active { since: now, until: now, text: String::new() });
-        (it.until, it.text) = (now.plus(lasts_ms), text);
+        let entry = active.entry(about);
+        let alert = entry.or_insert_with(|| Active { since, until, text: String::new(), count });
+        (alert.until, alert.text, alert.count) = (until, text, count);
     }
 
-    /// How many more there are than at the last look that went by the period.
-    fn more(&self, look: Look, about: &About, count: u64) -> u64 {
-        let mut counted = self.counted.lock();
-        let before = match look {
-            Look::ByThePeriod => counted.insert(about.clone(), count),
-            Look::Asked => counted.get(about).copied(),
-        };
-        count.saturating_sub(before.unwrap_or(0))
-    }
-
-    /// `text`, with how many more there are: so from now on for a while; who asks about the same again does not make it last.
-    fn is_more(&self, look: Look, about: About, now: Millis, text: String) {
-        let is_known =
-            look == Look::Asked && self.active.lock().get(&about).is_some_and(|it| it.text == text);
-        if !is_known {
-            self.is_so(about, now, QUIET_MS, text);
-        }
-    }
-
-    /// `what`: behind how many more there are of it.
-    fn happened(&self, (look, now): (Look, Millis), about: About, count: u64, (one, many): (&str, &str)) {
-        let more = self.more(look, &about, count);
-        if more > 0 {
-            let what = if more == 1 { one } else { many };
-            self.is_more(look, about, now, format!("{more} more {what}"));
+    /// How often it has happened, since the engine began: an alert for a minute from each time on.
+    fn happened(&self, look: (Look, Millis), about: About, count: u64) {
+        let (recent, grew_at) = self.counted.lock().entry(about.clone()).or_default().look(look, count);
+        if let Some(grew_at) = grew_at.filter(|_| recent > 0) {
+            let text = about.0.counted(recent).unwrap_or_default();
+            self.set(about, (look.1, grew_at.plus(QUIET_MS)), text, recent);
         }
     }
 
@@ -205,13 +276,11 @@ impl Alerts {
             since: it.since,
             queue: queue.clone(),
             text: it.text.clone(),
+            count: it.count,
         };
         active.iter().map(alert).collect()
     }
 }
-
-/// Of one task, and of several.
-const DEAD: (&str, &str) = ("task is dead", "tasks are dead");
 
 /// One look by the period. How many alerts are active.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
@@ -222,27 +291,15 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
     let (alerts, look) = (&core.alerts, (by, now));
     for it in core.meters.queues() {
         let about = |kind| (kind, Some((*it.queue).clone()), "");
-        let early = ("task has fired before its time", "tasks have fired before their time");
-        alerts.happened(look, about(AlertKind::FiredEarly), it.early, early);
-        let late = ("task has fired later than the budget", "tasks have fired later than the budget");
-        alerts.happened(look, about(AlertKind::LateTasks), it.over_budget, late);
-        alerts.happened(look, about(AlertKind::DeadLetters), it.dead, DEAD);
+        alerts.happened(look, about(AlertKind::FiredEarly), it.early);
+        alerts.happened(look, about(AlertKind::LateTasks), it.over_budget);
+        alerts.happened(look, about(AlertKind::DeadLetters), it.dead);
     }
     let process = &core.options.process;
     let about = |kind| (kind, None, "");
-    alerts.happened(
-        look,
-        about(AlertKind::Panicked),
-        process.panics_total(),
-        ("panic in this process", "panics in this process"),
-    );
-    let lost = process.log_lines_lost_total();
-    alerts.happened(
-        look,
-        about(AlertKind::LogLinesLost),
-        lost,
-        ("line of the log is lost", "lines of the log are lost"),
-    );
+    alerts.happened(look, about(AlertKind::Panicked), process.panics_total());
+    alerts.happened(look, about(AlertKind::LogLinesLost), process.log_lines_lost_total());
+    alerts.happened(look, about(AlertKind::StoreWentBack), core.meters.terms_raised_total());
     let state_ms = i64::try_from(PERIOD.as_millis()).unwrap_or(i64::MAX) * 2;
     for it in core.meters.services().iter().filter(|it| it.failures_in_a_row >= FAILURES_IN_A_ROW) {
         let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
@@ -252,15 +309,19 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
     if let Some(text) = clock::doubt(core) {
         alerts.is_so((AlertKind::ClockDoubtful, None, ""), now, state_ms, text);
     }
-    let about = (AlertKind::StoreWentBack, None, "");
-    let raised = alerts.more(by, &about, core.meters.terms_raised_total());
-    if raised > 0 {
-        let text = format!("the hot set had seen newer terms of {raised} partitions than the store gave");
-        alerts.is_more(by, about, now, text);
+    let away = databases_away(core);
+    if !away.is_empty() {
+        let numbers: Vec<String> = away.iter().map(usize::to_string).collect();
+        let which = if numbers.len() == 1 { "database" } else { "databases" };
+        let text = format!("{which} {} cannot be written", numbers.join(", "));
+        alerts.is_so((AlertKind::DatabaseAway, None, ""), now, state_ms, text);
     }
     let weaknesses = core.durability.weaknesses();
     if !weaknesses.is_empty() {
         alerts.is_so((AlertKind::DurabilityWeak, None, ""), now, state_ms, weaknesses.join("; "));
+    }
+    if let Some(text) = core.evaluations.alert() {
+        alerts.is_so((AlertKind::EvaluationSetAside, None, ""), now, state_ms, text);
     }
     if let Some(text) = core.hot.stranger() {
         alerts.is_so((AlertKind::HotSetOfAnother, None, ""), now, state_ms, text);
@@ -371,39 +432,56 @@ impl Engine {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_happened_is_said_until_it_has_been_quiet_for_a_while() {
-        let (alerts, about) = (Alerts::default(), || (AlertKind::DeadLetters, None, ""));
-        let listed =
-            |at: i64| alerts.list(Millis(at)).into_iter().map(|it| (it.since.0, it.text)).collect::<Vec<_>>();
-        let by = |at: i64| (Look::ByThePeriod, Millis(at));
-        alerts.happened(by(0), about(), 0, DEAD);
-        assert_eq!(listed(0), []);
-        alerts.happened(by(10), about(), 2, DEAD);
-        alerts.happened(by(20), about(), 2, DEAD);
-        assert_eq!(listed(20), [(10, "2 more tasks are dead".to_owned())]);
-        alerts.happened(by(30), about(), 3, DEAD);
-        assert_eq!(listed(30 + QUIET_MS), [(10, "1 more task is dead".to_owned())]);
-        assert_eq!(listed(31 + QUIET_MS), []);
+    fn about() -> About {
+        (AlertKind::DeadLetters, None, "")
+    }
+
+    fn listed(alerts: &Alerts, at: i64) -> Vec<(i64, u64, String)> {
+        alerts.list(Millis(at)).into_iter().map(|alert| (alert.since.0, alert.count, alert.text)).collect()
     }
 
     #[test]
-    fn whoever_asks_changes_nothing_of_what_is_told() {
-        let (alerts, about) = (Alerts::default(), || (AlertKind::DeadLetters, None, ""));
-        let happened = |by, at: i64, count| alerts.happened((by, Millis(at)), about(), count, DEAD);
-        let listed =
-            |at: i64| alerts.list(Millis(at)).into_iter().map(|it| (it.since.0, it.text)).collect::<Vec<_>>();
+    fn what_happened_within_a_minute_is_counted_and_ends_a_minute_after_the_last_time() {
+        let alerts = Alerts::default();
+        let look = |at: i64, count| alerts.happened((Look::ByThePeriod, Millis(at)), about(), count);
+        look(0, 0);
+        assert_eq!(listed(&alerts, 0), []);
+        look(10, 2);
+        look(20, 2);
+        let two = "2 tasks died within the last minute".to_owned();
+        assert_eq!(listed(&alerts, 20), [(10, 2, two)]);
+        look(30, 3);
+        let three = (10, 3, "3 tasks died within the last minute".to_owned());
+        assert_eq!(listed(&alerts, 30), [three]);
+        look(15 + QUIET_MS, 3);
+        let one = (10, 1, "1 task died within the last minute".to_owned());
+        assert_eq!(listed(&alerts, 15 + QUIET_MS), [one], "the first two are longer ago");
+        assert_eq!(listed(&alerts, 31 + QUIET_MS), []);
+        look(40 + QUIET_MS, 3);
+        assert_eq!(listed(&alerts, 40 + QUIET_MS), []);
+    }
+
+    #[test]
+    fn a_question_changes_nothing_of_what_the_next_look_counts() {
+        let alerts = Alerts::default();
+        let happened = |look, at: i64, count| alerts.happened((look, Millis(at)), about(), count);
+        let counts = |at: i64| listed(&alerts, at).into_iter().map(|(_, count, _)| count).collect::<Vec<_>>();
         happened(Look::ByThePeriod, 0, 1);
+        assert_eq!(counts(0), [1], "it has happened since the engine began");
         happened(Look::Asked, 1_000, 3);
-        assert_eq!(listed(1_000), [(0, "2 more tasks are dead".to_owned())]);
+        assert_eq!(counts(1_000), [3]);
         happened(Look::Asked, 2_000, 4);
         happened(Look::ByThePeriod, 5_000, 4);
-        assert_eq!(
-            listed(5_000),
-            [(0, "3 more tasks are dead".to_owned())],
-            "none is lost between two looks"
-        );
+        assert_eq!(counts(5_000), [4], "none is lost between two looks");
         happened(Look::Asked, 5_000 + QUIET_MS, 4);
-        assert_eq!(listed(5_001 + QUIET_MS), [], "and it ends, however often it is asked for");
+        assert_eq!(counts(5_001 + QUIET_MS), [0; 0], "and it ends, however often it is asked for");
+    }
+
+    #[test]
+    fn each_kind_is_found_by_its_name() {
+        for kind in AlertKind::ALL {
+            assert_eq!(AlertKind::named(kind.name()), Some(kind));
+        }
+        assert_eq!(AlertKind::named("engine_lost"), None);
     }
 }

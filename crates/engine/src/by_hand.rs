@@ -4,7 +4,7 @@
 
 use crate::{
     answer::{Cancelled, Changed, Deleted, Error},
-    change::{self, Cancel, Expected, Subject},
+    change::{self, Cancel, Expected, Subject, take_back::TakenBack},
     core::Core,
     engine::Engine,
     outside,
@@ -17,6 +17,15 @@ use punctual_domain::{place::TaskRef, task::Task};
 use std::sync::Arc;
 
 impl Engine {
+    /// Cancels those of these tasks that have not fired, together; in order.
+    ///
+    /// # Errors
+    /// A failing back end. Each task is as it was, or cancelled by this name: then the same call finds it so.
+    pub async fn take_back(&self, places: Vec<TaskRef>, by: &str) -> Result<Vec<TakenBack>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { change::take_back::take_back(&core, &places, &by).await }).await
+    }
+
     /// As [`Engine::cancel`]; `note` is told of the task as it is found, at each try: at last, as the change finds it.
     ///
     /// # Errors

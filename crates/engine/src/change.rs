@@ -4,6 +4,7 @@
 //! it again, and it fires. What is leased ahead of its instant (`pipeline::ahead`) is decided the same way: withdrawn, its
 //! attempt is given back and then it is changed, in one unit of work; a crash between leaves the lease to end.
 
+pub(crate) mod take_back;
 mod what;
 
 use crate::{

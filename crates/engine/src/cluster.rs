@@ -50,12 +50,16 @@ impl Engine {
     /// Databases that this engine does not reach, or that could not be written when last tried, by number.
     #[must_use]
     pub fn databases_away(&self) -> Vec<usize> {
-        let mut away = self.core.reach.without();
-        away.extend(self.core.writers.away());
-        away.sort_unstable();
-        away.dedup();
-        away
+        databases_away(&self.core)
     }
+}
+
+pub(crate) fn databases_away(core: &Core) -> Vec<usize> {
+    let mut away = core.reach.without();
+    away.extend(core.writers.away());
+    away.sort_unstable();
+    away.dedup();
+    away
 }
 
 /// Nobody else could have it, and its lease never ends.

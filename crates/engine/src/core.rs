@@ -12,6 +12,7 @@ use crate::{
     durability::Durability,
     ends::Ends,
     engine::{Backends, Shared},
+    evaluations::Evaluations,
     executors::Roster,
     maintenance::{
         compensate::Unsent, deletion::Deletions, leases::LeaseLooks, mark_ready::MarkPace,
@@ -39,6 +40,7 @@ use parking_lot::Mutex;
 use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, hot::HotEntry};
 use punctual_domain::{
     history::Note,
+    identity::IdentitySecret,
     name::QueueKey,
     place::{Partition, TaskRef},
     settings::Mode,
@@ -59,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) identity_secret: tokio::sync::OnceCell<IdentitySecret>,
+    pub(crate) evaluations: Evaluations,
     pub(crate) watch: Watch,
     pub(crate) aside: Aside,
     /// Long payloads and results. None: everything is in the store.
@@ -149,6 +153,8 @@ impl Core {
         let Backends { store, hot, limiter, bus, clock, shared, blobs } = backends;
         let (partitions, sole) = (store.partitions(), shared.is_none());
         Self {
+            identity_secret: tokio::sync::OnceCell::new(),
+            evaluations: Evaluations::of(&options.name, !sole),
             timer: Arc::new(Timer::new(clock.now())),
             firing: Pulse::default(),
             writers: Writers::default(),

@@ -36,7 +36,6 @@ use punctual_contract::{
     store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan, all_of},
 };
 use punctual_domain::{
-    executor::{Roll, Wish},
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     task::{NewTask, Task},
@@ -392,18 +391,16 @@ impl Engine {
     ///
     /// # Errors
     /// Only of the engine as a whole.
-    pub fn read_each(
+    pub async fn read_each(
         &self,
         places: Vec<TaskRef>,
-    ) -> BoxFuture<'_, Result<Vec<Result<Option<Task>, BackendError>>, Error>> {
-        Box::pin(async move {
-            let core = Arc::clone(&self.core);
-            let read = |core: Arc<Core>, places: Vec<TaskRef>| async move { core.store.read(&places).await };
-            self.run(async move {
-                Ok(parts::ask_each(&core, "read tasks", places, |it| it.partition, read).await)
-            })
-            .await
-        })
+    ) -> Result<Vec<Result<Option<Task>, BackendError>>, Error> {
+        let core = Arc::clone(&self.core);
+        let read = |core: Arc<Core>, places: Vec<TaskRef>| async move { core.store.read(&places).await };
+        self.run(
+            async move { Ok(parts::ask_each(&core, "read tasks", places, |it| it.partition, read).await) },
+        )
+        .await
     }
 
     /// As `extend`, but each has an answer of its own.
@@ -422,39 +419,6 @@ impl Engine {
             })
             .await
         })
-    }
-
-    /// An executor called: remembered, and written soon. Answers what is wished of it.
-    #[must_use]
-    pub fn executor_seen(&self, seen: executors::Seen) -> Wish {
-        self.core.roster.seen(seen, self.core.now())
-    }
-
-    /// Waits until what is wished of an executor is to serve, or (`serves` is false) is something else.
-    pub async fn until_executor(&self, namespace: &Name, name: &Name, serves: bool) {
-        self.core.roster.until(namespace, name, serves).await;
-    }
-
-    /// Says what is wished of an executor, and answers what was until then: here from before the answer on, at other
-    /// engines within seconds. None: there is none of that name.
-    ///
-    /// # Errors
-    /// A failing store.
-    pub async fn wish_of_executor(
-        &self,
-        namespace: &Name,
-        name: &Name,
-        wish: Wish,
-    ) -> Result<Option<Wish>, Error> {
-        let (core, namespace, name) = (Arc::clone(&self.core), namespace.clone(), name.clone());
-        self.run(async move { Ok(executors::set_wish(&core, &namespace, &name, wish).await?) }).await
-    }
-
-    /// Executors of all namespaces as they stood a few seconds ago, and deaths found, by the engine whose duty it is;
-    /// all zero at others.
-    #[must_use]
-    pub fn roll_of_executors(&self) -> Roll {
-        self.core.roster.roll()
     }
 
     pub(crate) async fn run<T: Send + 'static>(

@@ -2,7 +2,7 @@
 //! never on the path of a lease. What operators wish of executors is known to every engine within seconds. Must not
 //! decide who has a task: a dead executor loses it with its lease, and not before.
 
-use crate::core::Core;
+use crate::{core::Core, engine::Engine};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::Error;
@@ -26,6 +26,41 @@ const FORGET_LEFT_MS: i64 = 60_000;
 
 type Key = (Name, Name);
 type Wishes = Arc<HashMap<Key, Wish>>;
+
+impl Engine {
+    /// An executor called: remembered, and written soon. Answers what is wished of it.
+    #[must_use]
+    pub fn executor_seen(&self, seen: Seen) -> Wish {
+        self.core.roster.seen(seen, self.core.now())
+    }
+
+    /// Waits until what is wished of an executor is to serve, or (`serves` is false) is something else.
+    pub async fn until_executor(&self, namespace: &Name, name: &Name, serves: bool) {
+        self.core.roster.until(namespace, name, serves).await;
+    }
+
+    /// Says what is wished of an executor, and answers what was until then: here from before the answer on, at other
+    /// engines within seconds. None: there is none of that name.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn wish_of_executor(
+        &self,
+        namespace: &Name,
+        name: &Name,
+        wish: Wish,
+    ) -> Result<Option<Wish>, crate::Error> {
+        let (core, namespace, name) = (Arc::clone(&self.core), namespace.clone(), name.clone());
+        self.run(async move { Ok(set_wish(&core, &namespace, &name, wish).await?) }).await
+    }
+
+    /// Executors of all namespaces as they stood a few seconds ago, and deaths found, by the engine whose duty it is;
+    /// all zero at others.
+    #[must_use]
+    pub fn roll_of_executors(&self) -> Roll {
+        self.core.roster.roll()
+    }
+}
 
 /// A call of an executor.
 #[derive(Clone, Debug)]

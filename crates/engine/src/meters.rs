@@ -41,6 +41,7 @@ pub struct Meters {
     rebuilt: AtomicU64,
     terms_raised: AtomicU64,
     stuck: AtomicU64,
+    identity_conflicts: AtomicU64,
     fired_from_store: AtomicU64,
 }
 
@@ -325,6 +326,10 @@ impl Meters {
     pub(crate) fn terms_raised(&self, count: usize) {
         add(&self.terms_raised, count);
     }
+    pub(crate) fn identity_conflict(&self) {
+        add(&self.identity_conflicts, 1);
+    }
+
     pub(crate) fn stuck(&self, count: usize) {
         add(&self.stuck, count);
     }
@@ -381,6 +386,12 @@ impl Meters {
             succeeded_at: Some(Millis(it.succeeded_at.load(Relaxed))).filter(|it| it.0 > 0),
         };
         self.services.lock().iter().map(numbers).collect()
+    }
+
+    /// Rows that stood under the id of a run or a node and were not made by it.
+    #[must_use]
+    pub fn identity_conflicts_total(&self) -> u64 {
+        self.identity_conflicts.load(Relaxed)
     }
 
     /// Outcomes "succeeded" accepted.

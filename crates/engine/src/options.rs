@@ -1,6 +1,6 @@
 //! What an operator may set, with its defaults. Checked once, when an engine is built.
 
-use crate::meters::ProcessMeters;
+use crate::{evaluations::Probe, meters::ProcessMeters};
 use punctual_domain::{access::SecretHash, name::QueueKey};
 use std::sync::Arc;
 
@@ -65,6 +65,8 @@ pub struct Options {
     pub admin_token: Option<SecretHash>,
     /// Namespaces must be made before they are used; but for `default`, which is always there.
     pub explicit_namespaces: bool,
+    /// None, but in tests.
+    pub probe: Option<Probe>,
     /// How long entries of the audit are kept.
     pub keep_audit_ms: i64,
     /// What the process counts of itself: shown, and alarmed about.
@@ -107,6 +109,7 @@ impl Default for Options {
             unused_interval_ms: 60_000,
             admin_token: None,
             explicit_namespaces: false,
+            probe: None,
             keep_audit_ms: 365 * DAY_MS,
             process: Arc::default(),
         }

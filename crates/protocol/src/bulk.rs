@@ -10,7 +10,7 @@ use crate::schedule::instant_fault;
 use crate::schedules::Instant;
 use crate::search::{check_label, label_of};
 use crate::task::{Phase, State, Task};
-use crate::{At, parse};
+use crate::{At, SetAside, parse};
 
 /// Tasks a second, unless given; and the most.
 pub const BULK_RATE_DEFAULT: u32 = 1_000;
@@ -245,6 +245,9 @@ pub struct BulkOperation {
     /// Why it does not go on: it is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    /// It is not evaluated any more: engines have died of it. Until it is resumed or stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<SetAside>,
     /// Who paused or stopped it, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

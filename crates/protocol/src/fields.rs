@@ -60,6 +60,10 @@ impl From<FieldError> for Invalid {
     }
 }
 
+/// It would be stored and never found.
+pub(crate) const LABEL_KEY_WITH_SIGN: &str =
+    "key must have no =: a search names a label as key=value, and takes the first = for the end of the key";
+
 /// Gathers faults.
 #[derive(Debug, Default)]
 pub(crate) struct Checks(Vec<FieldError>);
@@ -185,6 +189,9 @@ impl Checks {
             if key.is_empty() || key.chars().nth(LABEL_KEY_MAX_CHARS).is_some() {
                 self.refuse(&pointer, format!("key must be 1 to {LABEL_KEY_MAX_CHARS} characters"));
             }
+            if key.contains('=') {
+                self.refuse(&pointer, LABEL_KEY_WITH_SIGN);
+            }
             self.at_most_chars(&pointer, Some(value), LABEL_VALUE_MAX_CHARS);
         }
     }
@@ -273,6 +280,9 @@ mod tests {
         assert_eq!(bad, [FieldError::new("/labels/a~1b", "must be at most 256 characters")]);
         assert!(over([(String::new(), String::new())].into()).is_some());
         assert!(over([("k".repeat(129), String::new())].into()).is_some());
+        let sign = over([("a=b".to_owned(), "c=d".to_owned())].into()).unwrap();
+        assert_eq!(sign, [FieldError::new("/labels/a=b", LABEL_KEY_WITH_SIGN)]);
+        assert_eq!(over([("a:b".to_owned(), "c=d".to_owned())].into()), None, "in a value it is found");
         assert!(over((0..33).map(|i| (i.to_string(), String::new())).collect()).is_some());
     }
 

@@ -38,7 +38,7 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "welcome")]
     pub kind: Option<String>,
-    /// The caller's id; the engine gives one to a task without.
+    /// The caller's id, 0 or more; the engine gives one to a task without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<Int64>,
     /// Identity in words, instead of `task_id`: 1 to 128 bytes, compared letter for letter. Wherever a `ref` is taken, `key:` and
@@ -135,6 +135,12 @@ impl InsertTask {
         }
         checks.key("/key", self.key.as_deref());
         checks.at_most_one(("task_id", self.task_id.is_some()), ("key", self.key.is_some()));
+        if let Some(Int64(id)) = self.task_id.filter(|it| it.0 < 0) {
+            checks.refuse(
+                "/task_id",
+                format!("must be 0 or more, not {id}: ids below zero are those of runs of schedules and nodes of workflows. Take a number from 0 on, or a `key`"),
+            );
+        }
         checks.text("/name", self.name.as_deref(), TASK_NAME_MAX_CHARS);
         checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
         checks.take(self.schedule());
@@ -259,6 +265,9 @@ mod tests {
                 .unwrap();
         assert_eq!((task.task_id, task.task_version), (Some(Int64(i64::MAX)), Some(Int64(2))));
         assert_eq!(pointers(r#"{"queue":"q","task_id":1.5}"#), ["/task_id"]);
+        assert_eq!(pointers(r#"{"queue":"q","task_id":-1}"#), ["/task_id"]);
+        assert_eq!(pointers(r#"{"queue":"q","task_id":"-12345"}"#), ["/task_id"]);
+        assert!(InsertTask::from_json(br#"{"queue":"q","task_id":0}"#).is_ok());
     }
 
     #[test]

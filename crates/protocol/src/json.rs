@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::Base64;
+use crate::readable::unreadable;
 
 /// Any JSON value, kept as it was written.
 #[derive(Clone, Debug, utoipa::ToSchema)]
@@ -36,6 +37,12 @@ impl Json {
     /// The text, without copying it.
     pub fn into_text(self) -> String {
         Box::<str>::from(self.0).into_string()
+    }
+
+    /// Whether each parser makes a value of it; what none does is refused in payloads and results. A text is a value of JSON
+    /// and not readable when it is nested too deep, or has half of a surrogate pair or a number beyond any double.
+    pub fn is_readable(&self) -> bool {
+        unreadable(self.get()).is_none()
     }
 
     /// For optional fields: `null` is a value like any other, not an absent field.

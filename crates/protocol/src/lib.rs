@@ -16,6 +16,7 @@ mod log_filter;
 mod parse;
 mod problem;
 mod readable;
+mod words;
 
 // The calls, in the order a task meets them.
 pub mod headers;
@@ -43,13 +44,14 @@ mod namespaces;
 mod queues;
 mod schedule_runs;
 mod schedules;
+mod set_aside;
 mod workflows;
 
 pub use access::{
     AccessToken, AuditEntry, CreateToken, ListTokens, Me, Revealed, Role, RotateToken, SearchAudit,
     TokenState, pattern_fault,
 };
-pub use alerts::{Alert, Severity};
+pub use alerts::{Alert, Consequence, Severity};
 pub use at::At;
 pub use base64_bytes::Base64;
 pub use bulk::{
@@ -76,7 +78,7 @@ pub use namespaces::{
     DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, PutNamespace, Usage,
 };
 pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
-pub use parse::{parse, query_in_words};
+pub use parse::parse;
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
 pub use queues::{
     Choice, Indexing, Keep, Limits, Mode, Parked, ParkedFor, Pause, PauseRequest, PauseWish, PutLimits,
@@ -93,9 +95,11 @@ pub use schedules::{
     ScheduledTask,
 };
 pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, SortTasks, TimeBound};
+pub use set_aside::SetAside;
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskLease, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL};
 pub use why::Why;
+pub use words::{fault_in_words, nearest};
 pub use workflows::{
     CancelWorkflow, Compensate, Compensation, CreateWorkflow, DrawWorkflow, GraphEdge, GraphFormat,
     GraphNode, Join, ListWorkflows, NodeState, NodeStatus, OnFailure, RerunWorkflow, Workflow, WorkflowGraph,

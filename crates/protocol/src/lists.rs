@@ -46,7 +46,10 @@ impl ListQueues {
 pub struct ListAlerts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
-    /// Only those of this queue.
+    /// Only those of this namespace; of all that the token reaches unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Only those of this queue, in the `namespace` that is given, else in that of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Items of a page, 1 to 1,000; all of them unless given.
@@ -62,6 +65,9 @@ impl ListAlerts {
     /// Every rule.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
+        if let Some(namespace) = self.namespace.as_deref() {
+            checks.name("/namespace", namespace);
+        }
         if let Some(queue) = self.queue.as_deref() {
             checks.name("/queue", queue);
         }

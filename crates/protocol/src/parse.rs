@@ -7,6 +7,7 @@ use serde_path_to_error::{Path, Segment};
 
 use crate::codes::Code;
 use crate::fields::{FieldError, Invalid, escape};
+use crate::words::{fault_in_words, is_unknown_field};
 
 /// Reads `T`, which is an object; malformed JSON, unknown fields and wrong types each have their code.
 pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Invalid> {
@@ -20,7 +21,7 @@ pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Invalid> {
 /// The reader would take an array for an object whose fields come without their names.
 fn an_array(json: &[u8]) -> Invalid {
     match serde_json::from_slice::<serde::de::IgnoredAny>(json) {
-        Ok(_) => FieldError::new("", "invalid type: array, expected an object").into(),
+        Ok(_) => FieldError::new("", "must be an object, not a list").into(),
         Err(error) => invalid(&error, String::new()),
     }
 }
@@ -52,43 +53,11 @@ fn invalid(error: &serde_json::Error, mut pointer: String) -> Invalid {
         };
     }
     let detail = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail);
-    let code =
-        if detail.starts_with("unknown field") { Code::RequestUnknownField } else { Code::RequestInvalid };
+    let code = if is_unknown_field(detail) { Code::RequestUnknownField } else { Code::RequestInvalid };
     if let Some(field) = absent_or_twice(detail) {
         pointer = format!("{pointer}/{}", escape(field));
     }
-    Invalid { code, errors: vec![FieldError::new(pointer, numbers_in_words(detail))] }
-}
-
-/// The reader's names for numbers are a program's; a person is told what may stand there.
-fn numbers_in_words(detail: &str) -> String {
-    const WORDS: [(&str, &str); 8] = [
-        ("u8", "a whole number from 0 to 255"),
-        ("u16", "a whole number from 0 to 65535"),
-        ("u32", "a whole number from 0 to 4294967295"),
-        ("u64", "a whole number from 0 on"),
-        ("usize", "a whole number from 0 on"),
-        ("i32", "a whole number"),
-        ("i64", "a whole number of up to 64 bits"),
-        ("f64", "a number"),
-    ];
-    let Some((said, expected)) = detail.rsplit_once(", expected ") else { return detail.to_owned() };
-    let words = WORDS.iter().find(|it| it.0 == expected);
-    words.map_or_else(|| detail.to_owned(), |it| format!("{said}, expected {}", it.1))
-}
-
-/// As of a document; of a query the reader has texts alone, and tells what its numbers could not be made of.
-#[must_use]
-pub fn query_in_words(detail: &str) -> String {
-    match detail {
-        "invalid digit found in string" | "cannot parse integer from empty string" => {
-            "must be a whole number".to_owned()
-        }
-        "number too large to fit in target type" => "is too large a number".to_owned(),
-        "number too small to fit in target type" => "is too small a number".to_owned(),
-        "provided string was not `true` or `false`" => "must be true or false".to_owned(),
-        other => numbers_in_words(other),
-    }
+    Invalid { code, errors: vec![FieldError::new(pointer, fault_in_words(detail))] }
 }
 
 /// These two faults are found at the parent; the field's name stands in the message only.
@@ -147,7 +116,7 @@ mod tests {
         assert_eq!(refused(r#"{"id":1,"id":2}"#).1, "/id");
         let (code, pointer, detail) = refused(r#"{"id":1,"inner":[{"size":"x"}]}"#);
         assert_eq!((code, pointer.as_str()), (Code::RequestInvalid, "/inner/0/size"));
-        assert_eq!(detail, "invalid type: string \"x\", expected a whole number from 0 to 255");
+        assert_eq!(detail, "must be a whole number from 0 to 255, not the text \"x\"");
         assert_eq!(refused(r#"{"id":"x"}"#).1, "/id");
     }
 

@@ -21,8 +21,8 @@ pub enum Retry {
         #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
         delay_ms: i64,
     },
-    /// After `delay_ms`, then `factor` times as long each time, up to `max_delay_ms`; `jitter` is the share of the
-    /// delay, 0 to 1, by which it varies at random.
+    /// After `delay_ms`, then `factor` times as long each time, up to `max_delay_ms`, which is ten minutes unless given and
+    /// never less than `delay_ms`; `jitter` is the share of the delay, 0 to 1, by which it is longer at random.
     #[schema(title = "RetryExponential")]
     Exponential {
         #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
@@ -68,10 +68,24 @@ impl Retry {
                 checks.span("/retry/delay_ms", Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS);
                 checks.range("/retry/factor", Some(*factor), 1.0..=RETRY_FACTOR_MAX);
                 checks.span("/retry/max_delay_ms", Some(*max_delay_ms), 0..=RETRY_DELAY_MAX_MS);
+                check_growth(*delay_ms, *max_delay_ms, checks);
                 checks.range("/retry/jitter", Some(*jitter), 0.0..=1.0);
             }
             Self::List { delays_ms } => check_list(delays_ms, checks),
         }
+    }
+}
+
+/// What is longer than the bound would be cut down to it from the first retry on.
+fn check_growth(delay_ms: i64, max_delay_ms: i64, checks: &mut Checks) {
+    let is_cut = (0..=RETRY_DELAY_MAX_MS).contains(&delay_ms) && (0..delay_ms).contains(&max_delay_ms);
+    if is_cut {
+        let default =
+            if max_delay_ms == RETRY_MAX_DELAY_MS_DEFAULT { ", as where it is not given" } else { "" };
+        let detail = format!(
+            "is {delay_ms}, more than max_delay_ms ({max_delay_ms}{default}): give a max_delay_ms of {delay_ms} or more"
+        );
+        checks.refuse("/retry/delay_ms", detail);
     }
 }
 
@@ -143,5 +157,29 @@ mod tests {
         assert_eq!(pointers(r#"{"strategy":"list","delays_ms":[]}"#), ["/retry/delays_ms"]);
         assert_eq!(pointers(r#"{"strategy":"list","delays_ms":[0,-5]}"#), ["/retry/delays_ms/1"]);
         assert_eq!(pointers(r#"{"strategy":"fixed","delay_ms":-1}"#), ["/retry/delay_ms"]);
+    }
+
+    #[test]
+    fn a_delay_above_its_bound_is_refused_and_not_cut() {
+        let refused = |json: &str| {
+            let mut checks = Checks::default();
+            parse::<Retry>(json.as_bytes()).unwrap().check(&mut checks);
+            checks.done().unwrap_err().summary()
+        };
+        let hour = refused(r#"{"strategy":"exponential","delay_ms":3600000,"factor":2}"#);
+        assert_eq!(
+            hour,
+            "/retry/delay_ms: is 3600000, more than max_delay_ms (600000, as where it is not given): give a max_delay_ms \
+             of 3600000 or more"
+        );
+        let given = refused(r#"{"strategy":"exponential","delay_ms":20,"max_delay_ms":10}"#);
+        assert!(given.contains("is 20, more than max_delay_ms (10): give"), "{given}");
+        for fine in [
+            r#"{"strategy":"exponential","delay_ms":600000}"#,
+            r#"{"strategy":"exponential","delay_ms":3600000,"max_delay_ms":3600000}"#,
+            r#"{"strategy":"exponential","delay_ms":0,"max_delay_ms":0}"#,
+        ] {
+            assert_eq!(pointers(fine), [""; 0], "{fine}");
+        }
     }
 }

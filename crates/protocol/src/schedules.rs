@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::{Checks, Invalid};
 use crate::insert::InsertTask;
 use crate::limits::INSTANT_MAX_MS;
-use crate::{At, Base64, Json, Retry, parse};
+use crate::{At, Base64, Json, Retry, SetAside, parse};
 
 /// Characters of a description and of an owner.
 const TEXT_MAX_CHARS: usize = 1_024;
@@ -392,6 +392,9 @@ pub struct Schedule {
     /// Nothing of it runs while it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SchedulePause>,
+    /// It is not evaluated any more: engines have died of it. Until it is stored again, changed or resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<SetAside>,
     /// Of the last change. The ETag is made of it.
     pub revision: i64,
     /// Absent: none is to come, or it is paused or not enabled.

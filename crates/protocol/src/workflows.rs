@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid, escape};
 use crate::limits::{DURATION_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_MAX, PRIORITY_MIN};
-use crate::{At, Json, ScheduledTask, parse};
+use crate::{At, Json, ScheduledTask, SetAside, parse};
 
 /// How many of its parents have to hold before a node runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -353,6 +353,9 @@ pub struct Workflow {
     /// Why it fails, or was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// It is not evaluated any more: engines have died of it. Until it is retried or cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<SetAside>,
     /// The workflow that it is a node of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_ref: Option<String>,

@@ -1,6 +1,10 @@
 //! What users ask of schedules: to store, change, pause, resume and forget them, and which runs come next.
 
-use crate::{Error, Planner, expressions, planner::Eyes, take_back};
+use crate::{
+    Error, Planner, evaluate, expressions,
+    planner::Eyes,
+    take_back::{self, Taken},
+};
 use punctual_contract::{
     Error as BackendError,
     schedules::{SaveSchedule, ScheduleKey, StoredSchedule},
@@ -8,13 +12,16 @@ use punctual_contract::{
 };
 use punctual_domain::{
     name::Name,
-    schedule::{Invalid, Payload, Progress, RunKind, Schedule, SchedulePause, TaskIdentity, Timing},
+    schedule::{Budget, Invalid, Payload, Progress, Schedule, SchedulePause, Timing, jitter_ms},
     time::Millis,
 };
 use std::sync::Arc;
 
 /// Changes that lose their race to others, one after the other.
 pub(crate) const TRIES: usize = 16;
+
+/// Steps of the calendar for one request.
+const STEPS: u32 = 500_000;
 
 /// Longest payload of a schedule: each look at it reads it, and each run copies it.
 const PAYLOAD_MAX_BYTES: usize = 64 << 10;
@@ -72,40 +79,53 @@ impl Planner {
     ///
     /// # Errors
     /// [`Error::Invalid`].
-    pub fn preview(
+    pub async fn preview(
         &self,
         key: &ScheduleKey,
-        schedule: &Schedule,
+        schedule: Schedule,
         count: usize,
     ) -> Result<Vec<Upcoming>, Error> {
-        let now = self.inner.engine.now();
-        let timing = checked(schedule, now)?;
-        Ok(upcoming(key, schedule, &timing, now, count))
+        let (now, key) = (self.inner.engine.now(), key.clone());
+        let work = move || {
+            let mut budget = Budget::of_steps(STEPS);
+            let timing = checked(&schedule, now, &mut budget)?;
+            let found = upcoming(&key, &schedule, &timing, now, count, &mut budget);
+            if found.is_empty() && count > 0 {
+                let problem =
+                    format!("no instant was found within {STEPS} steps: make `exclude` or `cron` simpler");
+                return Err(Invalid { field: "exclude".to_owned(), problem }.into());
+            }
+            Ok::<_, Error>(found)
+        };
+        evaluate::for_request(self.inner.options.pool, work).await?
     }
 
     /// The runs that come next. None, while it is paused or disabled, or has had all its runs.
     ///
     /// # Errors
     /// [`Error::Invalid`], where the document cannot be read.
-    pub fn next(&self, stored: &StoredSchedule, count: usize) -> Result<Vec<Upcoming>, Error> {
-        let (now, schedule) = (self.inner.engine.now(), &stored.schedule);
-        if !schedule.enabled {
-            return Ok(Vec::new());
-        }
-        let timing = Timing::of(schedule)?;
-        let begins = match schedule.pause.as_ref().filter(|_| schedule.is_paused(now)) {
-            None => now,
-            Some(SchedulePause { until: Some(until), .. }) => Millis(until.0 - 1),
-            Some(_) => return Ok(Vec::new()),
+    pub async fn next(&self, stored: &StoredSchedule, count: usize) -> Result<Vec<Upcoming>, Error> {
+        let mut all = self.next_of_each(vec![stored.clone()], count).await?;
+        all.pop().unwrap_or_else(|| Ok(Vec::new()))
+    }
+
+    /// The same of several, in order. What one of them costs is taken from the others: of the last ones there may be none.
+    ///
+    /// # Errors
+    /// Where nothing can be computed.
+    pub async fn next_of_each(
+        &self,
+        all: Vec<StoredSchedule>,
+        count: usize,
+    ) -> Result<Vec<Result<Vec<Upcoming>, Error>>, Error> {
+        let now = self.inner.engine.now();
+        let work = move || {
+            let mut budget = Budget::of_steps(STEPS);
+            let next =
+                |stored: &StoredSchedule| next_of(stored, now, count, &mut budget).map_err(Error::from);
+            all.iter().map(next).collect::<Vec<_>>()
         };
-        let left = schedule.max_runs.map(|it| it.saturating_sub(stored.progress.runs));
-        let mut all = upcoming(&stored.key, schedule, &timing, begins, count);
-        if let Some(left) = left {
-            // Those that are made already count among the runs that it has had.
-            let made = all.iter().filter(|it| it.scheduled_at <= stored.progress.decided_until).count();
-            all.truncate(made.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)));
-        }
-        Ok(all)
+        evaluate::for_request(self.inner.options.pool, work).await
     }
 
     /// Stores a document, in the place of what stands. A pause stays. `fits` is given the revision that stands, 0 if
@@ -120,14 +140,15 @@ impl Planner {
         by: &str,
         fits: impl Fn(i64) -> bool,
     ) -> Result<TakenBack, Error> {
-        let now = self.inner.engine.now();
         let change = move |stands: Option<&StoredSchedule>| {
             let pause = stands.and_then(|it| it.schedule.pause.clone());
-            let schedule = Schedule { pause, ..schedule.clone() };
-            checked(&schedule, now)?;
-            Ok(schedule)
+            Ok(Schedule { pause, ..schedule.clone() })
         };
-        self.change(key, by, fits, change).await
+        let taken = self.change(key, by, fits, change, Checks::All).await?;
+        if taken.before.is_some() {
+            self.release(&taken.schedule).await?;
+        }
+        Ok(taken)
     }
 
     /// For whatever changes a schedule that is there.
@@ -146,15 +167,14 @@ impl Planner {
         fits: impl Fn(i64) -> bool,
         patched: impl Fn(&Schedule) -> Result<Schedule, Error>,
     ) -> Result<TakenBack, Error> {
-        let now = self.inner.engine.now();
         let change = move |stands: Option<&StoredSchedule>| {
             let stands = self.standing(stands)?;
             let pause = stands.schedule.pause.clone();
-            let schedule = Schedule { pause, ..patched(&stands.schedule)? };
-            checked(&schedule, now)?;
-            Ok(schedule)
+            Ok(Schedule { pause, ..patched(&stands.schedule)? })
         };
-        self.change(key, by, fits, change).await
+        let taken = self.change(key, by, fits, change, Checks::All).await?;
+        self.release(&taken.schedule).await?;
+        Ok(taken)
     }
 
     /// When this returns, nothing of it fires that had not fired.
@@ -180,7 +200,7 @@ impl Planner {
                 stands.schedule.pause.clone().filter(|_| stands.schedule.is_paused(at) && until.is_none());
             Ok(Schedule { pause: Some(stood.unwrap_or_else(|| pause.clone())), ..stands.schedule.clone() })
         };
-        self.change(key, by, |_| true, change).await
+        self.change(key, by, |_| true, change, Checks::None).await
     }
 
     /// It goes on; what it has missed is treated as it says.
@@ -192,7 +212,9 @@ impl Planner {
             let stands = self.standing(stands)?;
             Ok(Schedule { pause: None, ..stands.schedule.clone() })
         };
-        self.change(key, by, |_| true, change).await
+        let taken = self.change(key, by, |_| true, change, Checks::None).await?;
+        self.release(&taken.schedule).await?;
+        Ok(taken)
     }
 
     /// Forgets a schedule, when what was made ahead is taken back.
@@ -209,28 +231,57 @@ impl Planner {
             let stands = self.standing(stands)?;
             Ok(Schedule { enabled: false, ..stands.schedule.clone() })
         };
-        let taken = self.change(key, by, fits, disabled).await?;
-        // From here on it is what this call has made of it: disabled, and its runs are taken back.
+        let mut before = None;
         for _ in 0..TRIES {
-            let stands = self.inner.store.schedule(key).await.map_err(BackendError::after_a_change)?;
-            let Some(stands) = stands else { return Ok(taken) };
-            if stands.revision != taken.schedule.revision {
-                return Err(Error::Contended);
+            let taken = match self.change(key, by, &fits, disabled, Checks::None).await {
+                // Another has removed it after this call had disabled it.
+                Err(Error::NotFound) if before.is_some() => break,
+                taken => taken?,
+            };
+            let stands = taken.schedule.clone();
+            let taken = before.get_or_insert(taken);
+            taken.schedule = stands;
+            if self.remove(&taken.schedule).await? {
+                break;
+            }
+            // Another has stored it meanwhile: it stood before this call came to its end.
+        }
+        let taken = before.ok_or(Error::Contended)?;
+        self.release(&taken.schedule).await?;
+        Ok(taken)
+    }
+
+    /// False: it has another document by now.
+    async fn remove(&self, disabled: &StoredSchedule) -> Result<bool, Error> {
+        for _ in 0..TRIES {
+            let stands =
+                self.inner.store.schedule(&disabled.key).await.map_err(BackendError::after_a_change)?;
+            let Some(stands) = stands.filter(|it| it.id == disabled.id) else { return Ok(true) };
+            if stands.revision != disabled.revision {
+                return Ok(false);
+            }
+            // What was made ahead is taken back before it is forgotten, whoever has disabled it.
+            if stands.progress.takes_back {
+                self.finish(&stands).await?;
+                continue;
             }
             let removed = self.inner.store.remove_schedule(stands.id, stands.step).await;
             if removed.map_err(BackendError::after_a_change)? == Applied::Moved {
-                return Ok(taken);
+                return Ok(true);
             }
         }
         Err(Error::Contended)
     }
 
+    /// One `now`, before the commit, by which it is decided what has fired and what is taken back. What changes nothing is not
+    /// stored, and takes nothing back.
     async fn change(
         &self,
         key: &ScheduleKey,
         by: &str,
         fits: impl Fn(i64) -> bool,
         change: impl Fn(Option<&StoredSchedule>) -> Result<Schedule, Error>,
+        checks: Checks,
     ) -> Result<TakenBack, Error> {
         for _ in 0..TRIES {
             let stands = self.inner.store.schedule(key).await?;
@@ -238,46 +289,76 @@ impl Planner {
             if !fits(revision) {
                 return Err(Error::Otherwise(revision));
             }
-            let schedule = change(stands.as_ref())?;
+            let mut schedule = change(stands.as_ref())?;
+            if let Some(stands) = stands.as_ref().filter(|it| it.schedule == schedule) {
+                return self.unchanged(stands.clone()).await;
+            }
+            if checks == Checks::All {
+                let now = self.inner.engine.now();
+                let work = move || {
+                    checked(&schedule, now, &mut Budget::of_steps(STEPS))?;
+                    Ok::<_, Error>(schedule)
+                };
+                schedule = evaluate::for_request(self.inner.options.pool, work).await??;
+            }
             let now = self.inner.engine.now();
-            let progress = progress_after(stands.as_ref(), &schedule, now);
             let save = SaveSchedule {
                 key: key.clone(),
+                progress: progress_after(stands.as_ref(), &schedule, now),
                 schedule,
-                progress,
                 wake_at: Some(now),
                 expected: stands.as_ref().map(|it| it.step),
                 by: by.to_owned(),
             };
             if let Some(saved) = self.inner.store.save_schedule(save, now).await? {
-                return self.taken_back(stands, saved).await;
+                let (schedule, taken) = self.finish(&saved).await?;
+                let Taken { cancelled, fired } = taken;
+                return Ok(TakenBack { before: stands, schedule, cancelled, fired });
             }
         }
         Err(Error::Contended)
     }
 
-    /// After a change was committed: what was made before it is taken back.
-    async fn taken_back(
-        &self,
-        before: Option<StoredSchedule>,
-        saved: StoredSchedule,
-    ) -> Result<TakenBack, Error> {
-        if !saved.progress.takes_back {
-            return Ok(TakenBack { before, schedule: saved, cancelled: 0, fired: 0 });
+    /// What the change before it takes back is taken back when this returns.
+    async fn unchanged(&self, stands: StoredSchedule) -> Result<TakenBack, Error> {
+        let (schedule, taken) = self.finish(&stands).await?;
+        let Taken { cancelled, fired } = taken;
+        Ok(TakenBack { before: Some(stands), schedule, cancelled, fired })
+    }
+
+    /// After a change was committed: what was made before it is taken back. Answers how it stands then.
+    async fn finish(&self, saved: &StoredSchedule) -> Result<(StoredSchedule, Taken), Error> {
+        let (mut stands, mut all) = (saved.clone(), Taken::default());
+        for _ in 0..TRIES {
+            if !stands.progress.takes_back {
+                break;
+            }
+            let now = self.inner.engine.now();
+            let finished = take_back::finish(&self.inner, &stands, now).await;
+            let (taken, _) = finished.map_err(BackendError::after_a_change)?;
+            all = Taken { cancelled: all.cancelled.max(taken.cancelled), fired: all.fired.max(taken.fired) };
+            let found = self.inner.store.schedule(&saved.key).await.map_err(BackendError::after_a_change)?;
+            // Where a planner was faster, it has done the same, and counts are in the history. Where a run was asked for
+            // meanwhile, it is taken back once more.
+            match found.filter(|it| it.revision == saved.revision) {
+                Some(found) => stands = found,
+                None => break,
+            }
         }
-        let now = self.inner.engine.now();
-        let (taken, _) =
-            take_back::finish(&self.inner, &saved, now).await.map_err(BackendError::after_a_change)?;
-        // Where a planner was faster, it has done the same, and counts are in the history.
-        let stands = self.inner.store.schedule(&saved.key).await.map_err(BackendError::after_a_change)?;
-        let schedule = stands.filter(|it| it.revision == saved.revision).unwrap_or(saved);
-        Ok(TakenBack { before, schedule, cancelled: taken.cancelled, fired: taken.fired })
+        Ok((stands, all))
     }
 }
 
+/// Whether a changed document has to keep the rules. One that stood, and is only paused or disabled, may keep none any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checks {
+    All,
+    None,
+}
+
 /// Every rule, those of payloads included.
-fn checked(schedule: &Schedule, now: Millis) -> Result<Timing, Error> {
-    let timing = schedule.check(now)?;
+fn checked(schedule: &Schedule, now: Millis, budget: &mut Budget) -> Result<Timing, Error> {
+    let timing = schedule.check(now, budget)?;
     let len = match &schedule.task.payload {
         None => 0,
         Some(Payload::Json(text)) => text.len(),
@@ -290,8 +371,7 @@ fn checked(schedule: &Schedule, now: Millis) -> Result<Timing, Error> {
         return Err(Invalid { field: "task/payload".to_owned(), problem }.into());
     }
     if let Some(Payload::Json(text)) = &schedule.task.payload {
-        let wrong = |problem| Invalid { field: "task/payload".to_owned(), problem };
-        expressions::check(text).map_err(wrong)?;
+        expressions::check(text)?;
     }
     Ok(timing)
 }
@@ -300,14 +380,37 @@ fn checked(schedule: &Schedule, now: Millis) -> Result<Timing, Error> {
 fn progress_after(stands: Option<&StoredSchedule>, schedule: &Schedule, now: Millis) -> Progress {
     let Some(stands) = stands else { return Progress::beginning(now) };
     let mut progress = stands.progress.clone();
-    // Made ahead, or still to be taken back after the change before.
-    progress.jitter_ms = progress.jitter_ms.max(stands.schedule.jitter_ms);
-    progress.takes_back |= progress.decided_until > now.plus(-progress.jitter_ms);
     // A disabled one has missed nothing.
     let was_at_work = stands.schedule.enabled && schedule.enabled;
-    progress.decided_until = if was_at_work { progress.decided_until.min(now) } else { now };
+    progress.begin_taking_back(now, stands.schedule.jitter_ms, was_at_work);
     progress.was_paused |= stands.schedule.pause.is_some();
     progress
+}
+
+fn next_of(
+    stored: &StoredSchedule,
+    now: Millis,
+    count: usize,
+    budget: &mut Budget,
+) -> Result<Vec<Upcoming>, Invalid> {
+    let schedule = &stored.schedule;
+    if !schedule.enabled {
+        return Ok(Vec::new());
+    }
+    let timing = Timing::of(schedule)?;
+    let begins = match schedule.pause.as_ref().filter(|_| schedule.is_paused(now)) {
+        None => now,
+        Some(SchedulePause { until: Some(until), .. }) => Millis(until.0 - 1),
+        Some(_) => return Ok(Vec::new()),
+    };
+    let left = schedule.max_runs.map(|it| it.saturating_sub(stored.progress.runs));
+    let mut all = upcoming(&stored.key, schedule, &timing, begins, count, budget);
+    if let Some(left) = left {
+        // Those that are made already count among the runs that it has had.
+        let made = all.iter().filter(|it| it.scheduled_at <= stored.progress.decided_until).count();
+        all.truncate(made.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)));
+    }
+    Ok(all)
 }
 
 fn upcoming(
@@ -316,12 +419,11 @@ fn upcoming(
     timing: &Timing,
     after: Millis,
     count: usize,
+    budget: &mut Budget,
 ) -> Vec<Upcoming> {
     let fires = |scheduled_at: Millis| {
-        let (namespace, schedule_name) = (&key.namespace, &key.name);
-        let identity =
-            TaskIdentity { namespace, schedule: schedule_name, kind: RunKind::Planned, at: scheduled_at };
-        Upcoming { scheduled_at, at: scheduled_at.plus(identity.jitter_ms(schedule.jitter_ms)) }
+        let late_ms = jitter_ms(&key.namespace, &key.name, scheduled_at, schedule.jitter_ms);
+        Upcoming { scheduled_at, at: scheduled_at.plus(late_ms) }
     };
-    timing.occurrences(after, count).into_iter().map(fires).collect()
+    timing.occurrences(after, count, budget).into_iter().map(fires).collect()
 }

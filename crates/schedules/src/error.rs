@@ -12,6 +12,12 @@ pub enum Error {
     Otherwise(i64),
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// An expression costs more than it may.
+    #[error("{}: {}", .0.field, .0.problem)]
+    Budget(Invalid),
+    /// As many instants and expressions wait to be computed as may wait.
+    #[error("more schedules and expressions wait to be computed than may wait; try again later")]
+    Busy,
     /// Others changed it again and again.
     #[error("others change the schedule again and again")]
     Contended,

@@ -1,7 +1,9 @@
-//! What the payload of a schedule may name: payloads that differ from run to run.
+//! What the payload of a schedule may name: payloads that differ from run to run. Reads and evaluates what users wrote: on a thread of
+//! the pool, and on none that serves requests or tasks.
 
-use punctual_domain::time::Millis;
-use punctual_expressions as expressions;
+use crate::Error;
+use punctual_domain::{schedule::Invalid, time::Millis};
+use punctual_expressions::{Budget, Problem, REQUEST_BYTES, REQUEST_STEPS, Template};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Variables<'a> {
@@ -14,7 +16,8 @@ pub(crate) struct Variables<'a> {
 }
 
 /// The payload with every expression replaced; one without any comes back letter for letter.
-pub(crate) fn fill(text: &str, variables: &Variables<'_>) -> Result<String, String> {
+pub(crate) fn fill(text: &str, variables: &Variables<'_>) -> Result<String, Problem> {
+    let Some(template) = Template::parse(text)? else { return Ok(text.to_owned()) };
     let at = jiff::Timestamp::from_millisecond(variables.scheduled_at.0);
     let at = at.map_or_else(|_| String::new(), |it| format!("{it:.3}"));
     let run = i64::try_from(variables.run).unwrap_or(i64::MAX);
@@ -24,13 +27,20 @@ pub(crate) fn fill(text: &str, variables: &Variables<'_>) -> Result<String, Stri
         ("scheduled_at_ms", variables.scheduled_at.0.into()),
         ("run", run.into()),
     ];
-    expressions::fill(text, named)
+    template.fill(&named, &[], &mut Budget::new(REQUEST_STEPS, REQUEST_BYTES))
 }
 
 /// Whether every expression can be read and gives a value, with variables as they might be.
-pub(crate) fn check(text: &str) -> Result<(), String> {
+///
+/// # Errors
+/// [`Error::Invalid`], [`Error::Budget`].
+pub(crate) fn check(text: &str) -> Result<(), Error> {
     let example = Variables { schedule: "example", scheduled_at: Millis(1_800_000_000_000), run: 1 };
-    fill(text, &example).map(drop)
+    fill(text, &example).map(drop).map_err(|problem| {
+        let is_over_budget = problem.is_over_budget();
+        let invalid = Invalid { field: "task/payload".to_owned(), problem: problem.into() };
+        if is_over_budget { Error::Budget(invalid) } else { Error::Invalid(invalid) }
+    })
 }
 
 #[cfg(test)]
@@ -41,8 +51,12 @@ mod tests {
     fn a_run_knows_its_schedule_its_instant_and_its_number() {
         let variables = Variables { schedule: "digest", scheduled_at: Millis(1_800_000_000_250), run: 7 };
         let text = r#"[{"$expr": "schedule"}, {"$expr": "scheduled_at"}, {"$expr": "scheduled_at_ms"}, {"$expr": "run"}]"#;
-        let wanted = r#"["digest","2027-01-15T08:00:00.250Z",1800000000250,7]"#;
+        let wanted = r#"["digest", "2027-01-15T08:00:00.250Z", 1800000000250, 7]"#;
         assert_eq!(fill(text, &variables).unwrap(), wanted);
-        assert!(check(r#"{"$expr": "item"}"#).unwrap_err().contains("item"));
+        assert!(check(r#"{"$expr": "item"}"#).unwrap_err().to_string().contains("item"));
+        let endless =
+            (0..12).fold("true".to_owned(), |text, _| format!("[1, 2, 3, 4, 5, 6]. all(x, {text})"));
+        let refused = check(&format!(r#"{{"$expr": "{endless}"}}"#)).unwrap_err();
+        assert!(matches!(refused, Error::Budget(_)), "{refused}");
     }
 }

@@ -4,12 +4,14 @@
 //! The order of steps, and what a crash between any two leaves: docs/consistency.md, "Schedules".
 
 mod error;
+mod evaluate;
 mod options;
 mod planner;
 
 mod expressions;
 mod look;
 mod make;
+mod marked;
 mod recover;
 mod take_back;
 

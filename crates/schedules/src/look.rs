@@ -1,23 +1,24 @@
-//! What has become of the run before: asked by the reference that its line of history has, and where it has none yet by its
-//! task's id and version, which follow from its instant.
+//! What has become of the run before: its line of history says whether it has a task, and which.
 
-use crate::{make, planner::Inner};
-use futures_util::{StreamExt as _, stream};
+use crate::{
+    make::{self, Made, Purpose},
+    planner::Inner,
+    recover,
+};
 use punctual_contract::{
     Error as BackendError,
-    schedules::{RunKey, StoredSchedule},
+    schedules::{RunKey, RunQuery, RunTask, StoredSchedule},
 };
 use punctual_domain::{
     place::TaskRef,
-    schedule::{LastRun, Overlap, RunKind, TaskIdentity},
+    schedule::{LastRun, Outcome, Overlap, RunKind},
     task::Task,
     time::Millis,
 };
+use std::sync::Arc;
 
-/// Runs before that are looked at by themselves at one time.
-const LOOKS_AT_ONCE: usize = 8;
-/// A task that is not there may not be made yet for so long; later it is forgotten.
-const MADE_WITHIN_MS: i64 = 60_000;
+/// What may stand under one instant.
+const LINES_MAX: usize = 64;
 
 /// Whether the runs are over that have to be, in order. The history says where their tasks are: that is asked once, and the tasks
 /// of all of them are read together. One whose database is away says nothing of the others.
@@ -28,31 +29,20 @@ pub(crate) async fn last_are_over(
 ) -> Vec<Result<bool, BackendError>> {
     let mut answers: Vec<Option<Result<bool, BackendError>>> =
         all.iter().map(|it| without_a_look(it, now).map(Ok)).collect();
-    let unknown = |answers: &[Option<_>]| -> Vec<(usize, &StoredSchedule, LastRun)> {
-        let left = all.iter().enumerate().filter(|it| answers.get(it.0).is_some_and(Option::is_none));
-        left.filter_map(|(nth, it)| Some((nth, it, it.progress.last?))).collect()
-    };
-    let wanted = unknown(&answers);
+    let left = all.iter().enumerate().filter(|it| answers.get(it.0).is_some_and(Option::is_none));
+    let wanted: Vec<(usize, &StoredSchedule, LastRun)> =
+        left.filter_map(|(nth, it)| Some((nth, it, it.progress.last?))).collect();
     if !wanted.is_empty() {
         for ((nth, stored, last), found) in wanted.iter().zip(tasks(inner, &wanted).await) {
-            let over = match found {
-                Ok(Found::Task(task)) if make::is_of(&task, stored, last.at) => Ok(task.state.is_finished()),
-                // What has a task that is not there any more was over long ago.
-                Ok(Found::Gone) => Ok(true),
-                Ok(Found::Task(_) | Found::Unknown) => continue,
-                Err(error) => Err(error),
-            };
+            let over = found.map(|found| match found {
+                Found::Task(task) if make::is_of(&task, stored, last.at) => task.state.is_finished(),
+                // It was over long ago, or was taken back.
+                Found::Task(_) | Found::Gone => true,
+                Found::Owed => false,
+            });
             if let Some(answer) = answers.get_mut(*nth) {
                 *answer = Some(over);
             }
-        }
-    }
-    let looks = unknown(&answers).into_iter();
-    let looks = looks.map(|(nth, it, last)| async move { (nth, is_over(inner, it, last, now).await) });
-    let looked: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffered(LOOKS_AT_ONCE).collect().await;
-    for (nth, over) in looked {
-        if let Some(answer) = answers.get_mut(nth) {
-            *answer = Some(over);
         }
     }
     answers.into_iter().map(|it| it.unwrap_or(Ok(true))).collect()
@@ -70,73 +60,47 @@ fn without_a_look(stored: &StoredSchedule, now: Millis) -> Option<bool> {
 enum Found {
     Task(Box<Task>),
     Gone,
-    /// The history does not say which it is.
-    Unknown,
+    /// Its task is to be made.
+    Owed,
+}
+
+fn key(stored: &StoredSchedule, last: LastRun) -> RunKey {
+    RunKey { schedule: stored.id, kind: RunKind::Planned, at: last.at, revision: last.version }
 }
 
 async fn tasks(inner: &Inner, of: &[(usize, &StoredSchedule, LastRun)]) -> Vec<Result<Found, BackendError>> {
-    let key = |it: &(usize, &StoredSchedule, LastRun)| RunKey {
-        schedule: it.1.id,
-        kind: RunKind::Planned,
-        at: it.2.at,
-        revision: it.2.version,
-    };
-    let refs = match inner.store.run_refs(of.iter().map(key).collect()).await {
-        Ok(refs) => refs,
+    let keys = of.iter().map(|(_, stored, last)| key(stored, *last)).collect();
+    let lines = match inner.store.run_tasks(keys).await {
+        Ok(lines) => lines,
         Err(error) => return of.iter().map(|_| Err(error.clone())).collect(),
     };
-    let places: Vec<Option<TaskRef>> = refs.iter().map(|it| it.as_ref()?.parse().ok()).collect();
-    let asked: Vec<TaskRef> = places.iter().copied().flatten().collect();
+    let place = |line: &RunTask| match line {
+        RunTask::Made(task_ref) => task_ref.parse::<TaskRef>().ok(),
+        RunTask::Owed | RunTask::Unknown => None,
+    };
+    let asked: Vec<TaskRef> = lines.iter().filter_map(place).collect();
     let count = asked.len();
-    let read = match count {
-        0 => Vec::new(),
-        _ => inner
-            .engine
-            .read_each(asked)
-            .await
-            .map_err(make::backend)
-            .unwrap_or_else(|it| vec![Err(it); count]),
+    let read = match inner.engine.read_each(asked).await.map_err(make::backend) {
+        Ok(read) => read,
+        Err(error) => vec![Err(error); count],
     };
     let mut read = read.into_iter();
-    let one = |place: Option<TaskRef>| match place.and_then(|_| read.next()) {
-        None => Ok(Found::Unknown),
-        Some(Ok(Some(task))) => Ok(Found::Task(Box::new(task))),
-        Some(Ok(None)) => Ok(Found::Gone),
-        Some(Err(error)) => Err(error),
+    let found = |line: &RunTask| match (line, place(line)) {
+        (RunTask::Owed, _) => Ok(Found::Owed),
+        (_, None) => Ok(Found::Gone),
+        (_, Some(_)) => match read.next() {
+            Some(Ok(Some(task))) => Ok(Found::Task(Box::new(task))),
+            Some(Err(error)) => Err(error),
+            Some(Ok(None)) | None => Ok(Found::Gone),
+        },
     };
-    places.into_iter().map(one).collect()
-}
-
-/// By the id that follows from its instant.
-async fn is_over(
-    inner: &Inner,
-    stored: &StoredSchedule,
-    last: LastRun,
-    now: Millis,
-) -> Result<bool, BackendError> {
-    Ok(match task(inner, stored, last).await? {
-        Some(task) => task.state.is_finished(),
-        None => now.since(last.planned_at) > MADE_WITHIN_MS,
-    })
-}
-
-async fn task(inner: &Inner, stored: &StoredSchedule, last: LastRun) -> Result<Option<Task>, BackendError> {
-    let (namespace, schedule) = (&stored.key.namespace, &stored.key.name);
-    let identity = TaskIdentity { namespace, schedule, kind: RunKind::Planned, at: last.at };
-    for salt in make::SALTS {
-        let found =
-            inner.engine.store().versions(namespace, identity.task_id(salt), Some(last.version), 1).await?;
-        if let Some(task) = found.into_iter().find(|it| make::is_of(it, stored, last.at)) {
-            return Ok(Some(task));
-        }
-    }
-    Ok(None)
+    lines.iter().map(found).collect()
 }
 
 /// Asks the run before to end. Where that fails it goes on beside the new one: that one is there already.
-pub(crate) async fn stop(inner: &Inner, stored: &StoredSchedule, last: LastRun) {
-    let stopped = match task(inner, stored, last).await {
-        Ok(Some(task)) => inner.engine.cancel(task.place, true, make::BY).await.map(drop),
+pub(crate) async fn stop(inner: &Inner, stored: &Arc<StoredSchedule>, last: LastRun) {
+    let stopped = match place(inner, stored, last).await {
+        Ok(Some(place)) => inner.engine.cancel(place, true, make::STOPPED_BY).await.map(drop),
         Ok(None) => Ok(()),
         Err(error) => Err(error.into()),
     };
@@ -144,4 +108,27 @@ pub(crate) async fn stop(inner: &Inner, stored: &StoredSchedule, last: LastRun) 
         let schedule = stored.key.name.as_str();
         tracing::warn!(schedule, %error, "the run before could not be stopped; both go on");
     }
+}
+
+/// One that was not made yet is made, so that it can be cancelled.
+async fn place(
+    inner: &Inner,
+    stored: &Arc<StoredSchedule>,
+    last: LastRun,
+) -> Result<Option<TaskRef>, BackendError> {
+    let (from, before) = (last.at, Millis(last.at.0 + 1));
+    let query = RunQuery { schedule: stored.id, from, before, limit: LINES_MAX };
+    let key = key(stored, last);
+    let found = inner.store.runs(&query).await?;
+    let Some(run) = found.into_iter().find(|it| it.key == key && it.outcome == Outcome::Created) else {
+        return Ok(None);
+    };
+    if let Some(place) = run.task_ref.as_deref().and_then(|it| it.parse().ok()) {
+        return Ok(Some(place));
+    }
+    let made = [(Arc::clone(stored), recover::again(&run))];
+    Ok(match make::make_some(inner, &made, Purpose::TakeBack).await?.pop() {
+        Some(Made::Task { task, .. }) => Some(task.place),
+        Some(Made::Superseded | Made::NotNow) | None => None,
+    })
 }

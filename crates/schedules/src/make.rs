@@ -1,71 +1,99 @@
 //! Makes the tasks of runs that stand in the history as created. An id and a version come from the schedule and the instant,
-//! and what stands under them stays: made twice, it is one task, however late the second comes.
+//! and what stands under them stays: made twice, it is one task, however late the second comes. What stands under an id and was
+//! not made by the run is passed by: the run gets the next id, and its line says so.
 
-use crate::{expressions, planner::Inner};
+use crate::{evaluate, expressions, planner::Inner};
 use punctual_contract::{
     Error as BackendError,
     schedules::{NewRun, SettleRun, StoredSchedule},
     store::Inserted,
 };
 use punctual_domain::{
+    identity::IdentitySecret,
     insert::{Decision, OnConflict},
     name::QueueKey,
-    schedule::{Payload, TaskIdentity},
+    schedule::{Outcome, Payload, RunIdentity, UnkeyedIdentity},
     task::{Content, NewTask, Task},
     time::Millis,
 };
-use std::ops::RangeInclusive;
+use punctual_engine::Engine;
+use std::{ops::RangeInclusive, sync::Arc};
 
 /// In the histories of tasks.
 pub(crate) const BY: &str = "schedule";
+/// The same, of a run that is stopped for the next one (`cancel_other`). Not taken back: it is not made again.
+pub(crate) const STOPPED_BY: &str = "schedule (cancel_other)";
 /// On every task of a schedule, unless its template has a label of that name.
 const LABEL: &str = "schedule";
 /// The same: the instant, epoch milliseconds.
 const LABEL_AT: &str = "scheduled_at_ms";
 /// Ids that are tried where others have taken one.
-pub(crate) const SALTS: RangeInclusive<u8> = 0..=3;
+const SALTS: RangeInclusive<u8> = 0..=7;
 /// Tasks of one insert.
 const BATCH: usize = 1_000;
+/// A task that is made to be cancelled does not fire before that is done.
+const FAR_AWAY_MS: i64 = 3_600_000;
+
+/// A run with the schedule that it is of, as it is stored now.
+pub(crate) type OwnedRun = (Arc<StoredSchedule>, NewRun);
+
+/// What a task is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To fire.
+    Run,
+    /// To stand there cancelled: who makes the same run later finds it so.
+    TakeBack,
+}
 
 /// The payload of a run, filled in.
-pub(crate) fn payload(stored: &StoredSchedule, run: &NewRun) -> Result<Option<Content>, String> {
+pub(crate) fn payload(stored: &StoredSchedule, at: Millis, number: u64) -> Result<Option<Content>, String> {
     Ok(match &stored.schedule.task.payload {
         None => None,
         Some(Payload::Bytes(bytes)) => Some(Content::binary(bytes.clone())),
         Some(Payload::Json(text)) => {
-            let variables = expressions::Variables {
-                schedule: stored.key.name.as_str(),
-                scheduled_at: run.at,
-                run: run.number,
-            };
+            let variables =
+                expressions::Variables { schedule: stored.key.name.as_str(), scheduled_at: at, run: number };
             Some(Content::json(expressions::fill(text, &variables)?))
         }
     })
 }
 
-fn identity<'a>(stored: &'a StoredSchedule, run: &NewRun) -> TaskIdentity<'a> {
+fn task_id(stored: &StoredSchedule, run: &NewRun, secret: &IdentitySecret, salt: u8) -> i64 {
+    let (kind, at) = (run.kind, run.at);
+    if run.version.is_some() {
+        let (schedule, created_at) = (stored.id, stored.created_at);
+        return RunIdentity { schedule, created_at, kind, at }.task_id(secret, salt);
+    }
     let (namespace, schedule) = (&stored.key.namespace, &stored.key.name);
-    TaskIdentity { namespace, schedule, kind: run.kind, at: run.at }
+    UnkeyedIdentity { namespace, schedule, kind, at }.task_id(salt)
 }
 
-/// Whether a task is of this schedule and instant: as far as it says so itself.
+/// Whether a task was made by a run of this schedule and instant.
 pub(crate) fn is_of(task: &Task, stored: &StoredSchedule, at: Millis) -> bool {
     let own = &stored.schedule.task.labels;
     let says = |label: &str, value: &str| {
         own.contains_key(label) || task.ask.labels.get(label).is_none_or(|it| it == value)
     };
-    says(LABEL, stored.key.name.as_str()) && says(LABEL_AT, &at.0.to_string())
+    let is_inserted_here = task.history.iter().find(|it| it.event.is_none()).is_none_or(|it| it.by == BY);
+    is_inserted_here && says(LABEL, stored.key.name.as_str()) && says(LABEL_AT, &at.0.to_string())
 }
 
-fn task(inner: &Inner, stored: &StoredSchedule, run: &NewRun, salt: u8) -> Result<NewTask, String> {
+/// But for its id.
+fn task(engine: &Engine, (stored, run): &OwnedRun, purpose: Purpose) -> Result<NewTask, String> {
     let template = &stored.schedule.task;
     let namespace = &stored.key.namespace;
     let queue = QueueKey { namespace: namespace.clone(), queue: template.queue.clone() };
-    let set = inner.engine.known_settings(&queue);
+    let set = engine.known_settings(&queue);
     let mut task = template.task(namespace, run.execute_at, &set);
-    task.payload = payload(stored, run)?.unwrap_or_default();
-    task.task_id = Some(identity(stored, run).task_id(salt));
-    task.task_version = run.revision;
+    match purpose {
+        Purpose::Run => task.payload = payload(stored, run.at, run.number)?.unwrap_or_default(),
+        Purpose::TakeBack => {
+            task.payload = Content::default();
+            task.execute_at = task.execute_at.max(engine.now().plus(FAR_AWAY_MS));
+        }
+    }
+    task.task_version = run.version.unwrap_or(run.revision);
     task.on_conflict = OnConflict::Keep;
     task.labels.entry(LABEL.to_owned()).or_insert_with(|| stored.key.name.as_str().to_owned());
     task.labels.entry(LABEL_AT.to_owned()).or_insert_with(|| run.at.0.to_string());
@@ -75,18 +103,22 @@ fn task(inner: &Inner, stored: &StoredSchedule, run: &NewRun, salt: u8) -> Resul
 /// What became of the wish to make a run's task.
 #[derive(Debug)]
 pub(crate) enum Made {
-    Task(Box<Task>),
-    /// The same instant was made by a later document.
+    Task {
+        task: Box<Task>,
+        /// Tasks of others that stood under its ids.
+        conflicts: u8,
+    },
+    /// The same instant was made again since.
     Superseded,
     /// It is tried again.
     NotNow,
 }
 
 /// Makes them, and says so in the history. How many. What fails is left for [`crate::recover`].
-pub(crate) async fn make(inner: &Inner, runs: Vec<(StoredSchedule, NewRun)>) -> Result<usize, BackendError> {
+pub(crate) async fn make(inner: &Inner, runs: Vec<OwnedRun>) -> Result<usize, BackendError> {
     let mut made = 0;
     for some in runs.chunks(BATCH) {
-        let answers = make_some(inner, some).await?;
+        let answers = make_some(inner, some, Purpose::Run).await?;
         made += settle(inner, some, &answers).await?;
     }
     Ok(made)
@@ -95,14 +127,17 @@ pub(crate) async fn make(inner: &Inner, runs: Vec<(StoredSchedule, NewRun)>) -> 
 /// Says in the history what came of runs. How many have a task.
 pub(crate) async fn settle(
     inner: &Inner,
-    runs: &[(StoredSchedule, NewRun)],
+    runs: &[OwnedRun],
     answers: &[Made],
 ) -> Result<usize, BackendError> {
     let (mut settled, mut superseded) = (Vec::new(), Vec::new());
     for ((stored, run), made) in runs.iter().zip(answers) {
         let key = run.key(stored.id);
         match made {
-            Made::Task(task) => settled.push(SettleRun { key, task_ref: task.place.to_string() }),
+            Made::Task { task, conflicts } => {
+                let note = (*conflicts > 0).then(|| noted(run, *conflicts));
+                settled.push(SettleRun { key, task_ref: task.place.to_string(), note });
+            }
             Made::Superseded => superseded.push(key),
             Made::NotNow => {}
         }
@@ -112,66 +147,97 @@ pub(crate) async fn settle(
         inner.store.settle_runs(settled).await?;
     }
     if !superseded.is_empty() {
-        inner.store.cancel_runs(superseded, "the schedule was changed").await?;
+        inner.store.withdraw_runs(superseded, Outcome::Cancelled, "the schedule was changed").await?;
     }
     Ok(made)
+}
+
+fn noted(run: &NewRun, conflicts: u8) -> String {
+    let conflict = format!("another task had its id: it got the next one, number {}", conflicts + 1);
+    match &run.reason {
+        Some(reason) => format!("{reason}; {conflict}"),
+        None => conflict,
+    }
 }
 
 /// What becomes of each, in order.
 pub(crate) async fn make_some(
     inner: &Inner,
-    runs: &[(StoredSchedule, NewRun)],
+    runs: &[OwnedRun],
+    purpose: Purpose,
 ) -> Result<Vec<Made>, BackendError> {
-    // None: its id is another's, and the next is tried.
-    let mut answers: Vec<Option<Made>> = runs.iter().map(|_| None).collect();
-    for salt in SALTS {
-        let (mut places, mut tasks) = (Vec::new(), Vec::new());
-        for (nth, ((stored, run), answer)) in runs.iter().zip(&mut answers).enumerate() {
-            match (&answer, task(inner, stored, run, salt)) {
-                (Some(_), _) => {}
-                (None, Ok(task)) => {
-                    places.push(nth);
-                    tasks.push(task);
-                }
-                (None, Err(problem)) => {
-                    let schedule = stored.key.name.as_str();
-                    tracing::error!(
-                        schedule,
-                        problem,
-                        "a payload that was filled in before cannot be any more"
-                    );
-                    *answer = Some(Made::NotNow);
-                }
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let secret = inner.engine.identity_secret(&*inner.store).await?;
+    let (engine, all) = (inner.engine.clone(), runs.to_vec());
+    let fill = move || all.iter().map(|run| task(&engine, run, purpose)).collect::<Vec<_>>();
+    let prepared = evaluate::for_planner(inner.options.pool, fill).await?;
+    let mut answers: Vec<Option<Made>> = Vec::with_capacity(runs.len());
+    let mut left: Vec<(usize, NewTask)> = Vec::with_capacity(runs.len());
+    for (nth, (prepared, (stored, _))) in prepared.into_iter().zip(runs).enumerate() {
+        match prepared {
+            Ok(task) => {
+                left.push((nth, task));
+                answers.push(None);
             }
-        }
-        if tasks.is_empty() {
-            break;
-        }
-        let inserted = inner.engine.insert_each(tasks, BY).await.map_err(backend)?;
-        for (nth, inserted) in places.into_iter().zip(inserted) {
-            if let (Some((stored, run)), Some(answer)) = (runs.get(nth), answers.get_mut(nth)) {
-                *answer = told(inserted, stored, run);
+            Err(problem) => {
+                let schedule = stored.key.name.as_str();
+                tracing::error!(schedule, problem, "a payload that was filled in before cannot be any more");
+                answers.push(Some(Made::NotNow));
             }
         }
     }
-    Ok(answers.into_iter().map(|it| it.unwrap_or(Made::NotNow)).collect())
+    for salt in SALTS {
+        if left.is_empty() {
+            break;
+        }
+        let named = |(nth, task): &(usize, NewTask)| {
+            let id = runs.get(*nth).map(|(stored, run)| task_id(stored, run, &secret, salt));
+            NewTask { task_id: id, ..task.clone() }
+        };
+        let tasks = left.iter().map(named).collect();
+        let inserted = inner.engine.insert_each(tasks, BY).await.map_err(backend)?;
+        let mut taken = Vec::new();
+        for ((nth, task), inserted) in left.into_iter().zip(inserted) {
+            let (Some((stored, run)), Some(answer)) = (runs.get(nth), answers.get_mut(nth)) else { continue };
+            *answer = answer_of(inserted, stored, run, salt);
+            if answer.is_none() {
+                inner.engine.count_identity_conflict();
+                taken.push((nth, task));
+            }
+        }
+        left = taken;
+    }
+    Ok(answers.into_iter().map(|answer| answer.unwrap_or(Made::NotNow)).collect())
 }
 
-fn told(inserted: Result<Inserted, BackendError>, stored: &StoredSchedule, run: &NewRun) -> Option<Made> {
+/// None: its id is another's, and the next is tried.
+fn answer_of(
+    inserted: Result<Inserted, BackendError>,
+    stored: &StoredSchedule,
+    run: &NewRun,
+    conflicts: u8,
+) -> Option<Made> {
     let schedule = stored.key.name.as_str();
-    match inserted {
-        Ok(it) => match it.decision {
-            Decision::Create | Decision::Replace => Some(Made::Task(Box::new(it.task))),
-            Decision::ReturnExisting if is_of(&it.task, stored, run.at) => {
-                Some(Made::Task(Box::new(it.task)))
-            }
-            Decision::Superseded if is_of(&it.task, stored, run.at) => Some(Made::Superseded),
-            Decision::ReturnExisting | Decision::Superseded | Decision::Exists => None,
-        },
+    let Inserted { decision, task } = match inserted {
+        Ok(inserted) => inserted,
         // It may be there: under another id it would be made twice.
         Err(error) => {
             tracing::warn!(schedule, %error, "a run could not be made; it is tried again");
-            Some(Made::NotNow)
+            return Some(Made::NotNow);
+        }
+    };
+    match decision {
+        Decision::Create | Decision::Replace => Some(Made::Task { task: Box::new(task), conflicts }),
+        Decision::ReturnExisting if is_of(&task, stored, run.at) => {
+            Some(Made::Task { task: Box::new(task), conflicts })
+        }
+        Decision::Superseded if is_of(&task, stored, run.at) => Some(Made::Superseded),
+        Decision::ReturnExisting | Decision::Superseded | Decision::Exists => {
+            let scheduled_at_ms = run.at.0;
+            tracing::error!(schedule, scheduled_at_ms, task = %task.place, "another task has the id of a run; the run gets the next one");
+            None
         }
     }
 }

@@ -1,5 +1,7 @@
 //! How the planner works; the defaults are what is documented.
 
+use punctual_expressions::Pool;
+
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -13,6 +15,16 @@ pub struct Options {
     pub keep_runs_ms: i64,
     /// Between two looks for what was left behind.
     pub recover_interval_ms: i64,
+    /// Where instants and payloads are computed.
+    pub pool: &'static Pool,
+}
+
+impl Options {
+    /// The same, but that instants are computed by the callers: a simulation runs in the same way each time.
+    #[must_use]
+    pub fn in_place(self) -> Self {
+        Self { pool: Pool::in_place(), ..self }
+    }
 }
 
 impl Default for Options {
@@ -23,6 +35,7 @@ impl Default for Options {
             recover_after_ms: 10_000,
             keep_runs_ms: 7 * 24 * 3_600_000,
             recover_interval_ms: 5_000,
+            pool: Pool::shared(),
         }
     }
 }

@@ -1,20 +1,27 @@
-//! The planner: looks which schedules have something to do, asks the domain what that is, commits the step together with its
-//! runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
+//! The planner: looks which schedules have something to do, asks the domain what that is (in the pool, with a budget), commits the
+//! step together with its runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
 
-use crate::{look, make, options::Options, recover, take_back};
+use crate::{
+    evaluate, look,
+    make::{self, OwnedRun},
+    marked,
+    options::Options,
+    recover, take_back,
+};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError, ScheduleStore,
+    evaluations::{EvaluationKind, Subject},
     schedules::{Advance, NewRun, SLOTS, StoredSchedule},
     store::Applied,
 };
 use punctual_domain::{
     place::Partition,
-    schedule::{Facts, LastRun, Outcome, PlannedRun, Timing, step},
+    schedule::{Budget, Facts, LastRun, Outcome, PlannedRun, RunKind, Timing, step},
     time::Millis,
 };
-use punctual_engine::Engine;
+use punctual_engine::{Engine, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict};
 use std::{
     fmt,
     sync::{
@@ -31,6 +38,12 @@ const AGAIN_AFTER_MS: i64 = 60_000;
 
 /// One whose last run cannot be looked at, or whose runs cannot be taken back, is tried again then.
 const AFTER_FAILURE_MS: i64 = 1_000;
+
+/// Between two looks for what is set aside.
+const SET_ASIDE_INTERVAL_MS: i64 = 10_000;
+
+/// Steps of the calendar for one look at one schedule.
+const LOOK_STEPS: u32 = 250_000;
 
 /// However far its next run is: by then an engine may know other rules of its zone.
 const LOOKED_AT_WITHIN_MS: i64 = 24 * 3_600_000;
@@ -75,9 +88,14 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     /// When it was last looked for what was left behind.
     pub(crate) recovered_at: Mutex<Option<Millis>>,
+    /// When it was last looked for what is set aside.
+    set_aside_at: Mutex<Option<Millis>>,
     /// Lines of history that this planner has committed, by outcome.
     lines: [AtomicU64; Outcome::ALL.len()],
 }
+
+/// A schedule, and whether its last run is over.
+type ToDecide = (StoredSchedule, bool);
 
 /// A schedule with its next step.
 struct Decided {
@@ -112,6 +130,7 @@ impl Planner {
                 store,
                 options,
                 recovered_at: Mutex::new(None),
+                set_aside_at: Mutex::new(None),
                 lines: Default::default(),
             }),
             eyes: Eyes::default(),
@@ -128,6 +147,7 @@ impl Planner {
             let inner = &self.inner;
             let mut pass = Pass::default();
             pass.note(recover::run_once(inner, now).await);
+            inner.look_at_set_aside(now).await?;
             let slots = inner.slots();
             for _ in 0..BATCHES_MAX {
                 let due = match slots {
@@ -173,6 +193,18 @@ impl Inner {
         }
     }
 
+    /// For the alert: of schedules, workflows and bulk operations.
+    async fn look_at_set_aside(&self, now: Millis) -> Result<(), BackendError> {
+        {
+            let mut last = self.set_aside_at.lock();
+            if last.is_some_and(|it| (0..SET_ASIDE_INTERVAL_MS).contains(&now.since(it))) {
+                return Ok(());
+            }
+            *last = Some(now);
+        }
+        self.engine.look_at_set_aside(&*self.store).await.map(drop)
+    }
+
     async fn plan(&self, due: Vec<StoredSchedule>, now: Millis, pass: &mut Pass) -> Result<(), BackendError> {
         let (changed, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|it| it.progress.takes_back);
         let mut decided = Vec::with_capacity(due.len());
@@ -183,46 +215,94 @@ impl Inner {
             }
         }
         let last_are_over = look::last_are_over(self, &due, now).await;
-        decided.extend(due.into_iter().zip(last_are_over).map(
-            |(schedule, last_is_over)| match last_is_over {
-                Ok(last_is_over) => self.decide(schedule, now, last_is_over),
+        let mut to_decide = Vec::with_capacity(due.len());
+        for (schedule, last_is_over) in due.into_iter().zip(last_are_over) {
+            match last_is_over {
+                _ if self.engine.closed(&schedule.key.namespace).is_some() => {
+                    decided.push(later(schedule, now, AGAIN_AFTER_MS));
+                }
+                Ok(last_is_over) => to_decide.push((schedule, last_is_over)),
                 Err(error) => {
                     pass.note(Err(error));
-                    later(schedule, now, AFTER_FAILURE_MS)
+                    decided.push(later(schedule, now, AFTER_FAILURE_MS));
                 }
-            },
-        ));
-        pass.made += self.carry_out(decided, now).await?;
+            }
+        }
+        self.evaluate(to_decide, decided, now, pass).await
+    }
+
+    /// Marks them, decides and carries out: together, but for those that an engine has died of.
+    async fn evaluate(
+        &self,
+        to_decide: Vec<ToDecide>,
+        mut decided: Vec<Decided>,
+        now: Millis,
+        pass: &mut Pass,
+    ) -> Result<(), BackendError> {
+        let subjects: Vec<Subject> = to_decide.iter().map(|it| marked::subject(&it.0)).collect();
+        let begun = self.engine.begin_evaluations(&*self.store, EvaluationKind::Schedule, &subjects);
+        let (evaluating, verdicts) = begun.await?;
+        let (mut together, mut alone) = (Vec::new(), Vec::new());
+        for (one, verdict) in to_decide.into_iter().zip(verdicts) {
+            match verdict {
+                Verdict::Go => together.push(one),
+                Verdict::Alone => alone.push(one),
+                Verdict::Not(not) => decided.push(later(one.0, now, after(&not))),
+            }
+        }
+        let done = self.decide_and_carry_out(together, decided, now).await;
+        evaluating.cleared(&*self.store).await;
+        pass.made += done?;
+        for one in alone {
+            let put_off = match self.evaluate_alone(one.clone(), now).await {
+                Ok(Ok(made)) => {
+                    pass.made += made;
+                    continue;
+                }
+                Ok(Err(not)) => later(one.0, now, after(&not)),
+                Err(error) => {
+                    pass.note(Err(error));
+                    later(one.0, now, AFTER_FAILURE_MS)
+                }
+            };
+            self.carry_out(vec![put_off], now).await?;
+        }
         Ok(())
     }
 
-    fn decide(&self, stored: StoredSchedule, now: Millis, last_is_over: bool) -> Decided {
-        let (id, step_now) = (stored.id, stored.step);
-        if self.engine.closed(&stored.key.namespace).is_some() {
-            return later(stored, now, AGAIN_AFTER_MS);
+    async fn evaluate_alone(
+        &self,
+        one: ToDecide,
+        now: Millis,
+    ) -> Result<Result<usize, NotEvaluated>, BackendError> {
+        let subject = marked::subject(&one.0);
+        let begun = self.engine.begin_alone(&*self.store, EvaluationKind::Schedule, &subject).await?;
+        let evaluating = match begun {
+            Ok(evaluating) => evaluating,
+            Err(not) => return Ok(Err(not)),
+        };
+        let done = self.decide_and_carry_out(vec![one], Vec::new(), now).await;
+        evaluating.cleared(&*self.store).await;
+        done.map(Ok)
+    }
+
+    async fn decide_and_carry_out(
+        &self,
+        to_decide: Vec<ToDecide>,
+        mut decided: Vec<Decided>,
+        now: Millis,
+    ) -> Result<usize, BackendError> {
+        for (schedule, _) in &to_decide {
+            self.engine.evaluates(EvaluationKind::Schedule, schedule.key.name.as_str()).await;
         }
-        let timing = match Timing::of(&stored.schedule) {
-            Ok(timing) => timing,
-            Err(error) => {
-                let schedule = stored.key.name.as_str();
-                tracing::error!(schedule, %error, "a schedule cannot be read; it is tried again in a minute");
-                return later(stored, now, AGAIN_AFTER_MS);
-            }
-        };
-        let facts = Facts {
-            namespace: &stored.key.namespace,
-            name: &stored.key.name,
-            revision: stored.revision,
-            now,
-            lead_ms: self.options.lead_ms,
-            last_is_over,
-        };
-        let step = step(&stored.schedule, &timing, &stored.progress, &facts);
-        let runs: Vec<NewRun> = step.runs.into_iter().map(|it| new_run(&stored, it)).collect();
-        let looked_at_by = now.plus(LOOKED_AT_WITHIN_MS);
-        let (progress, wake_at) = (step.progress, step.wake_at.map(|it| it.min(looked_at_by)));
-        let advance = Advance { id, step: step_now, progress, wake_at, runs: runs.clone() };
-        Decided { schedule: stored, runs, cancels: step.cancels, advance }
+        if !to_decide.is_empty() {
+            let lead_ms = self.options.lead_ms;
+            let work =
+                move || to_decide.into_iter().map(|(it, over)| decide(it, now, over, lead_ms)).collect();
+            let steps: Vec<Decided> = evaluate::for_planner(self.options.pool, work).await?;
+            decided.extend(steps);
+        }
+        self.carry_out(decided, now).await
     }
 
     /// Commits steps, and makes the tasks of those that were applied: of one that was not, another engine does.
@@ -237,41 +317,68 @@ impl Inner {
         for run in moved.iter().flat_map(|it| &it.runs) {
             self.count(run.outcome, 1);
         }
-        let mut making = Vec::new();
+        let mut making: Vec<OwnedRun> = Vec::new();
         for Decided { schedule, runs, cancels, .. } in moved {
+            let schedule = Arc::new(schedule);
             if let Some(last) = cancels {
                 look::stop(self, &schedule, last).await;
             }
             let created = runs.into_iter().filter(|it| it.outcome == Outcome::Created);
-            making.extend(created.map(|run| (schedule.clone(), run)));
+            making.extend(created.map(|run| (Arc::clone(&schedule), run)));
         }
         make::make(self, making).await
     }
 }
 
+/// When it is looked at again.
+fn after(not: &NotEvaluated) -> i64 {
+    match not {
+        NotEvaluated::SetAside => SET_ASIDE_LOOK_MS,
+        NotEvaluated::AtWork => AFTER_FAILURE_MS,
+    }
+}
+
+fn decide(stored: StoredSchedule, now: Millis, last_is_over: bool, lead_ms: i64) -> Decided {
+    let (id, step_now) = (stored.id, stored.step);
+    let timing = match Timing::of(&stored.schedule) {
+        Ok(timing) => timing,
+        Err(error) => {
+            let schedule = stored.key.name.as_str();
+            tracing::error!(schedule, %error, "a schedule cannot be read; it is tried again in a minute");
+            return later(stored, now, AGAIN_AFTER_MS);
+        }
+    };
+    let (namespace, name, revision) = (&stored.key.namespace, &stored.key.name, stored.revision);
+    let facts = Facts { namespace, name, revision, now, lead_ms, last_is_over };
+    let fills = |at: Millis, number: u64| make::payload(&stored, at, number).map(drop);
+    let mut budget = Budget::of_steps(LOOK_STEPS);
+    let step = step(&stored.schedule, &timing, &stored.progress, &facts, &fills, &mut budget);
+    let runs: Vec<NewRun> = step.runs.into_iter().map(|it| new_run(stored.revision, it)).collect();
+    let looked_at_by = now.plus(LOOKED_AT_WITHIN_MS);
+    let (progress, wake_at) = (step.progress, step.wake_at.map(|it| it.min(looked_at_by)));
+    let advance = Advance { id, step: step_now, progress, wake_at, runs: runs.clone(), takes_back: None };
+    Decided { schedule: stored, runs, cancels: step.cancels, advance }
+}
+
 /// Nothing can be made of it now.
 fn later(stored: StoredSchedule, now: Millis, after_ms: i64) -> Decided {
     let (wake_at, progress) = (Some(now.plus(after_ms)), stored.progress.clone());
-    let advance = Advance { id: stored.id, step: stored.step, progress, wake_at, runs: Vec::new() };
+    let (id, step) = (stored.id, stored.step);
+    let advance = Advance { id, step, progress, wake_at, runs: Vec::new(), takes_back: None };
     Decided { schedule: stored, runs: Vec::new(), cancels: None, advance }
 }
 
-/// As it is stored: what cannot be filled in is not made, and says why.
-pub(crate) fn new_run(stored: &StoredSchedule, it: PlannedRun) -> NewRun {
-    let mut run = NewRun {
+/// As it is stored. What somebody has asked for belongs to the document that it was asked of: asked for again after a change, it
+/// is made again.
+pub(crate) fn new_run(revision: i64, it: PlannedRun) -> NewRun {
+    NewRun {
         kind: it.kind,
         at: it.at,
         execute_at: it.execute_at,
-        revision: stored.revision,
+        revision,
+        version: Some(if it.kind == RunKind::Planned { it.version } else { revision }),
         number: it.number,
         outcome: it.outcome,
         reason: it.reason,
-    };
-    if run.outcome == Outcome::Created
-        && let Err(problem) = make::payload(stored, &run)
-    {
-        run.outcome = Outcome::Skipped;
-        run.reason = Some(format!("its payload could not be filled in: {problem}"));
     }
-    run
 }

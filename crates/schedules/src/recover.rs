@@ -1,19 +1,34 @@
 //! Finds what an engine left behind that died, or could not go on: runs that stand in the history and whose task was not
-//! made. And forgets old history. What cannot be made now is put off, so that it stands in nobody's way.
+//! made. What is late by then is judged as its schedule says of missed runs. And forgets old history. What cannot be made now is
+//! put off, so that it stands in nobody's way.
 
 use crate::{
-    make::{self, Made},
+    make::{self, Made, OwnedRun},
+    marked,
     planner::Inner,
+    take_back,
 };
 use punctual_contract::{
     Error as BackendError,
-    schedules::{NewRun, Run, RunKey, StoredSchedule},
+    schedules::{NewRun, Run, RunKey, RunQuery, StoredSchedule},
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{
+    schedule::{LATE_AFTER_MS, Missed, Outcome, RunKind},
+    time::Millis,
+};
+use std::{collections::HashMap, sync::Arc};
+
+const MISSED: &str = "its task could not be made in time";
+const AT_REST: &str = "the schedule was paused or disabled before its task could be made";
+/// Lines after a late run that are looked at for a later one.
+const LATER_MAX: usize = 100;
 
 const FORGET_BATCH: usize = 1_000;
 /// Batches of one run: the next one goes on.
 const BATCHES_MAX: usize = 50;
+
+/// A run that gets no task that fires, and what became of it.
+type Withdrawn = (Arc<StoredSchedule>, Run, Outcome);
 
 /// How many were made.
 pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
@@ -40,12 +55,17 @@ async fn make_left(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
             !stored.progress.takes_back && inner.engine.closed(&stored.key.namespace).is_none()
         });
         let mut put_off: Vec<RunKey> = waiting.into_iter().map(|(_, run)| run.key).collect();
-        let left: Vec<(StoredSchedule, NewRun)> =
-            left.into_iter().map(|(stored, run)| (stored, again(&run))).collect();
         if !left.is_empty() {
             tracing::info!(runs = left.len(), "runs of schedules were left behind; they are made now");
         }
-        let answers = match make::make_some(inner, &left).await {
+        let (left, withdrawn) = judged(inner, left, now).await?;
+        for (stored, run, outcome) in withdrawn {
+            if let Err(error) = withdraw(inner, &stored, &run, outcome).await {
+                put_off.push(run.key);
+                failed = failed.or(Some(error));
+            }
+        }
+        let answers = match marked::make_some(inner, &left).await {
             Ok(answers) => answers,
             Err(error) => {
                 failed = failed.or(Some(error));
@@ -65,6 +85,68 @@ async fn make_left(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
     failed.map_or(Ok(made), Err)
 }
 
+/// What is to be made, and what is not, with what became of it.
+async fn judged(
+    inner: &Inner,
+    found: Vec<(StoredSchedule, Run)>,
+    now: Millis,
+) -> Result<(Vec<OwnedRun>, Vec<Withdrawn>), BackendError> {
+    let mut schedules: HashMap<i64, Arc<StoredSchedule>> = HashMap::new();
+    let (mut left, mut withdrawn) = (Vec::new(), Vec::new());
+    for (stored, run) in found {
+        let stored = Arc::clone(schedules.entry(stored.id).or_insert_with(|| Arc::new(stored)));
+        let is_planned = run.key.kind == RunKind::Planned;
+        let rests = stored.schedule.is_paused(now) || !stored.schedule.enabled;
+        let is_late = now.since(run.execute_at) > LATE_AFTER_MS;
+        if is_planned && rests {
+            withdrawn.push((stored, run, Outcome::Cancelled));
+        } else if is_planned && is_late && is_missed(inner, &stored, &run, now).await? {
+            withdrawn.push((stored, run, Outcome::Missed));
+        } else {
+            left.push((stored, again(&run)));
+        }
+    }
+    Ok((left, withdrawn))
+}
+
+/// By the rule for runs that no engine made in time.
+async fn is_missed(
+    inner: &Inner,
+    stored: &StoredSchedule,
+    run: &Run,
+    now: Millis,
+) -> Result<bool, BackendError> {
+    let is_too_old = run.key.at.0 <= now.0.saturating_sub(stored.schedule.missed_window_ms);
+    Ok(is_too_old
+        || match stored.schedule.missed {
+            Missed::Skip => true,
+            Missed::All => false,
+            Missed::Latest => {
+                let (from, before) = (Millis(run.key.at.0 + 1), Millis(now.0 + 1));
+                let query = RunQuery { schedule: stored.id, from, before, limit: LATER_MAX };
+                let is_later = |it: &Run| it.key.kind == RunKind::Planned && it.outcome == Outcome::Created;
+                inner.store.runs(&query).await?.iter().any(is_later)
+            }
+        })
+}
+
+/// Its task is cancelled, so that whoever still wants to make it finds it so, and then the line says what became of it. One that
+/// has fired all the same stays.
+async fn withdraw(
+    inner: &Inner,
+    stored: &Arc<StoredSchedule>,
+    run: &Run,
+    outcome: Outcome,
+) -> Result<(), BackendError> {
+    let cancelled = take_back::cancel(inner, stored, &[run]).await?;
+    if !cancelled.is_empty() {
+        inner.count(outcome, cancelled.len());
+        let reason = if outcome == Outcome::Missed { MISSED } else { AT_REST };
+        inner.store.withdraw_runs(cancelled, outcome, reason).await?;
+    }
+    Ok(())
+}
+
 async fn forget(inner: &Inner, now: Millis) -> Result<(), BackendError> {
     for _ in 0..BATCHES_MAX {
         let before = now.plus(-inner.options.keep_runs_ms);
@@ -82,6 +164,7 @@ pub(crate) fn again(run: &Run) -> NewRun {
         at: run.key.at,
         execute_at: run.execute_at,
         revision: run.key.revision,
+        version: run.version,
         number: run.number,
         outcome: run.outcome,
         reason: run.reason.clone(),

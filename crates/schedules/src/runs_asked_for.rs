@@ -4,7 +4,9 @@
 use crate::{
     Error, Planner,
     calls::TRIES,
-    make::{self, Made},
+    evaluate,
+    make::{self, Made, OwnedRun},
+    marked,
     planner::new_run,
 };
 use punctual_contract::{
@@ -13,14 +15,17 @@ use punctual_contract::{
     store::Applied,
 };
 use punctual_domain::{
-    schedule::{Invalid, Outcome, PlannedRun, RunKind, Timing},
+    schedule::{Budget, Invalid, Outcome, PlannedRun, RunKind, Timing},
     time::Millis,
 };
+use std::sync::Arc;
 
 /// Most runs of one backfill.
 pub(crate) const BACKFILL_MAX: usize = 10_000;
 /// Runs of a backfill that fire in a second, unless it says otherwise.
 pub(crate) const BACKFILL_RATE: u32 = 100;
+/// Steps of the calendar for the instants of one backfill.
+const STEPS: u32 = 2_000_000;
 /// Runs of one transaction.
 const BATCH: usize = 500;
 
@@ -64,9 +69,18 @@ impl Planner {
             return Err(wrong("to", "must lie behind `from`".to_owned()).into());
         }
         let stored = self.get(key).await?;
-        let timing = Timing::of(&stored.schedule)?;
-        let mut instants = timing.occurrences(Millis(from.0 - 1), BACKFILL_MAX + 1);
-        instants.retain(|it| *it < to);
+        let work = move || {
+            let (timing, mut budget) = (Timing::of(&stored.schedule)?, Budget::of_steps(STEPS));
+            let mut instants = timing.occurrences(Millis(from.0 - 1), BACKFILL_MAX + 1, &mut budget);
+            let is_whole = budget.left() > 0 || instants.last().is_some_and(|it| *it >= to);
+            instants.retain(|it| *it < to);
+            Ok::<_, Invalid>((instants, is_whole))
+        };
+        let (instants, is_whole) = evaluate::for_request(self.inner.options.pool, work).await??;
+        if !is_whole {
+            let problem = "its instants take too long to be computed: ask for shorter ranges".to_owned();
+            return Err(wrong("to", problem).into());
+        }
         if instants.len() > BACKFILL_MAX {
             let problem =
                 format!("there are more than {BACKFILL_MAX} instants up to it: ask for shorter ranges");
@@ -116,41 +130,26 @@ impl Planner {
         kind: RunKind,
         wanted: &[(Millis, Millis)],
         reason: &str,
-    ) -> Result<Vec<(StoredSchedule, NewRun)>, Error> {
+    ) -> Result<Vec<OwnedRun>, Error> {
         for _ in 0..TRIES {
-            let stored = self.get(key).await?;
+            let stored = Arc::new(self.get(key).await?);
+            let (of, all, because) = (Arc::clone(&stored), wanted.to_vec(), reason.to_owned());
+            let runs =
+                evaluate::for_request(self.inner.options.pool, move || asked_for(&of, kind, &all, &because))
+                    .await??;
             let mut progress = stored.progress.clone();
-            let mut runs = Vec::with_capacity(wanted.len());
-            for (at, execute_at) in wanted {
-                progress.runs += 1;
-                let planned = PlannedRun {
-                    kind,
-                    at: *at,
-                    execute_at: *execute_at,
-                    outcome: Outcome::Created,
-                    reason: Some(reason.to_owned()),
-                    number: progress.runs,
-                };
-                let run = new_run(&stored, planned);
-                if run.outcome != Outcome::Created {
-                    let problem = run.reason.unwrap_or_default();
-                    return Err(Invalid { field: "task/payload".to_owned(), problem }.into());
-                }
-                runs.push(run);
-            }
             if kind == RunKind::Manual {
+                progress.runs += u64::try_from(runs.len()).unwrap_or(0);
                 progress.last_run_at = runs.last().map(|it| it.at).max(progress.last_run_at);
-            } else {
-                progress.runs = stored.progress.runs;
             }
             let (id, step, wake_at) = (stored.id, stored.step, stored.wake_at);
-            let advance = Advance { id, step, progress, wake_at, runs: runs.clone() };
+            let advance = Advance { id, step, progress, wake_at, runs: runs.clone(), takes_back: None };
             let now = self.inner.engine.now();
             let applied = self.inner.store.advance_schedules(vec![advance], now).await?;
             if applied.first() == Some(&Applied::Moved) {
                 self.inner.count(Outcome::Created, runs.len());
-                let made: Vec<_> = runs.into_iter().map(|run| (stored.clone(), run)).collect();
-                let answers = make::make_some(&self.inner, &made).await.map_err(changed)?;
+                let made: Vec<OwnedRun> = runs.into_iter().map(|run| (Arc::clone(&stored), run)).collect();
+                let answers = marked::make_some(&self.inner, &made).await.map_err(changed)?;
                 make::settle(&self.inner, &made, &answers).await.map_err(changed)?;
                 if answers.iter().any(|it| matches!(it, Made::NotNow)) {
                     tracing::warn!(
@@ -169,6 +168,28 @@ impl Planner {
         let found = self.inner.store.runs(&query).await.map_err(changed)?;
         found.into_iter().find(|it| it.key == run.key(stored.id)).ok_or(Error::Contended)
     }
+}
+
+/// Their lines of history. One whose payload has no value refuses all of them.
+fn asked_for(
+    stored: &StoredSchedule,
+    kind: RunKind,
+    wanted: &[(Millis, Millis)],
+    reason: &str,
+) -> Result<Vec<NewRun>, Invalid> {
+    let (outcome, reason) = (Outcome::Created, Some(reason.to_owned()));
+    let numbered = (stored.progress.next_number()..).zip(wanted);
+    let one = |(number, (at, execute_at)): (u64, &(Millis, Millis))| {
+        let unfilled = |problem: String| {
+            let problem = format!("its payload could not be filled in: {problem}");
+            Invalid { field: "task/payload".to_owned(), problem }
+        };
+        make::payload(stored, *at, number).map_err(unfilled)?;
+        let (at, execute_at, reason) = (*at, *execute_at, reason.clone());
+        let run = PlannedRun { kind, at, execute_at, outcome, reason, number, version: 0 };
+        Ok(new_run(stored.revision, run))
+    };
+    numbered.map(one).collect()
 }
 
 fn changed(error: BackendError) -> BackendError {

@@ -1,150 +1,182 @@
 //! Takes back what was made ahead of its time and has not fired: after a change, a pause, or before a schedule is forgotten.
-//! Each task is cancelled or has fired, by the engine's own cancel. One whose task was not made yet is made first: from then
-//! on it stands there cancelled, and an engine that still wants to make it finds it so.
+//!
+//! The order of steps, and what a crash after each leaves (docs/consistency.md, "Schedules"):
+//! 1. A change commits the document, a higher revision, and `Progress::changed_at`: one `now`, by which all that follows is
+//!    decided. Nothing is planned until step 5. A crash leaves the rest to whoever owns the schedule's slot.
+//! 2. Lines whose task was not made are made, an hour away: an engine that still wants to make one finds it there. A crash: said
+//!    again, it finds the same tasks.
+//! 3. What was to fire after `changed_at` is cancelled, together. Each is cancelled or has fired. A crash: a task that was
+//!    cancelled by this name counts as cancelled when it is said again.
+//! 4. What has fired is decided, also after `changed_at`; what was cancelled is to be decided again, also before it.
+//! 5. Lines and progress, one transaction, compared with the step of 1. A crash after it leaves nothing.
 
 use crate::{
-    make::{self, Made},
+    make::{self, Made, OwnedRun, Purpose},
     planner::Inner,
     recover,
 };
 use punctual_contract::{
     Error as BackendError,
-    schedules::{Advance, NewRun, OlderDocuments, Run, RunKey, RunQuery, SettleRun, StoredSchedule},
+    schedules::{Advance, OlderDocuments, Run, RunKey, RunQuery, SettleRun, StoredSchedule, TakesBack},
     store::Applied,
 };
 use punctual_domain::{
     place::TaskRef,
-    schedule::{Outcome, RunKind},
+    schedule::{Line, Outcome, RunKind},
     time::Millis,
 };
-use punctual_engine::Cancelled;
+use punctual_engine::TakenBack;
+use std::{collections::BTreeSet, sync::Arc};
 
-/// Runs of one look.
+/// Runs of one look, and of one call of the engine.
 const BATCH: usize = 1_000;
+/// Lines without a task that are looked at together.
+const OWED_MAX: usize = 10_000;
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) cancelled: usize,
-    /// They had fired, at the latest this.
     pub(crate) fired: usize,
-    pub(crate) fired_until: Option<Millis>,
 }
 
-/// Takes back all that older documents have made and that comes after now.
-async fn take_back(
+/// Carries a taking back to its end, whoever began it.
+pub(crate) async fn finish(
     inner: &Inner,
     stored: &StoredSchedule,
     now: Millis,
-    reason: &str,
-) -> Result<Taken, BackendError> {
-    let mut all = Taken::default();
-    // What has no task yet, whatever its instant: who has committed it may still want to make it.
-    loop {
-        let older = OlderDocuments { schedule: stored.id, revision: stored.revision };
-        let found = inner.store.unsettled_runs(Some(older), Millis::MAX, BATCH).await?;
-        let runs: Vec<Run> = found.into_iter().map(|it| it.1).collect();
-        if runs.is_empty() {
-            break;
-        }
-        take_back_some(inner, stored, &runs, reason, &mut all).await?;
+) -> Result<(Taken, Applied), BackendError> {
+    let is_at_rest = stored.schedule.is_paused(now) || !stored.schedule.enabled;
+    let reason = match () {
+        () if stored.schedule.is_paused(now) => "the schedule was paused",
+        () if !stored.schedule.enabled => "the schedule was disabled or deleted",
+        () => "the schedule was changed",
+    };
+    let stored = Arc::new(stored.clone());
+    // An older program had put `decided_until` back to the instant of the change.
+    let changed_at = stored.progress.changed_at.unwrap_or(stored.progress.decided_until);
+    let from = stored.progress.decided_until.plus(-stored.progress.jitter_ms);
+    if is_at_rest {
+        withdraw_owed(inner, &stored, from, reason).await?;
     }
-    let from = now.plus(-stored.progress.jitter_ms);
-    let mut before = Millis(i64::MAX);
+    let lines = lines(inner, &stored, from).await?;
+    let ahead = |it: &&Run| it.outcome == Outcome::Created && it.execute_at > changed_at;
+    let ahead: Vec<&Run> = lines.iter().filter(ahead).collect();
+    let cancelled = cancel(inner, &stored, &ahead).await?;
+    let keys: BTreeSet<&RunKey> = cancelled.iter().collect();
+    let line = |it: &Run| Line {
+        at: it.key.at,
+        version: it.version.unwrap_or(0),
+        outcome: it.outcome,
+        is_taken_back: keys.contains(&it.key),
+    };
+    let mut progress = stored.progress.clone();
+    progress.end_taking_back(&lines.iter().map(line).collect::<Vec<_>>(), now);
+    let taken = Taken { cancelled: cancelled.len(), fired: ahead.len().saturating_sub(cancelled.len()) };
+    let takes_back = Some(TakesBack { runs: cancelled, reason: reason.to_owned() });
+    let (id, step, wake_at) = (stored.id, stored.step, Some(now));
+    let advance = Advance { id, step, progress, wake_at, runs: Vec::new(), takes_back };
+    let applied = inner.store.advance_schedules(vec![advance], now).await?.pop().unwrap_or(Applied::Lost);
+    if applied == Applied::Moved {
+        inner.count(Outcome::Cancelled, taken.cancelled);
+    }
+    Ok((taken, applied))
+}
+
+/// All that older documents have planned, from an instant on.
+async fn lines(inner: &Inner, stored: &StoredSchedule, from: Millis) -> Result<Vec<Run>, BackendError> {
+    let (mut all, mut before) = (Vec::new(), Millis(i64::MAX));
     loop {
         let query = RunQuery { schedule: stored.id, from, before, limit: BATCH };
-        let runs = inner.store.runs(&query).await?;
-        let Some(last) = runs.last().map(|it| it.key.at) else { return Ok(all) };
-        let is_full = runs.len() >= BATCH;
-        let ahead = |it: &Run| {
-            it.outcome == Outcome::Created
-                && it.key.kind == RunKind::Planned
-                && it.key.revision < stored.revision
-                && it.execute_at > now
-        };
-        let runs: Vec<Run> = runs.into_iter().filter(ahead).collect();
-        take_back_some(inner, stored, &runs, reason, &mut all).await?;
-        if !is_full {
+        let page = inner.store.runs(&query).await?;
+        let is_last = page.len() < BATCH;
+        let Some(last) = page.last().map(|it| it.key.at) else { return Ok(all) };
+        before = last;
+        let is_older = |it: &Run| it.key.kind == RunKind::Planned && it.key.revision < stored.revision;
+        all.extend(page.into_iter().filter(is_older));
+        if is_last {
             return Ok(all);
         }
-        before = last;
     }
 }
 
-async fn take_back_some(
+/// While a schedule rests, nothing of it is made, however long ago it was due. Without a rest it is made late, by its own document.
+async fn withdraw_owed(
     inner: &Inner,
-    stored: &StoredSchedule,
-    runs: &[Run],
+    stored: &Arc<StoredSchedule>,
+    until: Millis,
     reason: &str,
-    all: &mut Taken,
 ) -> Result<(), BackendError> {
-    let unmade: Vec<&Run> = runs.iter().filter(|it| it.task_ref.is_none()).collect();
-    let made: Vec<(StoredSchedule, NewRun)> =
-        unmade.iter().map(|it| (stored.clone(), recover::again(it))).collect();
-    let answers = make::make_some(inner, &made).await?;
-    let mut places: Vec<(&Run, Option<TaskRef>)> = Vec::new();
+    loop {
+        let older = OlderDocuments { schedule: stored.id, revision: stored.revision };
+        let found = inner.store.unsettled_runs(Some(older), Millis::MAX, OWED_MAX).await?;
+        let is_last = found.len() < OWED_MAX;
+        let owed: Vec<Run> = found.into_iter().map(|it| it.1).filter(|it| it.key.at < until).collect();
+        let cancelled = cancel(inner, stored, &owed.iter().collect::<Vec<_>>()).await?;
+        let count = cancelled.len();
+        if count > 0 {
+            inner.store.withdraw_runs(cancelled, Outcome::Cancelled, reason).await?;
+            inner.count(Outcome::Cancelled, count);
+        }
+        if is_last || count == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Cancels the tasks of those that have not fired. Which.
+pub(crate) async fn cancel(
+    inner: &Inner,
+    stored: &Arc<StoredSchedule>,
+    runs: &[&Run],
+) -> Result<Vec<RunKey>, BackendError> {
+    let mut all = Vec::new();
+    for some in runs.chunks(BATCH) {
+        cancel_some(inner, stored, some, &mut all).await?;
+    }
+    Ok(all)
+}
+
+async fn cancel_some(
+    inner: &Inner,
+    stored: &Arc<StoredSchedule>,
+    runs: &[&Run],
+    cancelled: &mut Vec<RunKey>,
+) -> Result<(), BackendError> {
+    let (mut places, mut unmade): (Vec<(&Run, TaskRef)>, Vec<&Run>) = Default::default();
+    for &run in runs {
+        match run.task_ref.as_deref().and_then(|it| it.parse().ok()) {
+            Some(place) => places.push((run, place)),
+            None => unmade.push(run),
+        }
+    }
+    let made: Vec<OwnedRun> = unmade.iter().map(|it| (Arc::clone(stored), recover::again(it))).collect();
+    let answers = make::make_some(inner, &made, Purpose::TakeBack).await?;
     for (run, answer) in unmade.into_iter().zip(answers) {
         match answer {
-            Made::Task(task) => places.push((run, Some(task.place))),
-            Made::Superseded => places.push((run, None)),
+            Made::Task { task, .. } => places.push((run, task.place)),
+            Made::Superseded => cancelled.push(run.key.clone()),
             Made::NotNow => {
                 let problem = "the task of a run could not be reached";
                 return Err(BackendError::did_not_happen("take runs back", problem));
             }
         }
     }
-    let of_ref = |it: &str| it.parse::<TaskRef>().ok();
-    let settled = runs.iter().filter_map(|it| Some((it, of_ref(it.task_ref.as_deref()?))));
-    places.extend(settled);
-    let (mut cancelled, mut fired): (Vec<RunKey>, Vec<SettleRun>) = Default::default();
-    for (run, place) in places {
-        let is_cancelled = match place {
-            None => true,
-            Some(place) => match inner.engine.cancel(place, false, make::BY).await {
-                Ok(Cancelled::Cancelled(_)) | Err(punctual_engine::Error::NotFound) => true,
-                Ok(Cancelled::AlreadyFired(_) | Cancelled::StopRequested(_)) => false,
-                Err(error) => return Err(make::backend(error)),
-            },
-        };
-        if is_cancelled {
-            all.cancelled += 1;
-            cancelled.push(run.key.clone());
-        } else {
-            all.fired += 1;
-            all.fired_until = all.fired_until.max(Some(run.key.at));
-            fired.extend(place.map(|place| SettleRun { key: run.key.clone(), task_ref: place.to_string() }));
+    let asked = places.iter().map(|it| it.1).collect();
+    let answers = inner.engine.take_back(asked, make::BY).await.map_err(make::backend)?;
+    let mut fired = Vec::new();
+    for ((run, place), answer) in places.into_iter().zip(answers) {
+        match answer {
+            TakenBack::Cancelled => cancelled.push(run.key.clone()),
+            TakenBack::Decided if run.task_ref.is_none() => {
+                let (key, task_ref) = (run.key.clone(), place.to_string());
+                fired.push(SettleRun { key, task_ref, note: None });
+            }
+            TakenBack::Decided => {}
         }
-    }
-    if !cancelled.is_empty() {
-        let count = cancelled.len();
-        inner.store.cancel_runs(cancelled, reason).await?;
-        inner.count(Outcome::Cancelled, count);
     }
     if !fired.is_empty() {
         inner.store.settle_runs(fired).await?;
     }
     Ok(())
-}
-
-/// Carries a taking back to its end, whoever began it. Answers the schedule as it stands then.
-pub(crate) async fn finish(
-    inner: &Inner,
-    stored: &StoredSchedule,
-    now: Millis,
-) -> Result<(Taken, Applied), BackendError> {
-    let reason = match () {
-        () if stored.schedule.is_paused(now) => "the schedule was paused",
-        () if !stored.schedule.enabled => "the schedule was disabled or deleted",
-        () => "the schedule was changed",
-    };
-    let taken = take_back(inner, stored, now, reason).await?;
-    let mut progress = stored.progress.clone();
-    (progress.takes_back, progress.jitter_ms) = (false, 0);
-    progress.runs = progress.runs.saturating_sub(u64::try_from(taken.cancelled).unwrap_or(0));
-    progress.taken_back(taken.fired_until.map_or(now, |it| it.max(now)));
-    progress.decided_until = progress.decided_until.max(taken.fired_until.unwrap_or(Millis::ZERO));
-    let advance =
-        Advance { id: stored.id, step: stored.step, progress, wake_at: Some(now), runs: Vec::new() };
-    let applied = inner.store.advance_schedules(vec![advance], now).await?.pop();
-    Ok((taken, applied.unwrap_or(Applied::Lost)))
 }

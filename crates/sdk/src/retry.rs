@@ -17,12 +17,14 @@ pub fn fixed(delay: Duration) -> Retry {
     Retry::Fixed { delay_ms: ms_up(delay) }
 }
 
-/// Twice as long each time, up to ten minutes, by a fifth at random: what the server takes where nothing is said.
+/// Twice as long each time, up to ten minutes (or `delay`, if that is longer), by a fifth at random: what the server takes
+/// where nothing is said.
 pub fn exponential(delay: Duration) -> Retry {
+    let delay_ms = ms_up(delay);
     Retry::Exponential {
-        delay_ms: ms_up(delay),
+        delay_ms,
         factor: RETRY_FACTOR_DEFAULT,
-        max_delay_ms: RETRY_MAX_DELAY_MS_DEFAULT,
+        max_delay_ms: RETRY_MAX_DELAY_MS_DEFAULT.max(delay_ms),
         jitter: RETRY_JITTER_DEFAULT,
     }
 }

@@ -84,6 +84,7 @@ async fn unregistered(app: &App, who: Who, mut request: Request, next: Next) -> 
 async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Result<Who, Refusal> {
     app.engine.access_is_known().await?;
     let sent = bearer(headers);
+    let guess = sent.map(|_| app.attempts.admit(address)).transpose()?;
     let mut found = app.engine.identify(sent);
     if matches!(found, Identified::Refused(_)) && sent.is_some() && !app.attempts.are_too_many(address) {
         // It may have been made at another engine just now.
@@ -93,10 +94,10 @@ async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Re
     match found {
         Identified::Anyone => Ok(Who::anyone(address)),
         Identified::As(admitted) => Ok(Who::known(admitted, address)),
-        Identified::Refused(_) if sent.is_some() && app.attempts.failed(address) => {
-            Err(app.attempts.slowed(address).await)
-        }
-        Identified::Refused(reason) => Err(Refusal::new(Code::AuthRequired, reason)),
+        Identified::Refused(reason) => match guess {
+            Some(guess) if app.attempts.failed(address) => Err(app.attempts.slowed(guess, address).await),
+            _ => Err(Refusal::new(Code::AuthRequired, reason)),
+        },
     }
 }
 

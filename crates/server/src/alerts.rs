@@ -1,4 +1,9 @@
-//! What a human should look at: as the engine that is asked sees it, and as the others have told it.
+//! What a human should look at: as the engine that answers sees it, and as the others have reported it. Must never show an
+//! alert of a queue that the token does not reach.
+
+mod folded;
+
+pub(crate) use folded::Report;
 
 use crate::{
     answer,
@@ -9,13 +14,15 @@ use crate::{
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
+use punctual_domain::name::QueueKey;
 use punctual_engine::Alert as EngineAlert;
 use punctual_protocol::{Alert, At, ListAlerts, Page, Severity};
 
 /// Active alerts.
 ///
-/// Of the namespace's queues, and of the engines themselves: as the one that is asked sees them, and as the others told theirs
-/// within the last ten seconds.
+/// Of every queue that the token reaches, in all namespaces, and of the engines themselves: as the engine that answers sees them,
+/// and as the others reported theirs within the last ten seconds. What several engines report is one alert. Alerts that another
+/// one explains are its `consequences`.
 #[utoipa::path(
     get, path = "/v1/alerts", operation_id = "list_alerts", tag = "operation", params(ListAlerts),
     responses((status = 200, description = "The gravest first: all of them, or a page.", body = Page<Alert>)),
@@ -28,27 +35,26 @@ pub(crate) async fn list_alerts(
 ) -> Result<Response, Refusal> {
     asked.check()?;
     let passed = cursor::before_id(asked.cursor.as_deref())?.map_or(0, |it| usize::try_from(it).unwrap_or(0));
-    let mine = |it: &EngineAlert| match &it.queue {
-        Some(queue) => queue.namespace == caller.namespace && caller.who.reaches(queue),
-        // Of the engine itself, and what it does for all.
+    let is_reached = |queue: &Option<QueueKey>| match queue {
+        Some(queue) => caller.who.reaches(queue),
+        // Of an engine itself, and what it does for all.
         None => caller.who.reaches_everything(),
     };
-    let own = app.engine.alerts_within(max_age.0).await?.into_iter().filter(mine);
-    let mut items: Vec<Alert> = own.map(|it| alert(&app, it)).collect();
-    for it in cluster::alerts_elsewhere(&app, &caller, max_age).await {
-        // What several see alike is told once.
-        let is_told =
-            |known: &Alert| (&known.name, &known.queue, &known.text) == (&it.name, &it.queue, &it.text);
-        if !items.iter().any(is_told) {
-            items.push(it);
-        }
-    }
+    let own = app.engine.alerts_within(max_age.0).await?;
+    let own = own.into_iter().filter(|alert| is_reached(&alert.queue)).map(|alert| report(&app, alert));
+    let elsewhere = cluster::alerts_elsewhere(&app, max_age).await;
+    let elsewhere = elsewhere.into_iter().filter(|report| is_reached(&report.queue));
+    let mut items = folded::fold(folded::merge(own.chain(elsewhere).collect()));
     if caller.who.reaches_everything() {
         items.extend(cluster::alerts(&app));
         items.extend(of_certificates(&app));
     }
     items.sort_by_key(|it| it.severity != Severity::Critical);
     items.retain(|it| asked.severity.is_none_or(|severity| severity == it.severity));
+    // A queue is one of a namespace: where none is given, of that of the call.
+    let namespace = asked.namespace.as_deref();
+    let namespace = namespace.or_else(|| asked.queue.is_some().then(|| caller.namespace.as_str()));
+    items.retain(|it| namespace.is_none() || namespace == it.namespace.as_deref());
     items.retain(|it| asked.queue.is_none() || asked.queue == it.queue);
     let limit = asked.limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
     let end = passed.saturating_add(limit);
@@ -57,16 +63,16 @@ pub(crate) async fn list_alerts(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-fn alert(app: &App, it: EngineAlert) -> Alert {
-    Alert {
-        name: it.kind.name().to_owned(),
-        severity: if it.kind.is_critical() { Severity::Critical } else { Severity::Warning },
-        since: At::from_ms(it.since.0),
-        since_ms: it.since.0,
-        queue: it.queue.map(|it| it.queue.as_str().to_owned()),
-        engine: Some(app.engine.name().to_owned()),
-        text: it.text,
-        what_to_do: it.kind.what_to_do().to_owned(),
+fn report(app: &App, alert: EngineAlert) -> Report {
+    Report {
+        name: alert.kind.name().to_owned(),
+        is_critical: alert.kind.is_critical(),
+        since: alert.since,
+        queue: alert.queue,
+        engine: app.engine.name().to_owned(),
+        text: alert.text,
+        what_to_do: alert.kind.what_to_do().to_owned(),
+        count: alert.count,
     }
 }
 
@@ -80,8 +86,11 @@ fn of_certificates(app: &App) -> Vec<Alert> {
         severity: if is_over { Severity::Critical } else { Severity::Warning },
         since: At::from_ms(expires_at.plus(-ENDS_SOON_MS).0),
         since_ms: expires_at.plus(-ENDS_SOON_MS).0,
+        namespace: None,
         queue: None,
         engine: Some(app.engine.name().to_owned()),
+        engines: Vec::new(),
+        consequences: Vec::new(),
         text: match is_over {
             true => "the server's certificate has ended".to_owned(),
             false => format!("the server's certificate ends in {} h", expires_at.since(now) / 3_600_000),
@@ -93,8 +102,11 @@ fn of_certificates(app: &App) -> Vec<Alert> {
         severity: Severity::Critical,
         since: At::from_ms(since.0),
         since_ms: since.0,
+        namespace: None,
         queue: None,
         engine: Some(app.engine.name().to_owned()),
+        engines: Vec::new(),
+        consequences: Vec::new(),
         text: format!("the files of the server's certificate have changed and cannot be used: {what}"),
         what_to_do: "Mend the files; until then the certificate that was there before is in use.".to_owned(),
     });

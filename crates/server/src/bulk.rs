@@ -11,6 +11,7 @@ use crate::{
     extract::{Body, BulkId, Caller, Query},
     namespaces,
     refusal::Refusal,
+    set_aside,
 };
 use axum::{
     extract::State,
@@ -180,7 +181,10 @@ pub(crate) async fn list_bulk(
     };
     let next_cursor = all.last().filter(|_| all.len() == limit).map(|it| cursor::write(it.id));
     let seen = all.iter().filter(|it| reaches(&caller.who, &caller.namespace, &it.bulk.filter));
-    let items: Vec<Shown> = seen.map(wire::shown).collect();
+    let all_set_aside = runner(&app)?.set_aside().await?;
+    let shown =
+        |it: &StoredBulk| Shown { set_aside: set_aside::of(&all_set_aside, it.id), ..wire::shown(it) };
+    let items: Vec<Shown> = seen.map(shown).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -196,7 +200,8 @@ pub(crate) async fn get_bulk(
     BulkId(id): BulkId,
 ) -> Result<Response, Refusal> {
     let stored = reached(&app, &caller, id).await?;
-    Ok(one(StatusCode::OK, &wire::shown(&stored)))
+    let set_aside = set_aside::of(&runner(&app)?.set_aside().await?, stored.id);
+    Ok(one(StatusCode::OK, &Shown { set_aside, ..wire::shown(&stored) }))
 }
 
 /// Begin what was previewed.

@@ -2,10 +2,11 @@
 //! and therefore for those who reach everything. What is answered is the watcher's; here it is turned into JSON.
 
 use crate::{
+    alerts::Report,
     answer,
     app::{App, Shared},
     cursor,
-    extract::{Caller, MaxAge, Query},
+    extract::{MaxAge, Query},
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
@@ -325,29 +326,30 @@ pub(crate) async fn get_due(State(app): State<Shared>) -> Result<Response, Refus
     Ok(answer::json(StatusCode::OK, &due))
 }
 
-/// What the other engines have to say, of the queues and namespaces that the caller reaches. What cannot be read is left out: this
-/// engine says by itself that a database is away.
-pub(crate) async fn alerts_elsewhere(app: &App, caller: &Caller, max_age: MaxAge) -> Vec<Alert> {
+/// What the other engines reported. What cannot be read is left out: this engine says by itself that a database is away.
+pub(crate) async fn alerts_elsewhere(app: &App, max_age: MaxAge) -> Vec<Report> {
     let Some(watcher) = &app.options.cluster else { return Vec::new() };
-    let told = watcher.alerts_elsewhere(max_age.0).await;
-    let told = told.inspect_err(|error| tracing::warn!(%error, "alerts of other engines cannot be read"));
-    let is_mine = |queue: &Option<(String, String)>| match queue {
-        Some((namespace, queue)) => queue_key(namespace, queue)
-            .is_some_and(|it| it.namespace == caller.namespace && caller.who.reaches(&it)),
-        None => caller.who.reaches_everything(),
+    let reported = watcher.alerts_elsewhere(max_age.0).await;
+    let reported =
+        reported.inspect_err(|error| tracing::warn!(%error, "alerts of other engines cannot be read"));
+    let report = |(engine, alert): (String, ToldAlert)| {
+        let queue = match &alert.queue {
+            // Of a name that this release does not take: left out.
+            Some((namespace, queue)) => Some(queue_key(namespace, queue)?),
+            None => None,
+        };
+        Some(Report {
+            name: alert.name,
+            is_critical: alert.is_critical,
+            since: Millis(alert.since_ms),
+            queue,
+            engine,
+            text: alert.text,
+            what_to_do: alert.what_to_do,
+            count: alert.count,
+        })
     };
-    let mine = told.unwrap_or_default().into_iter().filter(|it| is_mine(&it.1.queue));
-    let alert = |(engine, it): (String, ToldAlert)| Alert {
-        name: it.name,
-        severity: if it.is_critical { Severity::Critical } else { Severity::Warning },
-        since: At::from_ms(it.since_ms),
-        since_ms: it.since_ms,
-        queue: it.queue.map(|it| it.1),
-        engine: Some(engine),
-        text: it.text,
-        what_to_do: it.what_to_do,
-    };
-    mine.map(alert).collect()
+    reported.unwrap_or_default().into_iter().filter_map(report).collect()
 }
 
 fn queue_key(namespace: &str, queue: &str) -> Option<QueueKey> {
@@ -365,8 +367,11 @@ pub(crate) fn alerts(app: &App) -> Vec<Alert> {
             severity: Severity::Warning,
             since: At::from_ms(since.0),
             since_ms: since.0,
+            namespace: None,
             queue: None,
             engine: None,
+            engines: Vec::new(),
+            consequences: Vec::new(),
             text: format!("engine {engine} has given no sign of life for {} s", silent_ms / 1_000),
             what_to_do: "See whether its process runs and reaches the database; its partitions have gone to the others, and those must bear their load.".to_owned(),
         }

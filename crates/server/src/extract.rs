@@ -248,15 +248,56 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
 }
 
 fn query<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
+    if let Some(name) = text.split('&').find_map(not_utf8) {
+        let detail =
+            "has bytes that are not UTF-8 behind its % signs: encode the text as UTF-8, so é is %C3%A9";
+        return Err(Refusal::field(&format!("/{name}"), detail.to_owned()));
+    }
     let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(text.as_bytes()));
     serde_path_to_error::deserialize(pairs).map_err(|error| {
-        let detail = punctual_protocol::query_in_words(&error.inner().to_string());
-        let unknown = detail.starts_with("unknown field");
+        let said = error.inner().to_string();
+        let unknown = said.starts_with("unknown field");
+        let detail = punctual_protocol::fault_in_words(&said);
         let code = if unknown { Code::RequestUnknownField } else { Code::RequestInvalid };
         let named = error.path().iter().next().map(|it| format!("/{it}"));
         let pointer = named.filter(|it| it != "/?").unwrap_or_else(|| quoted(&detail));
         Invalid { code, errors: vec![FieldError::new(pointer, detail)] }.into()
     })
+}
+
+/// The name of a parameter whose name or value is not UTF-8. The reader of queries would put another character in the place of
+/// such bytes, and something else would be searched.
+fn not_utf8(pair: &str) -> Option<String> {
+    let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
+    let name = String::from_utf8_lossy(&decoded(name)).into_owned();
+    str::from_utf8(&decoded(pair)).is_err().then_some(name)
+}
+
+/// `%41` is a byte; any other `%` stands for itself.
+fn decoded(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let escaped = match after {
+            [high, low, ..] if *byte == b'%' => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        match escaped {
+            Some((high, low)) => {
+                bytes.push(high << 4 | low);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// The parameter that a message names in backticks: the first one it quotes.
@@ -381,6 +422,8 @@ mod tests {
             ("state=asleep", Code::RequestInvalid, "/state"),
             ("task_id=seven", Code::RequestInvalid, "/task_id"),
             ("due_after=soon", Code::RequestInvalid, "/due_after"),
+            ("label=a=%ff", Code::RequestInvalid, "/label"),
+            ("limit=1&label=%C3%28", Code::RequestInvalid, "/label"),
         ] {
             let problem = query::<SearchTasks>(text).unwrap_err().into_problem();
             assert!(problem.is(code), "{text}: {problem}");
@@ -390,7 +433,21 @@ mod tests {
                 "{text}: {problem}"
             );
             let said = &problem.errors[0].detail;
-            assert!(!said.contains("invalid digit") && !said.contains("target type"), "{text}: {said}");
+            let readers =
+                ["invalid digit", "target type", "unknown variant", "invalid type", "invalid value"];
+            assert!(!readers.iter().any(|words| said.contains(words)), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn utf8_behind_percent_signs_is_read_and_a_percent_sign_alone_stands_for_itself() {
+        for (text, label) in [
+            ("label=a=%C3%A9", "a=é"),
+            ("label=a%3D100%", "a=100%"),
+            ("label=%zz=%4", "%zz=%4"),
+            ("label=é=1", "é=1"),
+        ] {
+            assert_eq!(query::<SearchTasks>(text).unwrap().label.as_deref(), Some(label), "{text}");
         }
     }
 

@@ -2,7 +2,8 @@
 //! before the work begins, whichever engine is asked: who comes meanwhile is told so (409). The answer takes the place of
 //! the reservation. A crash between the two is survived by the work itself (an insert derives its id from the key); the
 //! reservation ends by itself, and the next try does the work. Never keeps an answer that another try could better:
-//! failures of the server, and refusals of a request's form.
+//! failures of the server, and refusals of a request's form. Of a batch, items that were refused for now are worked on when
+//! it is sent again; what became of the others stays.
 
 use crate::{
     access::Who,
@@ -21,7 +22,7 @@ use axum::{
 };
 use bytes::Bytes;
 use punctual_contract::store::{Reply, ReplyKey, Reservation, Reserved};
-use punctual_protocol::{Code, PROBLEM_CONTENT_TYPE};
+use punctual_protocol::{BatchAnswer, BatchItem, Code, PROBLEM_CONTENT_TYPE};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -32,6 +33,8 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
 
 /// Answers with secrets, which are kept nowhere.
 const SECRETS: &str = "/v1/tokens";
+/// Answers of which parts may be for now only.
+const BATCH: &str = "/v1/tasks/batch";
 
 /// A key is reserved for so long, and again while its request is worked on. An engine that dies holds it no longer.
 const RESERVED_MS: i64 = 30_000;
@@ -51,6 +54,13 @@ impl Turn {
         let nth = app.keyed.fetch_add(1, Relaxed);
         let owner = format!("{}/{nth}", app.engine.name());
         Self { app: Arc::clone(app), key, owner }
+    }
+
+    /// For the rest of a batch whose answer is kept already. No key of a caller has the character at its end.
+    fn of_rest(&self) -> Self {
+        let mut rest = self.clone();
+        rest.key.key.push('\u{2}');
+        rest
     }
 
     async fn reserve(&self, request_hash: u64) -> Result<Reserved, punctual_contract::Error> {
@@ -125,26 +135,105 @@ fn keeps_no_secret() -> Refusal {
 async fn once(turn: Turn, request: Request, next: Next) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let body = read_body(&turn.app, &parts, body).await?;
-    let request_hash = request_hash(&parts, &body);
-    match turn.reserve(request_hash).await? {
+    let hashes = Hashes::of(&parts, &body);
+    match turn.reserve(hashes.canonical).await? {
         Reserved::Ours => {}
-        Reserved::Answered(reply) => return replay(reply, request_hash),
-        Reserved::Theirs => {
-            return Err(Refusal::new(Code::IdempotencyInProgress, format!("key {:?}", turn.key.key)));
+        Reserved::Answered(reply) => {
+            let Some(earlier) = unfinished(&reply, &hashes) else { return replay(reply, &hashes) };
+            return go_on(&turn, &hashes, earlier, Request::from_parts(parts, Body::from(body)), next).await;
         }
+        Reserved::Theirs => return Err(in_progress(&turn)),
     }
     let work = next.run(Request::from_parts(parts, Body::from(body)));
-    let response = turn.working(request_hash, work).await;
-    Ok(keep(&turn, request_hash, response).await)
+    let response = turn.working(hashes.canonical, work).await;
+    Ok(keep(&turn, hashes.canonical, response).await)
 }
 
-fn request_hash(parts: &Parts, body: &[u8]) -> u64 {
-    let address = parts.uri.path_and_query().map_or("", |it| it.as_str());
-    hash::of(&[parts.method.as_str().as_bytes(), address.as_bytes(), body])
+fn in_progress(turn: &Turn) -> Refusal {
+    let key = turn.key.key.trim_end_matches('\u{2}');
+    Refusal::new(Code::IdempotencyInProgress, format!("key {key:?}"))
 }
 
-fn replay(reply: Reply, request_hash: u64) -> Result<Response, Refusal> {
-    if reply.request_hash != request_hash {
+/// What became of the items of this batch at its earlier tries. Goes along with its request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Earlier(pub(crate) Arc<Vec<BatchItem>>);
+
+impl Earlier {
+    /// What stays of the item of this number. None: it is to be worked on.
+    pub(crate) fn settled(&self, nth: usize) -> Option<BatchItem> {
+        self.0.get(nth).filter(|item| !is_for_now(item)).cloned()
+    }
+}
+
+/// Refused as long as there is no room, or the store is away: it was told to come again.
+fn is_for_now(item: &BatchItem) -> bool {
+    matches!(item.status, 429 | 500..)
+}
+
+/// The items of a batch that was answered under this key, if one of them was told to come again.
+fn unfinished(reply: &Reply, hashes: &Hashes) -> Option<Earlier> {
+    if !hashes.are_of(reply) || !hashes.is_batch || reply.status != 200 {
+        return None;
+    }
+    let answer: BatchAnswer = serde_json::from_slice(&reply.body).ok()?;
+    answer.results.iter().any(is_for_now).then(|| Earlier(Arc::new(answer.results)))
+}
+
+/// Works on what is left of a batch; one request at a time does.
+async fn go_on(
+    turn: &Turn,
+    hashes: &Hashes,
+    earlier: Earlier,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let rest = turn.of_rest();
+    if rest.reserve(hashes.canonical).await? != Reserved::Ours {
+        return Err(in_progress(&rest));
+    }
+    let done = async {
+        // Another one may have gone on with it since.
+        let store = turn.app.engine.store();
+        let reply = store.load_reply(&turn.key, turn.app.engine.now()).await?;
+        let earlier = match reply.map(|reply| (unfinished(&reply, hashes), reply)) {
+            Some((None, reply)) => return replay(reply, hashes),
+            Some((Some(earlier), _)) => earlier,
+            None => earlier,
+        };
+        request.extensions_mut().insert(earlier);
+        let response = rest.working(hashes.canonical, next.run(request)).await;
+        Ok(keep(turn, hashes.canonical, response).await)
+    };
+    let done = done.await;
+    rest.release().await;
+    done
+}
+
+/// Tells a repetition from another request under the same key.
+struct Hashes {
+    /// Of a body that is JSON, the order of its members does not count.
+    canonical: u64,
+    /// Letter for letter, as answers were kept up to 0.2.
+    literal: u64,
+    is_batch: bool,
+}
+
+impl Hashes {
+    fn of(parts: &Parts, body: &[u8]) -> Self {
+        let address = parts.uri.path_and_query().map_or("", |it| it.as_str());
+        let of_body = |body: &[u8]| hash::of(&[parts.method.as_str().as_bytes(), address.as_bytes(), body]);
+        let literal = of_body(body);
+        let canonical = hash::json(body).map_or(literal, |hash| of_body(&hash.to_be_bytes()));
+        Self { canonical, literal, is_batch: parts.uri.path() == BATCH }
+    }
+
+    fn are_of(&self, reply: &Reply) -> bool {
+        [self.canonical, self.literal].contains(&reply.request_hash)
+    }
+}
+
+fn replay(reply: Reply, hashes: &Hashes) -> Result<Response, Refusal> {
+    if !hashes.are_of(&reply) {
         return Err(Refusal::new(
             Code::IdempotencyKeyReused,
             "the body or the address differs from the first",

@@ -7,10 +7,13 @@ use crate::{
     ask::{self, Context},
     etag,
     extract::{Body, Caller},
-    hash, namespaces,
+    hash,
+    idempotency::Earlier,
+    namespaces,
     refusal::Refusal,
 };
 use axum::{
+    Extension,
     extract::State,
     http::{HeaderValue, StatusCode, header},
     response::Response,
@@ -57,10 +60,11 @@ pub(crate) async fn insert_task(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     not_too_many(&app, &caller)?;
-    let mut new = ask::new_task(InsertTask::from_json(&body)?, Context::of(&app, &caller))?;
-    if let Some(existing) =
-        give_ids_of_key(&app, &caller, std::slice::from_mut(&mut new)).await?.pop().flatten()
-    {
+    let task = ask::new_task(InsertTask::from_json(&body)?, Context::of(&app, &caller))?;
+    let mut one = Numbered { nth: 0, task };
+    let known = give_ids_of_key(&app, &caller, std::slice::from_mut(&mut one)).await?.pop().flatten();
+    let new = one.task;
+    if let Some(existing) = known {
         return Ok(answer_one(200, existing, InsertOutcome::Existing));
     }
     if let Some(Some(it)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
@@ -78,7 +82,8 @@ pub(crate) async fn insert_task(
 
 /// Insert up to 10,000 tasks.
 ///
-/// Each is decided on its own: `results` has, in the order of `tasks`, what a single insert would have answered.
+/// Each is decided on its own: `results` has, in the order of `tasks`, what a single insert would have answered. Sent again
+/// under its `Idempotency-Key`, what was refused for now (429, 5xx) is tried again, and what became of the others stays.
 #[utoipa::path(
     post, path = "/v1/tasks/batch", operation_id = "insert_batch", tag = "tasks",
     request_body(content = InsertBatch, example = json!({
@@ -89,20 +94,32 @@ pub(crate) async fn insert_task(
 pub(crate) async fn insert_batch(
     State(app): State<Shared>,
     caller: Caller,
+    earlier: Option<Extension<Earlier>>,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     not_too_many(&app, &caller)?;
     let batch = InsertBatch::from_json(&body)?;
-    let (mut valid, mut results) =
+    let earlier = earlier.map(|Extension(earlier)| earlier).unwrap_or_default();
+    let (mut open, mut results) =
         (Vec::with_capacity(batch.tasks.len()), Vec::with_capacity(batch.tasks.len()));
+    let mut valid = 0;
     for (nth, item) in batch.items().enumerate() {
         let converted = item.map_err(Refusal::from).and_then(|it| {
             ask::new_task(it, Context::of(&app, &caller)).map_err(|refusal| under(refusal, nth))
         });
-        results
-            .push(converted.map(|it| valid.push(it)).err().map(|it| BatchItem::refused(it.into_problem())));
+        results.push(match converted {
+            Err(refusal) => Some(BatchItem::refused(refusal.into_problem())),
+            Ok(task) => {
+                let settled = earlier.settled(nth);
+                if settled.is_none() {
+                    open.push(Numbered { nth: valid, task });
+                }
+                valid += 1;
+                settled
+            }
+        });
     }
-    let mut inserted = insert_all(&app, &caller, valid).await?.into_iter();
+    let mut inserted = insert_all(&app, &caller, open).await?.into_iter();
     let results = results.into_iter().filter_map(|refused| refused.or_else(|| inserted.next())).collect();
     Ok(answer::json(StatusCode::OK, &BatchAnswer { results }))
 }
@@ -116,11 +133,17 @@ fn not_too_many(app: &App, caller: &Caller) -> Result<(), Refusal> {
     Err(Problem::new(Code::Overload, detail).retry_after_ms(wait_ms).into())
 }
 
+/// A task, and which of the valid ones of its request it is: the identity that it is given has its number in it.
+struct Numbered {
+    nth: usize,
+    task: NewTask,
+}
+
 /// One call of the engine for all that are not there already.
-async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Result<Vec<BatchItem>, Refusal> {
+async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Result<Vec<BatchItem>, Refusal> {
     let known = give_ids_of_key(app, caller, &mut tasks).await?;
     let new: Vec<NewTask> =
-        tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it).collect();
+        tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it.task).collect();
     let not_now = |refused: Option<Refused>| refused.map(|it| not_now(it, caller));
     let not_now = app.engine.refused(&new).await?.into_iter().map(not_now);
     let denied = of_others(app, caller, &new).await?.into_iter();
@@ -271,20 +294,20 @@ fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
 async fn give_ids_of_key(
     app: &App,
     caller: &Caller,
-    tasks: &mut [NewTask],
+    tasks: &mut [Numbered],
 ) -> Result<Vec<Option<Task>>, Refusal> {
     let mut known = vec![None; tasks.len()];
     let Some(key) = &caller.idempotency_key else { return Ok(known) };
     let mut tried_before = None;
-    for (nth, (task, known)) in tasks.iter_mut().zip(&mut known).enumerate() {
+    for (Numbered { nth, task }, known) in tasks.iter_mut().zip(&mut known) {
         if !task.is_anonymous() {
             continue;
         }
-        let own = key_of_request(caller, key, nth);
+        let own = key_of_request(caller, key, *nth);
         // Nor does one that another try has stored since this look begin anew.
         task.on_conflict = OnConflict::Keep;
         if tried_before != Some(false) {
-            let older = id_of_older_engines(caller, key, nth);
+            let older = id_of_older_engines(caller, key, *nth);
             *known = app.engine.latest_of(&caller.namespace, &own, older).await?;
             tried_before = tried_before.or_else(|| Some(known.is_some()));
         }

@@ -40,6 +40,7 @@ mod namespaces;
 mod queues;
 mod roster;
 mod schedules;
+mod set_aside;
 mod settings;
 mod tokens;
 mod told;

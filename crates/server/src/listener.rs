@@ -5,7 +5,7 @@ mod body;
 mod certificates;
 mod connection;
 mod connections;
-mod head;
+mod framing;
 mod limits;
 mod pulse;
 mod refuse;

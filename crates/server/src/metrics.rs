@@ -57,7 +57,7 @@ metrics! {
     TASKS_DELETED Counter "punctual_tasks_deleted_total" []
         "Tasks forgotten at the end of their retention, since the store was made."
     TASKS_UNACCOUNTED Gauge "punctual_tasks_unaccounted" []
-        "Accepted, not deleted, and in no state. Anything but 0 is a lost or a doubled task: alert on it."
+        "By the account that is kept in the transactions that move tasks: accepted, not deleted, and in no state. Anything but 0 is a task that a move lost or doubled: alert on it. It sees what moves do; not a row that went in another way (deleted by hand, a table that was restored), nor a task that stands in its state for ever: `punctual shard check` counts the rows, alerts name what is overdue."
     TASKS_INSERTED Counter "punctual_tasks_inserted_total" ["namespace", "queue"]
         "Tasks inserted or replaced, since the process began."
     TASKS_FIRED Counter "punctual_tasks_fired_total" ["namespace", "queue"]
@@ -168,6 +168,8 @@ metrics! {
         "1 while Redis belongs to another cluster: nothing of it is used, and firing goes on from the store. Alert on it."
     TERMS_RAISED Counter "punctual_terms_raised_total" []
         "Terms of partitions that were raised because the hot set had seen newer ones than the store gives: the store was restored, or has lost its last writes. Alert on it."
+    IDENTITY_CONFLICTS Counter "punctual_identity_conflicts_total" []
+        "Tasks that stood under the id of a run of a schedule or a node of a workflow and were not made by it. The run or node got another id."
     TASKS_STUCK Counter "punctual_tasks_stuck_total" []
         "Overdue tasks that the hot set did not give although it had something under their ids, which was then taken out."
     HOT_REBUILT Counter "punctual_hot_rebuilt_partitions_total" []

@@ -40,6 +40,29 @@ pub(crate) async fn observe(State(app): State<Shared>, mut request: Request, nex
     response
 }
 
+/// Of an answer that no browser shows as a page.
+const NO_PAGE: &str = "default-src 'none'; frame-ancestors 'none'";
+/// Of the API browser and the pages of errors: their own files, and the styles that they write into the page.
+const DOCS: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+                    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// A year, of this host name alone.
+const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// What every answer says to browsers. The console's own pages have said it already.
+pub(crate) async fn protect(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let policy = if is_of_docs(request.uri().path()) { DOCS } else { NO_PAGE };
+    let mut response = next.run(request).await;
+    punctual_console::protect(response.headers_mut(), policy);
+    if app.certificates.is_some() {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, TLS_ONLY);
+    }
+    response
+}
+
+fn is_of_docs(path: &str) -> bool {
+    path == "/docs" || path.starts_with("/docs/")
+}
+
 /// The caller's own, or a new one: unique in this process, and after a restart.
 fn request_id(app: &App, request: &Request) -> HeaderValue {
     let given = request.headers().get(REQUEST_ID).filter(|it| {

@@ -64,6 +64,7 @@ fn layered(beside: Router, app: &Shared) -> Router {
         .layer(from_fn_with_state(Arc::clone(app), origin::refuse_foreign))
         .layer(CatchPanicLayer::custom(observe::panicked))
         .layer(from_fn_with_state(Arc::clone(app), observe::observe))
+        .layer(from_fn_with_state(Arc::clone(app), observe::protect))
         .with_state(Arc::clone(app))
 }
 

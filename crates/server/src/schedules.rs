@@ -13,6 +13,7 @@ use crate::{
     extract::{Body, Caller, Query, ScheduleName},
     namespaces,
     refusal::Refusal,
+    set_aside,
 };
 use axum::{
     extract::State,
@@ -29,8 +30,11 @@ use punctual_protocol::{
     BackfillAnswer, BackfillSchedule, Code, HowMany, ListSchedules, Page, PauseRequest, PauseSchedule,
     PutSchedule, RunsTakenBack, Schedule as Shown, ScheduleRun, UpcomingRun, limits::PAGE_DEFAULT,
 };
-use punctual_schedules::{Error, Planner, TakenBack};
+use punctual_schedules::{Error, Planner, TakenBack, Upcoming};
 use serde_json::{Map, Value};
+
+/// Changes that are read again because another was faster: only where the caller has not said which revision is meant.
+const RACES_MAX: usize = 32;
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
@@ -47,6 +51,8 @@ impl From<Error> for Refusal {
             }
             Error::Invalid(it) => Self::field(&format!("/{}", it.field), it.problem),
             Error::Contended => Self::new(Code::ScheduleContended, error.to_string()),
+            Error::Busy => Self::new(Code::ExpressionBusy, error.to_string()),
+            Error::Budget(it) => Self::new(Code::ExpressionBudget, format!("/{}: {}", it.field, it.problem)),
             Error::Engine(error) => error.into(),
         }
     }
@@ -72,9 +78,10 @@ fn planner_of(app: &App, who: &Who) -> Result<Planner, Refusal> {
     Ok(planner(app)?.seen_by(move |it| who.reaches(&queue_of(&it.key, &it.schedule))))
 }
 
-fn shown(app: &App, stored: &StoredSchedule) -> Result<Shown, Refusal> {
-    let next = planner(app)?.next(stored, 1)?.first().map(|it| it.at);
-    Ok(wire::shown(stored, app.engine.now(), next))
+async fn shown(app: &App, stored: &StoredSchedule) -> Result<Shown, Refusal> {
+    let next = planner(app)?.next(stored, 1).await?.first().map(|it| it.at);
+    let set_aside = set_aside::of(&planner(app)?.set_aside().await?, stored.id);
+    Ok(Shown { set_aside, ..wire::shown(stored, app.engine.now(), next) })
 }
 
 fn one(status: StatusCode, shown: &Shown) -> Response {
@@ -83,9 +90,9 @@ fn one(status: StatusCode, shown: &Shown) -> Response {
 }
 
 /// After a change: with what was taken back, and for the audit.
-fn changed(app: &App, taken: &TakenBack, reason: Option<String>) -> Result<Response, Refusal> {
+async fn changed(app: &App, taken: &TakenBack, reason: Option<String>) -> Result<Response, Refusal> {
     let before = taken.before.as_ref();
-    let mut after = shown(app, &taken.schedule)?;
+    let mut after = shown(app, &taken.schedule).await?;
     let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
     let counts = RunsTakenBack { cancelled: count(taken.cancelled), fired: count(taken.fired) };
     after.taken_back = Some(counts);
@@ -120,8 +127,16 @@ pub(crate) async fn list_schedules(
         false => Vec::new(),
     };
     let next_cursor = all.last().filter(|_| all.len() == limit).map(|it| format!("n:{}", it.key.name));
-    let seen = all.iter().filter(|it| caller.who.reaches(&queue_of(&it.key, &it.schedule)));
-    let items = seen.map(|it| shown(&app, it)).collect::<Result<Vec<Shown>, _>>()?;
+    let seen = all.into_iter().filter(|it| caller.who.reaches(&queue_of(&it.key, &it.schedule)));
+    let seen: Vec<StoredSchedule> = seen.collect();
+    let next = planner(&app)?.next_of_each(seen.clone(), 1).await?;
+    let all_set_aside = planner(&app)?.set_aside().await?;
+    let now = app.engine.now();
+    let one = |(stored, next): (&StoredSchedule, Result<Vec<Upcoming>, Error>)| {
+        let set_aside = set_aside::of(&all_set_aside, stored.id);
+        Ok::<_, Refusal>(Shown { set_aside, ..wire::shown(stored, now, next?.first().map(|it| it.at)) })
+    };
+    let items = seen.iter().zip(next).map(one).collect::<Result<Vec<Shown>, _>>()?;
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -137,7 +152,7 @@ pub(crate) async fn get_schedule(
     ScheduleName(key): ScheduleName,
 ) -> Result<Response, Refusal> {
     let stored = planner_of(&app, &who)?.get(&key).await?;
-    Ok(one(StatusCode::OK, &shown(&app, &stored)?))
+    Ok(one(StatusCode::OK, &shown(&app, &stored).await?))
 }
 
 /// Store a schedule, in the place of what stands under its name.
@@ -169,15 +184,18 @@ pub(crate) async fn put_schedule(
     let schedule = wire::domain(PutSchedule::from_json(&body)?)?;
     who.must_reach(&queue_of(&key, &schedule))?;
     namespaces::must_be_open(&app, &key.namespace)?;
-    let before = standing(&app, &who, &key).await?;
     let condition = etag::condition(&headers);
-    let stood = before.as_ref().map_or(0, |it| it.revision);
-    // Whoever may not see what stands does not replace it, whoever puts it there meanwhile.
-    let fits = |revision: i64| {
-        revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
-    };
-    let taken = planner(&app)?.put(&key, schedule, who.by(), fits).await?;
-    changed(&app, &taken, None)
+    let is_meant = |revision: i64| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
+    for _ in 0..RACES_MAX {
+        // Whoever may not see what stands does not replace it, whoever puts it there meanwhile.
+        let stood = standing(&app, &who, &key).await?.map_or(0, |it| it.revision);
+        let fits = |revision: i64| revision == stood && is_meant(revision);
+        match planner(&app)?.put(&key, schedule.clone(), who.by(), fits).await {
+            Err(Error::Otherwise(_)) if condition.is_none() => {}
+            taken => return changed(&app, &taken?, None).await,
+        }
+    }
+    Err(Error::Contended.into())
 }
 
 /// What stands under a name, if it may be replaced by this token.
@@ -214,23 +232,26 @@ pub(crate) async fn patch_schedule(
 ) -> Result<Response, Refusal> {
     let patch: Map<String, Value> = punctual_protocol::parse(&body)?;
     let planner = planner_of(&app, &who)?;
-    let before = planner.get(&key).await?;
-    let after = patched(&app, &before, patch)?;
-    who.must_reach(&queue_of(&key, &after))?;
     let condition = etag::condition(&headers);
-    let stood = before.revision;
-    // What was read is what is changed.
-    let fits = |revision: i64| {
-        revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
-    };
-    let taken = planner.patch(&key, who.by(), fits, |_| Ok(after.clone())).await?;
-    changed(&app, &taken, None)
+    let is_meant = |revision: i64| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
+    for _ in 0..RACES_MAX {
+        let before = planner.get(&key).await?;
+        let after = patched(&app, &before, patch.clone())?;
+        who.must_reach(&queue_of(&key, &after))?;
+        // What was read is what is changed.
+        let fits = |revision: i64| revision == before.revision && is_meant(revision);
+        match planner.patch(&key, who.by(), fits, |_| Ok(after.clone())).await {
+            Err(Error::Otherwise(_)) if condition.is_none() => {}
+            taken => return changed(&app, &taken?, None).await,
+        }
+    }
+    Err(Error::Contended.into())
 }
 
 fn patched(app: &App, before: &StoredSchedule, patch: Map<String, Value>) -> Result<Schedule, Refusal> {
     const TWINS: [(&str, &str); 2] = [("start_at", "start_at_ms"), ("end_at", "end_at_ms")];
     let internal = |it: serde_json::Error| Refusal::new(Code::Internal, it.to_string());
-    let mut whole = serde_json::to_value(shown(app, before)?).map_err(internal)?;
+    let mut whole = serde_json::to_value(wire::shown(before, app.engine.now(), None)).map_err(internal)?;
     let keeps_payload = !patch
         .get("task")
         .and_then(Value::as_object)
@@ -291,14 +312,10 @@ pub(crate) async fn delete_schedule(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let planner = planner_of(&app, &who)?;
-    let before = planner.get(&key).await?;
     let condition = etag::condition(&headers);
-    let stood = before.revision;
-    let fits = |revision: i64| {
-        revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
-    };
+    let fits = |revision: i64| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
     let taken = planner.delete(&key, who.by(), fits).await?;
-    changed(&app, &taken, None)
+    changed(&app, &taken, None).await
 }
 
 /// The runs that come next.
@@ -316,7 +333,8 @@ pub(crate) async fn next_of_schedule(
 ) -> Result<Response, Refusal> {
     let count = usize::try_from(asked.check()?).unwrap_or(0);
     let stored = planner_of(&app, &who)?.get(&key).await?;
-    let items = planner(&app)?.next(&stored, count)?.into_iter().map(wire::upcoming).collect();
+    let next = planner(&app)?.next(&stored, count).await?;
+    let items = next.into_iter().map(wire::upcoming).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
 }
 
@@ -339,7 +357,8 @@ pub(crate) async fn preview_schedule(
     let schedule = wire::domain(PutSchedule::from_json(&body)?)?;
     let name = Name::new("preview").map_err(|it| Refusal::new(Code::Internal, it.to_string()))?;
     let key = ScheduleKey { namespace: caller.namespace, name };
-    let items = planner(&app)?.preview(&key, &schedule, count)?.into_iter().map(wire::upcoming).collect();
+    let next = planner(&app)?.preview(&key, schedule, count).await?;
+    let items = next.into_iter().map(wire::upcoming).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
 }
 
@@ -363,7 +382,7 @@ pub(crate) async fn pause_schedule(
     let by = who.by_as(asked.by.as_deref());
     let until = asked.until_ms().map(Millis);
     let taken = planner_of(&app, &who)?.pause(&key, asked.reason.clone(), until, &by).await?;
-    changed(&app, &taken, asked.reason)
+    changed(&app, &taken, asked.reason).await
 }
 
 /// Resume a schedule.
@@ -383,7 +402,7 @@ pub(crate) async fn resume_schedule(
 ) -> Result<Response, Refusal> {
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
     let taken = planner_of(&app, &who)?.resume(&key, &who.by_as(by.as_deref())).await?;
-    changed(&app, &taken, reason)
+    changed(&app, &taken, reason).await
 }
 
 /// Run a schedule's task now.

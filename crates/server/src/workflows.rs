@@ -11,6 +11,7 @@ use crate::{
     extract::{Body, Caller, Query, WorkflowNodeName, WorkflowRef},
     insert, namespaces,
     refusal::Refusal,
+    set_aside,
 };
 use axum::{
     extract::State,
@@ -38,6 +39,7 @@ impl From<Error> for Refusal {
             Error::Invalid(it) => Self::field(&format!("/{}", it.field), it.problem),
             Error::Refused(_) => Self::new(Code::WorkflowWrongState, error.to_string()),
             Error::Contended => Self::new(Code::WorkflowContended, error.to_string()),
+            Error::Busy => Self::new(Code::ExpressionBusy, error.to_string()),
             Error::Engine(error) => error.into(),
         }
     }
@@ -83,7 +85,9 @@ async fn reached(app: &App, caller: &Caller, id: WorkflowId) -> Result<(StoredWo
 }
 
 async fn shown(app: &App, namespace: &Name, id: WorkflowId) -> Result<Shown, Refusal> {
-    Ok(wire::shown(runner(app)?.view(namespace, id).await?))
+    let shown = wire::shown(runner(app)?.view(namespace, id).await?);
+    let set_aside = set_aside::of(&runner(app)?.set_aside().await?, id.0);
+    Ok(Shown { set_aside, ..shown })
 }
 
 /// For the audit.
@@ -211,7 +215,12 @@ pub(crate) async fn list_workflows(
     };
     let next_cursor = all.last().filter(|_| all.len() == limit).map(|it| cursor::write(it.0.id.0));
     let seen = all.into_iter().filter(|(stored, plan)| reaches(&caller.who, stored, plan));
-    let items = seen.map(|it| wire::brief(it.0)).collect();
+    let all_set_aside = runner(&app)?.set_aside().await?;
+    let brief = |stored: StoredWorkflow| {
+        let set_aside = set_aside::of(&all_set_aside, stored.id.0);
+        Shown { set_aside, ..wire::brief(stored) }
+    };
+    let items = seen.map(|it| brief(it.0)).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 

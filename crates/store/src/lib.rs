@@ -7,6 +7,7 @@ mod blobs;
 mod cold;
 mod due_range;
 mod error;
+mod evaluations;
 mod extras;
 pub mod mysql;
 mod runs;

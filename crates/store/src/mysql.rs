@@ -15,6 +15,7 @@ mod doctor;
 mod due;
 mod durability;
 mod ended;
+mod evaluations;
 mod executors;
 mod floor;
 mod fresh;

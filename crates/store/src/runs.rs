@@ -1,6 +1,6 @@
 //! What both back ends do with schedules, runs and bulk operations: their text and codes, and the ends of pages.
 
-use punctual_contract::schedules::{NewRun, Run};
+use punctual_contract::schedules::{NewRun, Run, RunTask};
 use punctual_domain::{
     schedule::{Outcome, RunKind},
     state::State,
@@ -28,6 +28,15 @@ pub(crate) fn of_codes((kind, outcome): (u8, u8)) -> Option<(RunKind, Outcome)> 
 /// Created, and its task is not made yet.
 pub(crate) fn unsettled_at(run: &NewRun, now: Millis) -> Option<i64> {
     (run.outcome == Outcome::Created).then_some(now.0)
+}
+
+/// Of a row that was found, with the reference of its task.
+pub(crate) fn task(found: Option<Option<String>>) -> RunTask {
+    match found {
+        Some(Some(task_ref)) => RunTask::Made(task_ref),
+        Some(None) => RunTask::Owed,
+        None => RunTask::Unknown,
+    }
 }
 
 /// Rows to read for a page.

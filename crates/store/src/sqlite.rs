@@ -8,6 +8,7 @@ mod bulk;
 mod cluster;
 mod doctor;
 mod due;
+mod evaluations;
 mod executors;
 mod insert;
 mod labels;

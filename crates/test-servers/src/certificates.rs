@@ -7,6 +7,7 @@ use rcgen::{
 };
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -154,6 +155,9 @@ impl Issued {
         for (path, text) in texts {
             fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         }
+        // As of a key that is in use: programs say so of one that everybody may read.
+        fs::set_permissions(&files.key, fs::Permissions::from_mode(0o600))
+            .unwrap_or_else(|error| panic!("{}: {error}", files.key.display()));
         files
     }
 }

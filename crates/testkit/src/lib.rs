@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod conformance;
+mod evaluations;
 pub mod faults;
 pub mod servers;
 pub mod shared;

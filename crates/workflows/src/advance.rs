@@ -5,6 +5,7 @@ use crate::{
     Error, Plan,
     error::Contended,
     look, make,
+    marked::Marked,
     runner::Inner,
     stop,
     values::{Known, most_bytes},
@@ -15,10 +16,14 @@ use punctual_contract::{
     workflows::{AdvanceWorkflow, Carried, ChangedNode, StoredNode, StoredWorkflow, WorkflowId},
 };
 use punctual_domain::{
+    identity::IdentitySecret,
     time::Millis,
     workflow::{End, Ending, NodeKey, NodeState, Progress, Refused, Run, WorkflowState},
 };
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// Steps that lose their race to others, one after the other.
 const TRIES: usize = 64;
@@ -85,7 +90,10 @@ pub(crate) struct Advanced {
 pub(crate) struct Step<'a> {
     pub(crate) inner: &'a Inner,
     pub(crate) stored: &'a StoredWorkflow,
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a Arc<Plan>,
+    pub(crate) marked: &'a Marked,
+    /// By which the ids of its tasks are derived.
+    pub(crate) secret: Option<IdentitySecret>,
     pub(crate) run: Run,
     pub(crate) known: Known,
     /// Of tasks and workflows that are there.
@@ -134,7 +142,15 @@ impl Inner {
 
     /// As a call: with an error for what is refused.
     pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<Moved, Error> {
-        let done = self.advance(id, Wish::command(command)).await.map_err(|it| {
+        // A human wants it to go on, or to end: what engines died of before does not count any more.
+        let was_set_aside = self.release(id).await?;
+        let is_retry = matches!(command, Command::Retry);
+        let mut done = self.advance(id, Wish::command(command)).await;
+        if was_set_aside && is_retry && done.as_ref().is_ok_and(|it| it.refused.is_some()) {
+            // Nothing of it has failed: it goes on from where it stood.
+            done = self.advance(id, Wish::look()).await;
+        }
+        let done = done.map_err(|it| {
             let is_contended = it.happened == Happened::No && it.source.is::<Contended>();
             if is_contended { Error::Contended } else { it.into() }
         })?;
@@ -179,9 +195,25 @@ impl Inner {
     async fn once(
         &self,
         stored: &StoredWorkflow,
-        plan: &Plan,
+        plan: &Arc<Plan>,
         nodes: Vec<StoredNode>,
         wish: &Wish,
+    ) -> Result<Once, BackendError> {
+        let marked = Marked::default();
+        let done = self.once_marked(stored, plan, nodes, wish, &marked).await;
+        // An error is no death. Where others were faster, and where ends were left out, not all has been evaluated.
+        let is_all = wish.look && matches!(&done, Ok(Once::Done(committed)) if !committed.look);
+        marked.end(self, stored.id, is_all).await;
+        done
+    }
+
+    async fn once_marked(
+        &self,
+        stored: &StoredWorkflow,
+        plan: &Arc<Plan>,
+        nodes: Vec<StoredNode>,
+        wish: &Wish,
+        marked: &Marked,
     ) -> Result<Once, BackendError> {
         let now = self.engine.now();
         let rows: BTreeMap<_, _> = nodes.iter().map(|it| (it.key, it.row)).collect();
@@ -190,7 +222,9 @@ impl Inner {
         let unmade = nodes.iter().filter(|it| it.row.state.is_open() && !it.row.is_made);
         let begun = unmade.map(|it| (it.key, it.begun_at)).collect();
         let known = Known::default();
-        let mut step = Step { inner: self, stored, plan, run, known, refs, begun, now, reason: None };
+        let secret = self.secret_of(stored).await?;
+        let mut step =
+            Step { inner: self, stored, plan, marked, secret, run, known, refs, begun, now, reason: None };
         if let Some(command) = &wish.command
             && let Err(refused) = step.wished(command)
         {
@@ -309,6 +343,7 @@ impl Step<'_> {
             completed: self.run.completed,
             deadline_at: if is_retried { anew() } else { before.deadline_at },
             parent: before.parent,
+            is_keyed: before.is_keyed,
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::{
     Error, Plan, Runner,
     advance::{Command, Moved, Wish},
+    evaluate,
     plan::PAYLOAD_MAX_BYTES,
     values,
 };
@@ -56,9 +57,10 @@ impl Runner {
     /// Checks a document.
     ///
     /// # Errors
-    /// [`Error::Invalid`], with the path to the mistake.
-    pub fn check(definition: &Arc<Definition>) -> Result<Plan, Error> {
-        Ok(Plan::of(Arc::clone(definition))?)
+    /// [`Error::Invalid`], with the path to the mistake; [`Error::Busy`].
+    pub async fn check(&self, definition: &Arc<Definition>) -> Result<Plan, Error> {
+        let definition = Arc::clone(definition);
+        Ok(evaluate::for_request(self.inner.options.pool, |_| Plan::of(definition)).await??)
     }
 
     /// Stores a workflow, and begins it. False: its key was there.
@@ -73,7 +75,7 @@ impl Runner {
             );
             return Err(Invalid { field: "input".to_owned(), problem }.into());
         }
-        Self::check(&asked.definition)?;
+        self.check(&asked.definition).await?;
         let inner = &self.inner;
         let now = inner.engine.now();
         let deadline_at = asked.definition.deadline_ms.map(|it| now.plus(it));
@@ -82,7 +84,7 @@ impl Runner {
             definition: asked.definition,
             input: asked.input,
             key: asked.key.map(|it| fingerprint(&it)),
-            progress: Progress { deadline_at, ..Progress::default() },
+            progress: Progress { deadline_at, is_keyed: true, ..Progress::default() },
             wake_at: Some(now.plus(inner.options.first_look_ms)),
             by: asked.by,
         };

@@ -1,13 +1,24 @@
 //! Whether a node whose join holds runs, and over what: its condition and its array.
 
-use crate::{Plan, advance::Step, values::NODES_AT_ONCE};
+use crate::{
+    Plan,
+    advance::Step,
+    evaluate::{self, OutOfTime, recorded},
+    values::{NODES_AT_ONCE, Read},
+};
 use punctual_contract::{Error as BackendError, workflows::Carried};
 use punctual_domain::workflow::{Decision, ITEMS_MAX, NodeKey};
-use punctual_expressions::{Variables, evaluate};
-use serde_json::Value;
+use punctual_expressions::{Budget, Expression, Problem, Turn, Value, Variables};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 /// Longest array of a fan-out, as text.
 const ITEMS_MAX_BYTES: usize = 1 << 20;
+
+/// With the array that it runs over, as text; or why it has none.
+type Decided = Result<(Decision, Option<String>), String>;
 
 impl Step<'_> {
     /// Decides what can be decided, until nothing more follows.
@@ -21,63 +32,92 @@ impl Step<'_> {
             for some in ready.chunks(NODES_AT_ONCE) {
                 let named = some.iter().flat_map(|it| plan.read_by_decision(*it));
                 self.known.read(self.inner, self.stored, named).await?;
-                self.decide_some(some);
+                let decided = self.decided(some).await?;
+                self.decide_some(some, decided);
             }
         }
     }
 
-    fn decide_some(&mut self, nodes: &[u32]) {
+    fn decide_some(&mut self, nodes: &[u32], mut decided: HashMap<u32, Decided>) {
         let plan = self.plan;
         for node in nodes.iter().copied() {
             // What failed before it may have ended the workflow.
             if self.run.ending.is_some() {
                 break;
             }
-            let (decision, carried) = self.decided(plan, node);
-            if decision == Decision::Fail {
-                self.failed_because(node, carried.error.as_deref());
-            }
+            let (decision, carried) = match decided.remove(&node) {
+                None => (Decision::Run, Carried::default()),
+                Some(Ok((decision, items))) => (decision, Carried { items, ..Carried::default() }),
+                Some(Err(problem)) => {
+                    self.failed_because(node, Some(&problem));
+                    (Decision::Fail, Carried { error: Some(problem), ..Carried::default() })
+                }
+            };
             self.run.decide(&plan.graph, node, decision);
             self.known.set(NodeKey::node(node), carried);
         }
     }
 
-    fn decided(&self, plan: &Plan, node: u32) -> (Decision, Carried) {
-        match self.decision(plan, node) {
-            Ok((decision, items)) => (decision, Carried { items, ..Carried::default() }),
-            Err(problem) => (Decision::Fail, Carried { error: Some(problem), ..Carried::default() }),
+    /// Of those that have a condition or an array: what they name has ended, so that none of them changes what another sees.
+    async fn decided(&self, nodes: &[u32]) -> Result<HashMap<u32, Decided>, BackendError> {
+        let plan = Arc::clone(self.plan);
+        let asked: Vec<u32> = nodes.iter().copied().filter(|it| plan.is_decided(*it)).collect();
+        if asked.is_empty() {
+            return Ok(HashMap::new());
         }
-    }
-
-    fn decision(&self, plan: &Plan, node: u32) -> Result<(Decision, Option<String>), String> {
-        let Some(document) = plan.node(node) else { return Err("is not in the document".to_owned()) };
-        if document.when.is_none() && document.for_each.is_none() {
-            return Ok((Decision::Run, None));
-        }
-        let named = plan.read_by_decision(node);
-        let variables = self.known.variables(self.stored, plan, &self.run, named)?;
-        if let Some(when) = &document.when {
-            match evaluate(when, variables.clone())? {
-                Value::Bool(true) => {}
-                Value::Bool(false) => return Ok((Decision::Skip, None)),
-                other => return Err(format!("expression {when:?}: it gives {other}, and not true or false")),
-            }
-        }
-        document.for_each.as_ref().map_or(Ok((Decision::Run, None)), |it| items(it, variables))
+        self.marked.begin(self.inner, self.stored).await?;
+        let named: BTreeSet<u32> = asked.iter().flat_map(|it| plan.read_by_decision(*it)).collect();
+        let sources = self.known.sources(self.stored, &plan, &self.run, named.into_iter());
+        let work = move |turn: &Turn| {
+            let (mut read, mut budget) = (Read::of(sources), Budget::of_request(turn));
+            let one = |node| decision(&plan, node, &mut read, &mut budget).map(|it| (node, it));
+            asked.into_iter().map(one).collect()
+        };
+        evaluate::for_engine(self.inner.options.pool, work).await
     }
 }
 
-fn items(text: &str, variables: Variables) -> Result<(Decision, Option<String>), String> {
-    let Value::Array(all) = evaluate(text, variables)? else {
+fn decision(plan: &Plan, node: u32, read: &mut Read, budget: &mut Budget) -> Result<Decided, OutOfTime> {
+    let variables = match read.variables(plan.read_by_decision(node)) {
+        Ok(variables) => variables,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    if let Some(when) = plan.when(node) {
+        match value(when, &variables, budget) {
+            Ok((_, Value::Bool(true))) => {}
+            Ok((_, Value::Bool(false))) => return Ok(Ok((Decision::Skip, None))),
+            Ok((text, other)) => {
+                return Ok(Err(format!("expression {text:?}: it gives {other}, and not true or false")));
+            }
+            Err(problem) => return recorded(problem).map(Err),
+        }
+    }
+    match plan.for_each(node).map(|it| value(it, &variables, budget)) {
+        None => Ok(Ok((Decision::Run, None))),
+        Some(Ok((text, value))) => Ok(items(text, &value)),
+        Some(Err(problem)) => recorded(problem).map(Err),
+    }
+}
+
+fn value<'e>(
+    expression: &'e Result<Expression, Problem>,
+    variables: &Variables,
+    budget: &mut Budget,
+) -> Result<(&'e str, Value), Problem> {
+    let expression = expression.as_ref().map_err(Clone::clone)?;
+    Ok((expression.text(), expression.value(variables, &[], budget)?))
+}
+
+fn items(text: &str, value: &Value) -> Decided {
+    let Value::List(all) = value else {
         return Err(format!("expression {text:?}: it gives no array"));
     };
     let count = u32::try_from(all.len()).ok().filter(|_| all.len() <= ITEMS_MAX);
     let Some(count) = count else {
         return Err(format!("expression {text:?}: it gives {} items, and may give {ITEMS_MAX}", all.len()));
     };
-    let items = Value::Array(all).to_string();
-    if items.len() > ITEMS_MAX_BYTES {
-        return Err(format!("expression {text:?}: its items have more than {ITEMS_MAX_BYTES} bytes"));
-    }
+    let items = value
+        .to_json(ITEMS_MAX_BYTES)
+        .map_err(|problem| format!("expression {text:?}: its items: {problem}"))?;
     Ok((Decision::Each(count), Some(items)))
 }

@@ -17,6 +17,9 @@ pub enum Error {
     /// Others moved it on again and again.
     #[error("others change the workflow again and again")]
     Contended,
+    /// Too many documents wait to be read.
+    #[error("more expressions wait to be evaluated than may wait; try again later")]
+    Busy,
     #[error(transparent)]
     Engine(#[from] punctual_engine::Error),
 }

@@ -15,8 +15,11 @@ mod told;
 
 mod advance;
 mod decide;
+mod evaluate;
+mod fill;
 mod look;
 mod make;
+mod marked;
 mod stop;
 mod values;
 

@@ -76,7 +76,7 @@ async fn ended(
     }
     let Some(found) = known.get(&id) else { return Ok(None) };
     let Some((stored, plan)) = found.as_ref().map_err(Clone::clone)? else { return Ok(None) };
-    let node = make::node_of(task, stored, plan);
+    let node = make::node_of(task, stored, plan, inner.secret_of(stored).await?.as_ref());
     Ok(node.map(|(key, attempt)| (id, Ended { key, attempt, end, carried })))
 }
 
@@ -138,15 +138,16 @@ async fn results(inner: &Inner, stored: &StoredWorkflow) -> Result<Result<String
     let run = Run::of(stored.state, stored.progress.ending, stored.progress.completed, rows);
     let mut known = values::Known::default();
     known.read(inner, stored, plan.leaves().into_iter()).await?;
-    let mut all = serde_json::Map::new();
+    let mut all = Vec::new();
     for node in plan.leaves() {
         let Some(name) = plan.graph.name(node) else { continue };
         match known.result(&run, node) {
-            Ok(result) => drop(all.insert(name.as_str().to_owned(), result)),
+            // A name has no letter that JSON writes otherwise.
+            Ok(result) => all.push(format!("\"{}\":{}", name.as_str(), result.into_json())),
             Err(problem) => return Ok(Err(problem)),
         }
     }
-    Ok(Ok(serde_json::Value::Object(all).to_string()))
+    Ok(Ok(format!("{{{}}}", all.join(","))))
 }
 
 /// At every task and workflow of a node that has not ended.
@@ -177,6 +178,7 @@ pub(crate) async fn at_open(
             }
         }
     }
+    let secret = inner.secret_of(stored).await?;
     for some in places.chunks(BATCH) {
         if looked.result_bytes() > RESULTS_MAX_BYTES {
             looked.is_cut = true;
@@ -184,7 +186,8 @@ pub(crate) async fn at_open(
         }
         let found = read(inner, some.iter().map(|it| it.1).collect()).await?;
         for ((node, _), task) in some.iter().zip(found) {
-            let Some(task) = task.filter(|it| make::node_of(it, stored, plan).is_some()) else {
+            let Some(task) = task.filter(|it| make::node_of(it, stored, plan, secret.as_ref()).is_some())
+            else {
                 looked.ended.push(gone(node));
                 continue;
             };

@@ -4,6 +4,7 @@
 use crate::{
     Plan,
     advance::{Ended, Step, Wish},
+    fill::Filling,
     values,
 };
 use punctual_contract::{
@@ -12,6 +13,7 @@ use punctual_contract::{
     workflows::{Carried, MadeNode, NewWorkflow, StoredWorkflow, WorkflowId},
 };
 use punctual_domain::{
+    identity::IdentitySecret,
     insert::OnConflict,
     name::{Name, QueueKey},
     schedule::Payload,
@@ -20,7 +22,6 @@ use punctual_domain::{
         End, NodeIdentity, NodeKey, ParentNode, Progress, Role, SubWorkflow, TaskTemplate, Work, fingerprint,
     },
 };
-use punctual_expressions::{Variables, fill_each};
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
 /// In the histories of tasks.
@@ -36,8 +37,10 @@ const COMPENSATION: &str = "compensation";
 const SALTS: RangeInclusive<u8> = 0..=3;
 /// Tasks of one insert.
 const BATCH: usize = 1_000;
-/// Payloads that are filled in before they are inserted; of one node they may be more.
+/// Payloads that are filled in before they are inserted.
 const PAYLOADS_MAX_BYTES: usize = 16 << 20;
+/// Rows of a fan-out that are filled in together: each payload may have a megabyte.
+const ROWS_AT_ONCE: usize = 250;
 
 /// The workflow that a task says it is of.
 #[must_use]
@@ -46,7 +49,12 @@ pub fn workflow_of(task: &Task) -> Option<WorkflowId> {
 }
 
 /// The row that a task is of, with the attempt: labels can be anybody's, the id that follows from them is not.
-pub(crate) fn node_of(task: &Task, stored: &StoredWorkflow, plan: &Plan) -> Option<(NodeKey, u32)> {
+pub(crate) fn node_of(
+    task: &Task,
+    stored: &StoredWorkflow,
+    plan: &Plan,
+    secret: Option<&IdentitySecret>,
+) -> Option<(NodeKey, u32)> {
     let label = |name: &str| task.ask.labels.get(name);
     let name = Name::new(label(LABEL_NODE)?).ok()?;
     let node = plan.graph.number(&name)?;
@@ -57,7 +65,7 @@ pub(crate) fn node_of(task: &Task, stored: &StoredWorkflow, plan: &Plan) -> Opti
     let role = if label(LABEL_ROLE).is_some() { Role::Compensation } else { Role::Action };
     let (key, attempt) = (NodeKey { node, item, role }, label(LABEL_ATTEMPT)?.parse().ok()?);
     let identity = identity(stored, &name, &key, attempt);
-    let is_own = SALTS.into_iter().any(|salt| identity.task_id(salt) == task.task_id());
+    let is_own = SALTS.into_iter().any(|salt| identity.task_id(secret, salt) == task.task_id());
     (is_own && task.ask.queue.namespace == stored.namespace).then_some((key, attempt))
 }
 
@@ -98,24 +106,28 @@ async fn make_some(
     let (plan, mut tasks) = (step.plan, Vec::new());
     for ((node, role), keys) in groups {
         let Some(document) = plan.node(*node) else { continue };
-        match (&document.work, *role) {
-            (Work::Workflow(sub), Role::Action) => {
-                for wanted in filled(step, *node, keys, sub.input.as_deref(), ends) {
-                    begin(step, sub, wanted).await?;
+        let mut filling = Filling::of(*node, *role);
+        // However many there are, so many payloads are held at one time.
+        for keys in keys.chunks(ROWS_AT_ONCE) {
+            match (&document.work, *role) {
+                (Work::Workflow(sub), Role::Action) => {
+                    for wanted in filled(step, &mut filling, keys, sub.input.as_deref(), ends).await? {
+                        begin(step, sub, wanted).await?;
+                    }
+                }
+                (Work::Task(template), Role::Action) => {
+                    tasks.extend(tasks_of(step, &mut filling, keys, template, ends).await?);
+                }
+                (_, Role::Compensation) => {
+                    if let Some(template) = &document.compensate {
+                        tasks.extend(tasks_of(step, &mut filling, keys, template, ends).await?);
+                    }
                 }
             }
-            (Work::Task(template), Role::Action) => {
-                tasks.extend(tasks_of(step, *node, keys, template, ends));
+            let bytes: usize = tasks.iter().map(|it| it.task.payload.bytes.len()).sum();
+            if bytes > PAYLOADS_MAX_BYTES {
+                insert_all(step, &mut tasks).await?;
             }
-            (_, Role::Compensation) => {
-                if let Some(template) = &document.compensate {
-                    tasks.extend(tasks_of(step, *node, keys, template, ends));
-                }
-            }
-        }
-        let bytes: usize = tasks.iter().map(|it| it.task.payload.bytes.len()).sum();
-        if bytes > PAYLOADS_MAX_BYTES {
-            insert_all(step, &mut tasks).await?;
         }
     }
     insert_all(step, &mut tasks).await
@@ -137,24 +149,25 @@ struct Prepared<'a> {
     task: NewTask,
 }
 
-fn tasks_of<'a>(
+async fn tasks_of<'a>(
     step: &Step<'a>,
-    node: u32,
+    filling: &mut Filling,
     keys: &[NodeKey],
     template: &TaskTemplate,
     ends: &mut Vec<Ended>,
-) -> Vec<Prepared<'a>> {
-    let Some(name) = step.plan.graph.name(node) else { return Vec::new() };
+) -> Result<Vec<Prepared<'a>>, BackendError> {
+    let plan: &'a Plan = step.plan;
+    let Some(name) = plan.graph.name(filling.node) else { return Ok(Vec::new()) };
     let all = match &template.payload {
-        Some(Payload::Json(text)) => filled(step, node, keys, Some(text), ends),
+        Some(Payload::Json(text)) => filled(step, filling, keys, Some(text), ends).await?,
         Some(Payload::Bytes(bytes)) => plain(step, keys, &Some(Content::binary(bytes.clone()))),
         None => plain(step, keys, &None),
     };
     let namespace = &step.stored.namespace;
     let queue = QueueKey { namespace: namespace.clone(), queue: template.queue.clone() };
     let set = step.inner.engine.known_settings(&queue);
-    let of_actions = keys.first().is_some_and(|it| it.role == Role::Action);
-    let delay_ms = step.plan.node(node).and_then(|it| it.delay_ms).filter(|_| of_actions);
+    let of_actions = filling.role == Role::Action;
+    let delay_ms = plan.node(filling.node).and_then(|it| it.delay_ms).filter(|_| of_actions);
     let mut like = template.task(namespace, step.inner.engine.now(), &set);
     like.on_conflict = OnConflict::Keep;
     like.labels.insert(LABEL.to_owned(), step.stored.id.to_string());
@@ -173,7 +186,7 @@ fn tasks_of<'a>(
         }
         Prepared { key, attempt, node: name, task }
     };
-    all.into_iter().map(task).collect()
+    Ok(all.into_iter().map(task).collect())
 }
 
 fn plain(step: &Step<'_>, keys: &[NodeKey], content: &Option<Content>) -> Vec<Wanted> {
@@ -185,25 +198,17 @@ fn plain(step: &Step<'_>, keys: &[NodeKey], content: &Option<Content>) -> Vec<Wa
 }
 
 /// The text once for each row, filled in; what cannot be is among the ends.
-fn filled(
+async fn filled(
     step: &Step<'_>,
-    node: u32,
+    filling: &mut Filling,
     keys: &[NodeKey],
     text: Option<&str>,
     ends: &mut Vec<Ended>,
-) -> Vec<Wanted> {
+) -> Result<Vec<Wanted>, BackendError> {
     let rows = plain(step, keys, &None);
-    let Some(text) = text else { return rows };
-    let role = keys.first().map_or(Role::Action, |it| it.role);
-    let named = step.plan.read_by(node, role);
-    let contents = match step.known.variables(step.stored, step.plan, &step.run, named) {
-        Ok(common) => {
-            let items = step.known.items(node);
-            let own = rows.iter().map(|it| own(step, &items, &it.key)).collect();
-            fill_each(text, common, own)
-        }
-        Err(problem) => vec![Err(problem); rows.len()],
-    };
+    let Some(text) = text else { return Ok(rows) };
+    let keys: Vec<NodeKey> = rows.iter().map(|it| it.key).collect();
+    let contents = filling.fill(step, &keys, text).await?;
     let mut all = Vec::with_capacity(rows.len());
     for (row, content) in rows.into_iter().zip(contents) {
         match content {
@@ -214,18 +219,7 @@ fn filled(
             }
         }
     }
-    all
-}
-
-fn own(step: &Step<'_>, items: &[serde_json::Value], key: &NodeKey) -> Variables {
-    let mut own = step.known.item(items, key);
-    if key.role == Role::Compensation {
-        let done = NodeKey { role: Role::Action, ..*key };
-        let state = step.run.row(&done).map(|it| it.state).unwrap_or_default();
-        // A result that was not kept is null here: what was done is undone all the same.
-        own.push(("result", step.known.own_result(&done, state).unwrap_or_default()));
-    }
-    own
+    Ok(all)
 }
 
 /// Inserts tasks, and says in their rows that they are there. What fails is made at the next look.
@@ -237,7 +231,7 @@ async fn insert(step: &mut Step<'_>, all: &[Prepared<'_>]) -> Result<(), Backend
             break;
         }
         let with_id = |it: &&Prepared<'_>| {
-            let id = identity(step.stored, it.node, &it.key, it.attempt).task_id(salt);
+            let id = identity(step.stored, it.node, &it.key, it.attempt).task_id(step.secret.as_ref(), salt);
             NewTask { task_id: Some(id), ..it.task.clone() }
         };
         let tasks = left.iter().map(with_id).collect();
@@ -245,15 +239,22 @@ async fn insert(step: &mut Step<'_>, all: &[Prepared<'_>]) -> Result<(), Backend
         let mut taken = Vec::new();
         for (it, inserted) in left.into_iter().zip(inserted) {
             match inserted {
-                Ok(Inserted { task, .. }) => match node_of(&task, step.stored, step.plan) {
-                    Some(_) => made.push(MadeNode {
-                        key: it.key,
-                        attempt: it.attempt,
-                        task_ref: task.place.to_string(),
-                    }),
-                    // Its id is another's.
-                    None => taken.push(it),
-                },
+                Ok(Inserted { task, .. }) => {
+                    match node_of(&task, step.stored, step.plan, step.secret.as_ref()) {
+                        Some(_) => made.push(MadeNode {
+                            key: it.key,
+                            attempt: it.attempt,
+                            task_ref: task.place.to_string(),
+                        }),
+                        // Its id is another's.
+                        None => {
+                            let workflow = step.stored.id;
+                            tracing::error!(%workflow, node = %it.node, task = %task.place, "another task has the id of a node's; the node's gets another");
+                            step.inner.engine.count_identity_conflict();
+                            taken.push(it);
+                        }
+                    }
+                }
                 Err(error) => {
                     let workflow = step.stored.id;
                     tracing::warn!(%workflow, node = %it.node, %error, "a task could not be made; it is tried again");
@@ -284,6 +285,7 @@ async fn begin(step: &mut Step<'_>, sub: &SubWorkflow, wanted: Wanted) -> Result
         key: Some(fingerprint(&named)),
         progress: Progress {
             parent: Some(parent),
+            is_keyed: true,
             deadline_at: sub.definition.deadline_ms.map(|it| now.plus(it)),
             ..Progress::default()
         },
@@ -292,6 +294,10 @@ async fn begin(step: &mut Step<'_>, sub: &SubWorkflow, wanted: Wanted) -> Result
     };
     let child = step.inner.store.create_workflow(new, now).await?.workflow.id;
     note(step, vec![MadeNode { key, attempt, task_ref: child.to_string() }]).await?;
+    // What an engine has died of is evaluated alone: the other workflow waits for its own look.
+    if step.marked.is_alone() {
+        return Ok(());
+    }
     // However deep it is nested, that has a bound.
     if let Err(error) = Box::pin(step.inner.advance(child, Wish::default())).await {
         tracing::warn!(workflow = %child, %error, "a workflow could not be begun; it is looked at again");

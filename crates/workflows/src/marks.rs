@@ -2,7 +2,12 @@
 //! memory only; when it dies, whoever is left finds its marks within seconds, and looks. An engine that lives deletes a mark when
 //! it has gone on with all that it heard, or makes it anew: one mark a second for a workflow, however many of its tasks end.
 
-use crate::{Runner, advance::Wish, runner::AT_ONCE};
+use crate::{
+    Runner,
+    advance::{Advanced, Wish},
+    marked::is_set_aside,
+    runner::AT_ONCE,
+};
 use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -248,7 +253,11 @@ impl Runner {
 
     async fn look_at_one(&self, id: WorkflowId, marks: Vec<i64>, now: Millis) -> Result<usize, BackendError> {
         let inner = &self.inner;
-        let looked = inner.advance(id, Wish::look()).await;
+        let looked = match inner.advance(id, Wish::look()).await {
+            // It is looked at by itself, when it is released.
+            Err(error) if is_set_aside(&error) => Ok(Advanced::default()),
+            looked => looked,
+        };
         if looked.is_err() {
             // Behind the others: what cannot be looked at now keeps none of them waiting.
             inner.store.mark_workflows(vec![new(id)], now).await?;

@@ -1,5 +1,7 @@
 //! How workflows are run; the defaults are what is documented.
 
+use punctual_expressions::Pool;
+
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -13,6 +15,16 @@ pub struct Options {
     pub keep_ms: i64,
     /// Between two looks for what is to be forgotten.
     pub forget_interval_ms: i64,
+    /// Where documents are read and expressions evaluated.
+    pub pool: &'static Pool,
+}
+
+impl Options {
+    /// The same, but that expressions are evaluated by the callers: a simulation runs in the same way each time.
+    #[must_use]
+    pub fn in_place(self) -> Self {
+        Self { pool: Pool::in_place(), ..self }
+    }
 }
 
 impl Default for Options {
@@ -23,6 +35,7 @@ impl Default for Options {
             look_max_ms: 300_000,
             keep_ms: 7 * 24 * 3_600_000,
             forget_interval_ms: 60_000,
+            pool: Pool::shared(),
         }
     }
 }

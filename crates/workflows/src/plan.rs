@@ -1,12 +1,13 @@
-//! A document that was checked: its graph, and what its expressions name. Every rule of `domain::workflow`, and that each
-//! expression can be read and names nothing but what is known when it is evaluated.
+//! A document that was checked: its graph, and its expressions, read once, with what they name. Every rule of `domain::workflow`, and
+//! that each expression can be read and names nothing but what is known when it is evaluated. Reads what users wrote: it is made on
+//! a thread of the pool.
 
 use punctual_domain::{
     name::Name,
     schedule::Payload,
     workflow::{Ancestors, Definition, Graph, Invalid, Node, Role, TaskTemplate, Work},
 };
-use punctual_expressions::{Names, names_in_payload, names_of};
+use punctual_expressions::{Expression, Names, Problem, Template};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Longest payload of a node, and longest input of a workflow.
@@ -17,7 +18,21 @@ pub struct Plan {
     pub definition: Arc<Definition>,
     pub graph: Graph,
     /// By the number of the node.
-    reads: Vec<Reads>,
+    nodes: Vec<Read>,
+}
+
+/// Why it cannot be read is told where it is wanted: an older program may have stored a document that this one refuses.
+type Stored<T> = Result<T, Problem>;
+
+/// The expressions of a node. None: there is none.
+#[derive(Debug, Default)]
+struct Read {
+    when: Option<Stored<Expression>>,
+    for_each: Option<Stored<Expression>>,
+    /// Of its payload, or of the input of the workflow that it is.
+    action: Option<Stored<Template>>,
+    compensation: Option<Stored<Template>>,
+    reads: Reads,
 }
 
 /// Nodes that its expressions name.
@@ -32,14 +47,53 @@ impl Plan {
     /// # Errors
     /// The first mistake, with the path to it.
     pub fn of(definition: Arc<Definition>) -> Result<Self, Invalid> {
-        let graph = Graph::of(&definition)?;
-        let reads = Checker::new(&definition, &graph, "").all()?;
-        Ok(Self { definition, graph, reads })
+        Self::checked(definition, false)
     }
 
     /// Of a document that was checked when it was stored.
     pub(crate) fn stored(definition: Arc<Definition>) -> Result<Self, Invalid> {
-        Self::of(definition)
+        Self::checked(definition, true)
+    }
+
+    fn checked(definition: Arc<Definition>, is_stored: bool) -> Result<Self, Invalid> {
+        let graph = Graph::of(&definition)?;
+        let nodes =
+            Checker { definition: &definition, graph: &graph, ancestors: None, path: "", is_stored }.all()?;
+        Ok(Self { definition, graph, nodes })
+    }
+
+    pub(crate) fn when(&self, node: u32) -> Option<&Stored<Expression>> {
+        self.of_node(node)?.when.as_ref()
+    }
+
+    pub(crate) fn for_each(&self, node: u32) -> Option<&Stored<Expression>> {
+        self.of_node(node)?.for_each.as_ref()
+    }
+
+    /// It has a condition or an array.
+    pub(crate) fn is_decided(&self, node: u32) -> bool {
+        self.when(node).is_some() || self.for_each(node).is_some()
+    }
+
+    /// What a row carries, if it has expressions.
+    pub(crate) fn template(&self, node: u32, role: Role) -> Option<&Stored<Template>> {
+        let node = self.of_node(node)?;
+        match role {
+            Role::Action => node.action.as_ref(),
+            Role::Compensation => node.compensation.as_ref(),
+        }
+    }
+
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        const OF_A_NODE: usize = 1_024;
+        /// Of a byte of an expression: a name or sign of one letter is a node of a tree.
+        const OF_A_BYTE: usize = 64;
+        let expressions = self.nodes.iter().flat_map(|it| [&it.when, &it.for_each]);
+        let own = expressions.flatten().flatten().map(|it| it.text().len());
+        let templates = self.nodes.iter().flat_map(|it| [&it.action, &it.compensation]);
+        let within = templates.flatten().flatten().map(Template::bytes_of_expressions);
+        self.nodes.len() * OF_A_NODE + own.chain(within).sum::<usize>() * OF_A_BYTE
     }
 
     #[must_use]
@@ -49,19 +103,19 @@ impl Plan {
 
     /// Nodes that the condition and the array of a node name.
     pub(crate) fn read_by_decision(&self, node: u32) -> impl Iterator<Item = u32> {
-        self.of_node(node).into_iter().flat_map(|it| it.decision.iter().copied())
+        self.of_node(node).into_iter().flat_map(|it| it.reads.decision.iter().copied())
     }
 
     /// Nodes that what a node carries names.
     pub(crate) fn read_by(&self, node: u32, role: Role) -> impl Iterator<Item = u32> {
         self.of_node(node).into_iter().flat_map(move |it| match role {
-            Role::Action => it.action.iter().copied(),
-            Role::Compensation => it.compensation.iter().copied(),
+            Role::Action => it.reads.action.iter().copied(),
+            Role::Compensation => it.reads.compensation.iter().copied(),
         })
     }
 
-    fn of_node(&self, node: u32) -> Option<&Reads> {
-        self.reads.get(usize::try_from(node).ok()?)
+    fn of_node(&self, node: u32) -> Option<&Read> {
+        self.nodes.get(usize::try_from(node).ok()?)
     }
 
     /// Nodes that no other comes after.
@@ -79,6 +133,7 @@ struct Checker<'a> {
     /// Made when an expression names a node.
     ancestors: Option<Ancestors>,
     path: &'a str,
+    is_stored: bool,
 }
 
 /// What may be named at a place.
@@ -90,42 +145,58 @@ struct Allowed {
 }
 
 impl<'a> Checker<'a> {
-    const fn new(definition: &'a Definition, graph: &'a Graph, path: &'a str) -> Self {
-        Self { definition, graph, ancestors: None, path }
-    }
-
-    fn all(mut self) -> Result<Vec<Reads>, Invalid> {
+    fn all(mut self) -> Result<Vec<Read>, Invalid> {
         let nodes = (0..).zip(&self.definition.nodes);
         nodes.map(|(number, (name, node))| self.node(number, name, node)).collect()
     }
 
-    fn node(&mut self, number: u32, name: &Name, node: &Node) -> Result<Reads, Invalid> {
+    fn node(&mut self, number: u32, name: &Name, node: &Node) -> Result<Read, Invalid> {
         let path = format!("{}nodes/{name}", self.path);
-        let mut reads = Reads::default();
+        let mut read = Read::default();
+        let reads = &mut read.reads;
         let plain = Allowed { node: number, items: false, own: false };
-        for (field, text) in [("when", &node.when), ("for_each", &node.for_each)] {
+        for (field, text, place) in
+            [("when", &node.when, &mut read.when), ("for_each", &node.for_each, &mut read.for_each)]
+        {
             if let Some(text) = text {
                 let path = format!("{path}/{field}");
-                let names = names_of(text, "nodes").map_err(|it| invalid(&path, it))?;
-                self.names(plain, &path, &names, &mut reads.decision)?;
+                let expression = self.kept(&path, Expression::parse(text))?;
+                if let Ok(expression) = &expression {
+                    self.names(plain, &path, &expression.names("nodes"), &mut reads.decision)?;
+                }
+                *place = Some(expression);
             }
         }
         let within = Allowed { items: node.for_each.is_some(), ..plain };
         match &node.work {
-            Work::Task(task) => self.task(within, &format!("{path}/task"), task, &mut reads.action)?,
+            Work::Task(task) => {
+                read.action = self.task(within, &format!("{path}/task"), task, &mut reads.action)?;
+            }
             Work::Workflow(sub) => {
                 if let Some(input) = &sub.input {
-                    self.text(within, &format!("{path}/workflow/input"), input, &mut reads.action)?;
+                    read.action =
+                        self.text(within, &format!("{path}/workflow/input"), input, &mut reads.action)?;
                 }
                 let graph = Graph::of(&sub.definition)?;
-                Checker::new(&sub.definition, &graph, &format!("{path}/workflow/")).all()?;
+                let (definition, is_stored) = (&sub.definition, self.is_stored);
+                let path = format!("{path}/workflow/");
+                Checker { definition, graph: &graph, ancestors: None, path: &path, is_stored }.all()?;
             }
         }
         if let Some(task) = &node.compensate {
             let undoing = Allowed { own: true, ..within };
-            self.task(undoing, &format!("{path}/compensate"), task, &mut reads.compensation)?;
+            read.compensation =
+                self.task(undoing, &format!("{path}/compensate"), task, &mut reads.compensation)?;
         }
-        Ok(reads)
+        Ok(read)
+    }
+
+    /// A mistake is refused where the document is new.
+    fn kept<T>(&self, path: &str, read: Result<T, Problem>) -> Result<Stored<T>, Invalid> {
+        match read {
+            Err(problem) if !self.is_stored => Err(invalid(path, problem)),
+            read => Ok(read),
+        }
     }
 
     fn task(
@@ -134,11 +205,11 @@ impl<'a> Checker<'a> {
         path: &str,
         task: &TaskTemplate,
         reads: &mut BTreeSet<u32>,
-    ) -> Result<(), Invalid> {
+    ) -> Result<Option<Stored<Template>>, Invalid> {
         let path = format!("{path}/payload");
         match &task.payload {
-            None => Ok(()),
-            Some(Payload::Bytes(bytes)) => short(&path, bytes.len()),
+            None => Ok(None),
+            Some(Payload::Bytes(bytes)) => short(&path, bytes.len()).map(|()| None),
             Some(Payload::Json(text)) => self.text(allowed, &path, text, reads),
         }
     }
@@ -149,13 +220,13 @@ impl<'a> Checker<'a> {
         path: &str,
         text: &str,
         reads: &mut BTreeSet<u32>,
-    ) -> Result<(), Invalid> {
+    ) -> Result<Option<Stored<Template>>, Invalid> {
         short(path, text.len())?;
-        let all = names_in_payload(text, "nodes").map_err(|it| invalid(path, it))?;
-        for (below, names) in all {
+        let template = self.kept(path, Template::parse(text))?;
+        for (below, names) in template.iter().flatten().flat_map(|it| it.names("nodes")) {
             self.names(allowed, &format!("{path}{below}"), &names, reads)?;
         }
-        Ok(())
+        Ok(template.transpose())
     }
 
     fn names(

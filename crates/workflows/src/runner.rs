@@ -1,7 +1,9 @@
 //! The runner: looks at workflows whose time has come, and goes on with those of which something has ended. `run_once` is
 //! bounded, can be run again at any time, and by several engines at once.
 
-use crate::{Plan, advance::Wish, marks::Marks, options::Options, told::Told};
+use crate::{
+    Plan, advance::Wish, evaluate, marked::is_set_aside, marks::Marks, options::Options, told::Told,
+};
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -9,8 +11,8 @@ use punctual_contract::{
     schedules::SLOTS,
     workflows::{StoredWorkflow, WorkflowId},
 };
-use punctual_domain::{place::Partition, time::Millis};
-use punctual_engine::Engine;
+use punctual_domain::{identity::IdentitySecret, place::Partition, time::Millis};
+use punctual_engine::{Engine, SET_ASIDE_LOOK_MS};
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
@@ -22,8 +24,9 @@ const AFTER_FAILURE_MS: i64 = 1_000;
 const BATCHES_MAX: usize = 100;
 /// Workflows that are worked on at one time.
 pub(crate) const AT_ONCE: usize = 8;
-/// Documents that are kept read.
+/// Documents that are kept read, and about how much memory they take together.
 const PLANS_MAX: usize = 1_000;
+const PLANS_MAX_BYTES: usize = 64 << 20;
 const FORGET_BATCH: usize = 100;
 /// Two hours: whoever creates a workflow notes within one that its document is used.
 const FORGET_MIN_MS: i64 = 2 * 3_600_000;
@@ -41,10 +44,29 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) told: Told,
     pub(crate) marks: Marks,
-    plans: Mutex<HashMap<i64, Arc<Plan>>>,
+    plans: Mutex<Plans>,
     forgot_at: Mutex<Option<Millis>>,
     /// Those that do not add up, as far as was looked.
     pub(crate) adrift: Mutex<BTreeSet<WorkflowId>>,
+}
+
+/// Documents by their numbers.
+#[derive(Debug, Default)]
+struct Plans {
+    by_definition: HashMap<i64, Arc<Plan>>,
+    bytes: usize,
+}
+
+impl Plans {
+    fn keep(&mut self, definition: i64, plan: &Arc<Plan>) {
+        let bytes = plan.bytes();
+        if self.by_definition.len() >= PLANS_MAX || self.bytes + bytes > PLANS_MAX_BYTES {
+            *self = Self::default();
+        }
+        if self.by_definition.insert(definition, Arc::clone(plan)).is_none() {
+            self.bytes += bytes;
+        }
+    }
 }
 
 impl Runner {
@@ -102,6 +124,7 @@ impl Runner {
                 }
                 match inner.advance(it.id, Wish::look()).await {
                     Ok(done) => Ok(usize::from(done.moved)),
+                    Err(error) if is_set_aside(&error) => inner.later(it, now, SET_ASIDE_LOOK_MS).await,
                     Err(error) => {
                         inner.later(it, now, AFTER_FAILURE_MS).await?;
                         Err(error)
@@ -128,7 +151,10 @@ impl Runner {
             for id in &adrift {
                 let still = self.inner.store.workflow(*id).await?.is_some_and(|it| !it.state.is_finished());
                 if still {
-                    self.inner.advance(*id, Wish::look()).await?;
+                    match self.inner.advance(*id, Wish::look()).await {
+                        Err(error) if !is_set_aside(&error) => return Err(error),
+                        _ => {}
+                    }
                 } else {
                     self.inner.adrift.lock().remove(id);
                 }
@@ -179,20 +205,28 @@ impl Inner {
         (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
     }
 
+    /// By which the ids of a workflow's tasks are derived. None: an older program has begun it, without one.
+    pub(crate) async fn secret_of(
+        &self,
+        stored: &StoredWorkflow,
+    ) -> Result<Option<IdentitySecret>, BackendError> {
+        if !stored.progress.is_keyed {
+            return Ok(None);
+        }
+        self.engine.identity_secret(&*self.store).await.map(Some)
+    }
+
     /// The document of a workflow, read. None: it is gone, with its workflow.
     pub(crate) async fn plan(&self, definition: i64) -> Result<Option<Arc<Plan>>, BackendError> {
-        if let Some(plan) = self.plans.lock().get(&definition) {
+        if let Some(plan) = self.plans.lock().by_definition.get(&definition) {
             return Ok(Some(Arc::clone(plan)));
         }
         let Some(stored) = self.store.definition(definition).await? else { return Ok(None) };
-        let plan = Plan::stored(Arc::new(stored.definition))
-            .map_err(|it| BackendError::did_not_happen("read the document of a workflow", it))?;
+        let document = Arc::new(stored.definition);
+        let plan = evaluate::for_engine(self.options.pool, |_| Ok(Plan::stored(document))).await?;
+        let plan = plan.map_err(|it| BackendError::did_not_happen("read the document of a workflow", it))?;
         let plan = Arc::new(plan);
-        let mut plans = self.plans.lock();
-        if plans.len() >= PLANS_MAX {
-            plans.clear();
-        }
-        plans.insert(definition, Arc::clone(&plan));
+        self.plans.lock().keep(definition, &plan);
         Ok(Some(plan))
     }
 }

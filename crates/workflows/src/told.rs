@@ -6,6 +6,7 @@ use crate::{
     Runner,
     advance::{Ended, Wish},
     look,
+    marked::is_set_aside,
     runner::{AT_ONCE, Inner},
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
@@ -212,6 +213,8 @@ impl Runner {
                     pass.moved += usize::from(it.moved);
                     heard.iter().for_each(|it| self.inner.gone_on(it));
                 }
+                // A look finds what has ended, when it is released.
+                Err(error) if is_set_aside(&error) => heard.iter().for_each(|it| self.inner.gone_on(it)),
                 Err(error) => pass.fails(heard, error),
             }
         }

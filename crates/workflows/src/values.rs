@@ -1,4 +1,5 @@
-//! What expressions see: the input, and the states and results of nodes. Results are read once for each step.
+//! What expressions see: the input, and the states and results of nodes. Results are fetched once for each step, as text; what an
+//! expression names is read where it is evaluated, on a thread of the pool.
 
 use crate::{Plan, runner::Inner};
 use punctual_contract::{
@@ -6,9 +7,8 @@ use punctual_contract::{
     workflows::{Carried, NodeContent, StoredWorkflow, WorkflowId},
 };
 use punctual_domain::workflow::{NodeKey, NodeState, Role, Run};
-use punctual_expressions::Variables;
-use serde_json::{Map, Value, json};
-use std::collections::{BTreeSet, HashMap};
+use punctual_expressions::{Value, Variables, read_json};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Longest result that is kept for expressions, and longest of all items of a fan-out together.
 pub(crate) const RESULT_MAX_BYTES: usize = 64 << 10;
@@ -67,29 +67,23 @@ impl Known {
         Ok(())
     }
 
-    /// `input` and `nodes`, of which those are known that are named.
-    pub(crate) fn variables(
+    /// What expressions may name: `input`, and of `nodes` those that are named.
+    pub(crate) fn sources(
         &self,
         stored: &StoredWorkflow,
         plan: &Plan,
         run: &Run,
         named: impl Iterator<Item = u32>,
-    ) -> Result<Variables, String> {
-        let mut nodes = Map::new();
-        for node in named {
-            let Some(name) = plan.graph.name(node) else { continue };
-            let result = self.result(run, node).map_err(|it| format!("node {:?}: {it}", name.as_str()))?;
-            nodes.insert(
-                name.as_str().to_owned(),
-                json!({"state": run.state_of(node).word(), "result": result}),
-            );
-        }
-        let input = serde_json::from_str(&stored.input).map_err(|it| format!("the input: {it}"))?;
-        Ok(vec![("input", input), ("nodes", Value::Object(nodes))])
+    ) -> Sources {
+        let source = |node: u32| {
+            let name = plan.graph.name(node)?.as_str().to_owned();
+            Some((node, Source { name, state: run.state_of(node).word(), result: self.result(run, node) }))
+        };
+        Sources { input: stored.input.clone(), nodes: named.filter_map(source).collect() }
     }
 
     /// Of a node as a whole: of a fan-out the results of its items, null where one has none.
-    pub(crate) fn result(&self, run: &Run, node: u32) -> Result<Value, String> {
+    pub(crate) fn result(&self, run: &Run, node: u32) -> Result<Text, String> {
         let key = NodeKey::node(node);
         match run.row(&key) {
             Some(row) if row.items.is_some() => {
@@ -103,37 +97,111 @@ impl Known {
                     }
                     self.own_result(key, row.state)
                 });
-                items.collect::<Result<Vec<_>, _>>().map(Value::Array)
+                items.collect::<Result<Vec<_>, _>>().map(Text::Items)
             }
             Some(row) => self.own_result(&key, row.state),
-            None => Ok(Value::Null),
+            None => Ok(Text::None),
         }
     }
 
     /// Of one row.
-    pub(crate) fn own_result(&self, key: &NodeKey, state: NodeState) -> Result<Value, String> {
+    pub(crate) fn own_result(&self, key: &NodeKey, state: NodeState) -> Result<Text, String> {
         let Some(carried) = self.of(key).filter(|_| state == NodeState::Succeeded) else {
-            return Ok(Value::Null);
+            return Ok(Text::None);
         };
         match (&carried.result, &carried.error) {
-            (Some(text), _) => serde_json::from_str(text).map_err(|it| it.to_string()),
+            (Some(text), _) => Ok(Text::One(text.clone())),
             // It was too long to be kept.
             (None, Some(problem)) => Err(problem.clone()),
-            (None, None) => Ok(Value::Null),
+            (None, None) => Ok(Text::None),
         }
     }
 
-    /// The item of a fan-out that a row is of.
-    pub(crate) fn item(&self, items: &[Value], key: &NodeKey) -> Variables {
-        let Some(index) = key.item else { return Variables::new() };
-        let item = usize::try_from(index).ok().and_then(|it| items.get(it)).cloned();
-        vec![("item", item.unwrap_or_default()), ("index", index.into())]
+    /// The array that a fan-out runs over, as text.
+    pub(crate) fn items(&self, node: u32) -> Option<String> {
+        self.of(&NodeKey::node(node))?.items.clone()
+    }
+}
+
+/// A result, as JSON text.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Text {
+    /// There is none: null.
+    #[default]
+    None,
+    One(String),
+    /// Of the items of a fan-out.
+    Items(Vec<Self>),
+}
+
+impl Text {
+    pub(crate) fn read(&self) -> Result<Value, String> {
+        match self {
+            Self::None => Ok(Value::Null),
+            Self::One(text) => read_json(text),
+            Self::Items(all) => all.iter().map(Self::read).collect::<Result<_, _>>().map(Value::list),
+        }
     }
 
-    /// The array that a fan-out runs over.
-    pub(crate) fn items(&self, node: u32) -> Vec<Value> {
-        let carried = self.of(&NodeKey::node(node)).and_then(|it| it.items.as_deref());
-        carried.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default()
+    pub(crate) fn into_json(self) -> String {
+        match self {
+            Self::None => "null".to_owned(),
+            Self::One(text) => text,
+            Self::Items(all) => {
+                let all: Vec<String> = all.into_iter().map(Self::into_json).collect();
+                format!("[{}]", all.join(","))
+            }
+        }
+    }
+}
+
+/// What expressions may name, as it is stored.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    input: String,
+    nodes: BTreeMap<u32, Source>,
+}
+
+#[derive(Debug)]
+struct Source {
+    name: String,
+    state: &'static str,
+    result: Result<Text, String>,
+}
+
+/// The same, of which each is read when it is named first.
+#[derive(Debug)]
+pub(crate) struct Read {
+    sources: Sources,
+    input: Option<Result<Value, String>>,
+    nodes: HashMap<u32, Result<Value, String>>,
+}
+
+impl Read {
+    pub(crate) fn of(sources: Sources) -> Self {
+        Self { sources, input: None, nodes: HashMap::new() }
+    }
+
+    pub(crate) fn variables(&mut self, named: impl Iterator<Item = u32>) -> Result<Variables, String> {
+        let mut nodes = Vec::new();
+        for node in named {
+            let Some(source) = self.sources.nodes.get(&node) else { continue };
+            let read = self.nodes.entry(node).or_insert_with(|| source.value());
+            nodes.push((source.name.clone(), read.clone()?));
+        }
+        let text = &self.sources.input;
+        let input =
+            self.input.get_or_insert_with(|| read_json(text).map_err(|it| format!("the input: {it}")));
+        Ok(vec![("input", input.clone()?), ("nodes", Value::map(nodes))])
+    }
+}
+
+impl Source {
+    fn value(&self) -> Result<Value, String> {
+        let Self { name, state, result } = self;
+        let result = result.as_ref().map_err(Clone::clone).and_then(Text::read);
+        let result = result.map_err(|it| format!("node {name:?}: {it}"))?;
+        Ok(Value::map([("state".to_owned(), (*state).into()), ("result".to_owned(), result)]))
     }
 }
 

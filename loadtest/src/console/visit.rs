@@ -51,7 +51,7 @@ async fn cookie(target: &Target, token: &str) -> anyhow::Result<String> {
     let (address, headers) = host.raw();
     let body = format!("token={token}");
     let request = format!(
-        "POST /console/login HTTP/1.1\r\n{headers}connection: close\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /console/login HTTP/1.1\r\n{headers}sec-fetch-site: same-origin\r\nconnection: close\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let mut stream = TcpStream::connect(address).await?;

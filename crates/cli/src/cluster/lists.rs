@@ -98,7 +98,11 @@ pub(super) async fn partitions(args: PartitionsArgs) -> Result<ExitCode> {
 }
 
 pub(super) async fn alerts(args: AskArgs) -> Result<ExitCode> {
-    let page = args.connect.client(TRIES_OF_ONE_CALL)?.alerts().await?;
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let page = match args.connect.named_namespace() {
+        Some(namespace) => client.alerts_of(namespace).await?,
+        None => client.alerts().await?,
+    };
     match args.connect.form() {
         Form::Json => output::json(&page)?,
         Form::Text if page.items.is_empty() => output::line("no alerts"),
@@ -110,6 +114,10 @@ pub(super) async fn alerts(args: AskArgs) -> Result<ExitCode> {
 pub(super) fn print_alerts(alerts: &[Alert]) {
     for it in alerts {
         output::prose(&said(it), "", "  ");
+        for consequence in &it.consequences {
+            let about = about(consequence.namespace.as_deref(), consequence.queue.as_deref());
+            output::prose(&format!("- {}{about}: {}", consequence.name, consequence.text), "    ", "      ");
+        }
         output::prose(&it.what_to_do, "    ", "    ");
     }
 }
@@ -120,6 +128,15 @@ pub(super) fn said(it: &Alert) -> String {
         Severity::Critical => "critical",
         Severity::Warning => "warning",
     };
-    let queue = it.queue.as_ref().map(|queue| format!(" ({queue})")).unwrap_or_default();
-    format!("{severity} {}{queue} since {}: {}", it.name, times::full(it.since), it.text)
+    let about = about(it.namespace.as_deref(), it.queue.as_deref());
+    format!("{severity} {}{about} since {}: {}", it.name, times::full(it.since), it.text)
+}
+
+/// The queue that it is about, with its namespace.
+fn about(namespace: Option<&str>, queue: Option<&str>) -> String {
+    match (namespace, queue) {
+        (Some(namespace), Some(queue)) => format!(" ({namespace}/{queue})"),
+        (None, Some(one)) | (Some(one), None) => format!(" ({one})"),
+        (None, None) => String::new(),
+    }
 }

@@ -16,11 +16,18 @@ use std::{collections::BTreeMap, process::ExitCode};
 /// Pages that one look goes back at most.
 const PAGES_MAX: usize = 10;
 
+/// Name, namespace, queue.
+type AlertKey = (String, Option<String>, Option<String>);
+
+fn key(alert: &Alert) -> AlertKey {
+    (alert.name.clone(), alert.namespace.clone(), alert.queue.clone())
+}
+
 #[derive(Debug, Default)]
 struct Seen {
     /// The newest event; None: none has been looked for yet.
     newest: Option<i64>,
-    alerts: BTreeMap<(String, Option<String>), Alert>,
+    alerts: BTreeMap<AlertKey, Alert>,
 }
 
 pub(super) async fn run(args: TailArgs) -> Result<ExitCode> {
@@ -92,8 +99,7 @@ async fn new_events(client: &Client, newest: Option<i64>, lines: u32) -> Result<
 }
 
 fn alerts(seen: &mut Seen, active: Vec<Alert>, form: Form) -> Result<()> {
-    let active: BTreeMap<_, _> =
-        active.into_iter().map(|it| ((it.name.clone(), it.queue.clone()), it)).collect();
+    let active: BTreeMap<_, _> = active.into_iter().map(|alert| (key(&alert), alert)).collect();
     let began = active.iter().filter(|it| !seen.alerts.contains_key(it.0)).map(|it| (true, it.1));
     let ended = seen.alerts.iter().filter(|it| !active.contains_key(it.0)).map(|it| (false, it.1));
     for (begins, alert) in began.chain(ended) {

@@ -10,15 +10,10 @@ use crate::{
 use anyhow::Result;
 use punctual_protocol::SearchEvents;
 use punctual_sdk::Client;
-use std::{
-    io::{self, IsTerminal as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 /// Events of the page.
 const EVENTS: u32 = 5;
-/// Clears a terminal, and goes to its upper left corner.
-const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 pub(super) async fn run(args: TopArgs) -> Result<ExitCode> {
     let (client, form) = (args.connect.client(TRIES_OF_ONE_CALL)?, args.connect.form());
@@ -47,9 +42,7 @@ async fn look(client: &Client, form: Form) -> Result<()> {
             "stats": stats, "due": due, "engines": engines.items, "alerts": alerts.items, "events": events.items,
         }))?);
     }
-    if io::stdout().is_terminal() {
-        output::line(CLEAR);
-    }
+    output::clear_screen();
     output::line(&format!("punctual at {}", times::stamp(stats.at)));
     stats::print(&stats);
     stats::ahead(&due);

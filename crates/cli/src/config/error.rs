@@ -13,7 +13,7 @@ pub(crate) enum Error {
     },
     #[error("the configuration file {} is not TOML: {said}", path.display())]
     NotToml { path: PathBuf, said: String },
-    #[error("{from}: there is no setting {key:?}; there are {known}")]
+    #[error("{from}: there is no setting {key:?}; {known}")]
     Unknown { key: String, from: Source, known: String },
     #[error("{key} = {value:?} (from {from}): {reason}")]
     Invalid { key: &'static str, value: String, from: Source, reason: String },

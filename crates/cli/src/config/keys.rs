@@ -509,6 +509,10 @@ pub(crate) fn secret_of_variable(variable: &str) -> Option<&'static Key> {
     KEYS.iter().find(|it| it.variable == of && it.is_secret())
 }
 
-pub(crate) fn known() -> String {
-    KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
+/// The settings that there are, and before them the one that was probably meant.
+pub(crate) fn known(given: &str) -> String {
+    let names = || KEYS.iter().map(|key| key.name);
+    let meant = punctual_protocol::nearest(given, names());
+    let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+    format!("{meant}there are {}", names().collect::<Vec<_>>().join(", "))
 }

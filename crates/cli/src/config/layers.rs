@@ -180,7 +180,8 @@ impl Layers {
     }
 
     fn key(name: &str, from: &Source) -> Result<&'static Key, Error> {
-        let unknown = || Error::Unknown { key: name.to_owned(), from: from.clone(), known: keys::known() };
+        let unknown =
+            || Error::Unknown { key: name.to_owned(), from: from.clone(), known: keys::known(name) };
         keys::find(name).ok_or_else(unknown)
     }
 

@@ -8,6 +8,7 @@ use super::{
         LISTEN_PLAIN, TLS_CERT, TLS_CLIENT_CA, TLS_KEY, TRUSTED_PROXIES,
     },
     layers::Given,
+    secrets,
     settings::yes_or_no,
 };
 use punctual_server::{ListenerOptions, ServerOptions, TlsFiles};
@@ -86,6 +87,35 @@ impl Listening {
         Ok(())
     }
 
+    /// What is not as safe as it could be.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        let key = self.listener.tls.as_ref().map(|tls| &tls.key).filter(|key| secrets::is_open_to_all(key));
+        let key = key.map(|key| {
+            format!(
+                "everybody on this machine can read {}, the key of {TLS_KEY}: chmod 600 it",
+                key.display()
+            )
+        });
+        key.into_iter().chain(self.hidden_callers())
+    }
+
+    /// Whether plain HTTP is served on a network, to whoever comes.
+    pub(crate) fn is_plain_on_a_network(&self) -> bool {
+        !self.address.ip().is_loopback() && self.plain && self.listener.tls.is_none()
+    }
+
+    /// Why its callers cannot be told apart; None: they can.
+    pub(crate) fn hidden_callers(&self) -> Option<String> {
+        let hides_callers = self.is_plain_on_a_network() && self.listener.trusted_proxies.is_empty();
+        hides_callers.then(|| {
+            format!(
+                "{LISTEN_PLAIN} is true and {TRUSTED_PROXIES} names nobody: behind a proxy or an ingress all callers have its address, \
+                 so that they share one bound of connections, ten bad tokens of one slow all of them down, and the audit says \
+                 who called only by token; set {TRUSTED_PROXIES} to the addresses that the proxy calls from"
+            )
+        })
+    }
+
     fn refused(&self, reason: &str) -> Error {
         let Given { text, from } = self.given.clone();
         Error::Refused { key: LISTEN, value: text, from, reason: reason.to_owned() }
@@ -131,6 +161,7 @@ fn tls(layers: &Layers) -> Result<Option<TlsFiles>, Error> {
 mod tests {
     use super::*;
     use punctual_testkit::certificates::Authority;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn with(flags: &[(&str, &str)]) -> Result<Listening, Error> {
         let mut layers = Layers::defaults();
@@ -169,6 +200,10 @@ mod tests {
         let insisted = with(&[open, ("listen_plain", "true")]).unwrap();
         assert!(insisted.may_listen(true).is_ok() && !insisted.listener.only_proxies);
         assert!(insisted.may_listen(false).is_err(), "tokens are needed all the same");
+        assert!(insisted.hidden_callers().is_some_and(|said| said.contains("trusted_proxies")));
+        let told = with(&[open, ("listen_plain", "true"), ("trusted_proxies", "10.0.0.0/8")]).unwrap();
+        let near = with(&[("listen_plain", "true")]).unwrap();
+        assert_eq!((told.hidden_callers(), near.hidden_callers()), (None, None));
         let behind = with(&[open, ("trusted_proxies", "10.0.0.0/8, ::1")]).unwrap();
         assert!(behind.may_listen(true).is_ok() && behind.listener.only_proxies);
         let directory = tempfile::tempdir().unwrap();
@@ -177,6 +212,10 @@ mod tests {
         let secured = with(&[open, ("tls.cert", cert), ("tls.key", key)]).unwrap();
         assert!(secured.may_listen(true).is_ok() && !secured.listener.only_proxies);
         assert_eq!((secured.scheme(), insisted.scheme()), ("https", "http"));
+        assert_eq!(secured.warnings().count(), 0);
+        std::fs::set_permissions(key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let said: Vec<String> = secured.warnings().collect();
+        assert!(said.len() == 1 && said[0].contains(key) && said[0].contains("chmod 600"), "{said:?}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn read(key: &'static str, path: &Path, named_by: &Source) -> Result<
 }
 
 /// Said at the start; not refused, because volumes of containers often cannot do better.
-pub(super) fn is_open_to_all(path: &Path) -> bool {
+pub(crate) fn is_open_to_all(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     fs::metadata(path).is_ok_and(|it| it.permissions().mode() & 0o004 != 0)
 }

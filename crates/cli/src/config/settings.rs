@@ -139,10 +139,9 @@ const TEN_YEARS_MS: i64 = 315_576_000_000;
 
 impl Settings {
     pub(crate) fn from_layers(layers: &Layers) -> Result<Self, Error> {
-        let place = place(layers)?;
+        let (place, listening) = (place(layers)?, Listening::from_layers(layers)?);
         let payloads = Payloads::from_layers(layers, &place)?;
         Ok(Self {
-            listening: Listening::from_layers(layers)?,
             archive: archive(layers)?,
             engine: Options {
                 inline_max_bytes: payloads.inline_max_bytes,
@@ -160,7 +159,8 @@ impl Settings {
             memory_max_bytes: memory_max_bytes(layers)?,
             log_filter: log_filter(layers)?,
             log_format: log_format(layers)?,
-            warnings: layers.warnings.clone(),
+            warnings: layers.warnings.iter().cloned().chain(listening.warnings()).collect(),
+            listening,
         })
     }
 }
@@ -583,7 +583,7 @@ mod tests {
         let mut layers = Layers::defaults();
         let in_file =
             layers.file(Path::new("p.toml"), "[engine]\nhorizont_ms = 1\n").unwrap_err().to_string();
-        assert!(in_file.contains("file p.toml") && in_file.contains("\"engine.horizont_ms\""), "{in_file}");
+        assert!(in_file.contains("file p.toml") && in_file.contains("mean engine.horizon_ms?"), "{in_file}");
         assert!(with(&[("lisen", "x")]).unwrap_err().to_string().contains("\"lisen\""));
         assert!(layers.file(Path::new("p.toml"), "listen = [1]").unwrap_err().to_string().contains("array"));
         assert!(layers.file(Path::new("p.toml"), "listen =").unwrap_err().to_string().contains("not TOML"));

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let layers = args.settings.layers()?;
     let settings = Settings::from_layers(&layers)?;
     if args.init {
-        output::line(init::file(&layers).trim_end());
+        output::text(init::file(&layers).trim_end());
         return Ok(ExitCode::SUCCESS);
     }
     let settings = shown(&layers, &settings)?;

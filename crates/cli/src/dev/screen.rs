@@ -95,7 +95,7 @@ impl Screen {
 
     fn line(&self, text: &str) {
         match &self.live {
-            Some(live) => live.println(text),
+            Some(live) => live.println(output::clean::line(text)),
             None if self.form == Form::Text => output::line(text),
             None => {}
         }

@@ -2,12 +2,12 @@
 
 use super::{
     Found, certificate, finding,
-    list::{CERTIFICATE, CLOCK, DESCRIPTORS, Judged, PLACE_DISK, PLACE_WRITABLE},
+    list::{CALLERS, CERTIFICATE, CLOCK, DESCRIPTORS, Judged, KEY, PLACE_DISK, PLACE_WRITABLE},
     verdicts,
 };
 use crate::{
     clock::SystemClock,
-    config::{Layers, Place, Settings},
+    config::{Layers, Place, Settings, is_open_to_all},
 };
 use punctual_contract::Clock as _;
 use rustix::{
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// Another part of the program has this setting; where it is not known, nothing is looked at.
 const OWN_CERTIFICATE: &str = "tls.cert";
+const KEYS: [&str; 2] = ["tls.key", "hot.tls_key"];
 
 pub(super) async fn examine(layers: &Layers, settings: &Settings, clock: &SystemClock) -> Found {
     let mut found = vec![
@@ -27,6 +28,21 @@ pub(super) async fn examine(layers: &Layers, settings: &Settings, clock: &System
     let own = layers.get(OWN_CERTIFICATE).text;
     if !own.is_empty() {
         found.push(finding(&CERTIFICATE, &own, own_certificate(Path::new(&own), clock)));
+    }
+    for key in KEYS.map(|name| layers.get(name).text).into_iter().filter(|path| !path.is_empty()) {
+        found.push(finding(&KEY, &key, private(Path::new(&key))));
+    }
+    if settings.listening.is_plain_on_a_network() {
+        let judged = settings.listening.hidden_callers().map_or_else(
+            || Judged::good("callers behind the proxies of trusted_proxies are told apart"),
+            |said| {
+                Judged::doubtful(
+                    said,
+                    "trusted_proxies = \"ADDRESS/BITS\": the addresses that the proxy calls from",
+                )
+            },
+        );
+        found.push(finding(&CALLERS, &settings.listening.address.to_string(), judged));
     }
     for (name, place) in places(settings) {
         match place {
@@ -52,6 +68,20 @@ fn own_certificate(path: &Path, clock: &SystemClock) -> Judged {
         Ok(ends_at) => verdicts::certificate(ends_at - clock.now().0),
         Err(said) => Judged::wrong(said, "name a file with a certificate in PEM form (tls.cert)"),
     }
+}
+
+/// That the server can read it is seen at its start.
+fn private(key: &Path) -> Judged {
+    if is_open_to_all(key) {
+        return Judged::doubtful(
+            "everybody on this machine can read the key, and so answer in the server's name",
+            format!(
+                "chmod 600 {0}, or chmod 640 and chgrp to the group that the engine runs as; if it was ever read, a new key",
+                key.display()
+            ),
+        );
+    }
+    Judged::good("its owner and group alone can read it")
 }
 
 /// Directories that are written; None: it is none.
@@ -117,6 +147,25 @@ mod tests {
         assert!(judged.finding.contains("can be made"), "{judged:?}");
         assert!(!below.exists());
         assert!(disk(&below).finding.contains("MiB free"));
+    }
+
+    #[test]
+    fn a_key_that_everybody_may_read_is_seen() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("server.key");
+        std::fs::write(&key, "").unwrap();
+        for (mode, verdict) in [
+            (0o600, Verdict::Good),
+            (0o640, Verdict::Good),
+            (0o644, Verdict::Doubtful),
+            (0o604, Verdict::Doubtful),
+        ] {
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+            let judged = private(&key);
+            assert_eq!(judged.verdict, verdict, "{mode:o}");
+            assert_eq!(judged.way_out.contains("chmod 600"), verdict != Verdict::Good, "{judged:?}");
+        }
     }
 
     #[test]

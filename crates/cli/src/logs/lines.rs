@@ -2,6 +2,7 @@
 //! has a line neither waits nor fails; a line for which there is no room, or that cannot be written, is dropped and
 //! counted. Must never log, print or panic.
 
+use crate::output::clean;
 use punctual_engine::ProcessMeters;
 use std::{
     io::{self, Write},
@@ -46,6 +47,14 @@ impl Lines {
         }
     }
 
+    /// What is logged may have a tenant's words in it, and somebody reads it on a terminal.
+    pub(crate) fn log(&self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let is_json = text.starts_with('{');
+        let clean = if is_json { clean::json(text.into_owned()) } else { clean::logged(&text) };
+        self.push(clean.into_bytes());
+    }
+
     /// Waits until what was pushed before is written, or for so long.
     pub(crate) fn flush(&self, within: Duration) {
         let (written, seen) = sync_channel(1);
@@ -80,7 +89,7 @@ pub(crate) struct Event<'l>(&'l Lines);
 
 impl Write for Event<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.push(line.to_vec());
+        self.0.log(line);
         Ok(line.len())
     }
 

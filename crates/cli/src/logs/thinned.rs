@@ -105,7 +105,7 @@ impl Repetitions {
     /// Whether there was something.
     fn write(&self, run: &mut Repeated, now: Instant) -> bool {
         let Some((line, times)) = run.held.take() else { return false };
-        self.lines.push(told(self.shape, &line, times).into_bytes());
+        self.lines.log(told(self.shape, &line, times).as_bytes());
         run.written_at = now;
         true
     }

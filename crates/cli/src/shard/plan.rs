@@ -34,10 +34,10 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 200)]
     payload: u32,
     /// How long finished tasks stay in their bucket: whole days
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "7d")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, default_value = "7d")]
     keep: Duration,
     /// How far ahead tasks are held in Redis, 10s to 7d
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1h")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, default_value = "1h")]
     horizon: Duration,
     /// Rows of one bucket in one database, at most
     #[arg(long, value_name = "ROWS", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]

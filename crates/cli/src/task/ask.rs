@@ -6,14 +6,18 @@ use crate::{
     output::{self, Form},
     times,
 };
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use punctual_domain::place::TaskRef;
 use std::process::ExitCode;
+
+/// What a key begins with where a reference may stand.
+const KEY: &str = "key:";
 
 /// Show a task with its history, by reference or by your own id
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
-    /// What the insert answered as `ref`
+    /// What the insert answered as `ref`, or your own key, as key:KEY
     #[arg(required_unless_present = "task_id", conflicts_with = "task_id")]
     reference: Option<String>,
     /// Your own id: shows all its versions, the highest first
@@ -29,7 +33,7 @@ pub(crate) struct GetArgs {
 pub(crate) async fn get(args: GetArgs) -> Result<ExitCode> {
     let client = args.connect.client(TRIES_OF_ONE_CALL)?;
     let tasks = match (&args.reference, args.task_id) {
-        (Some(reference), _) => vec![client.get(reference).await?],
+        (Some(given), _) => vec![client.get(&reference(given)).await.with_context(|| meaning(given))?],
         (None, Some(task_id)) => client.find(task_id, args.task_version).await?,
         (None, None) => Vec::new(),
     };
@@ -42,6 +46,24 @@ pub(crate) async fn get(args: GetArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// As the interface takes it. What cannot be a reference is a key: nothing else names a task in words.
+fn reference(given: &str) -> String {
+    let is_plain = given.starts_with(KEY) || given.parse::<TaskRef>().is_ok();
+    if is_plain { given.to_owned() } else { format!("{KEY}{given}") }
+}
+
+/// What was looked for, where it was not found.
+fn meaning(given: &str) -> String {
+    if given.parse::<TaskRef>().is_ok() {
+        return format!("task {given}");
+    }
+    let key = given.strip_prefix(KEY).unwrap_or(given);
+    let id = key
+        .parse::<i64>()
+        .map_or_else(|_| String::new(), |id| format!("; a number of your own is --task-id {id}"));
+    format!("{key:?} is no reference (t and 26 more letters and digits), and was looked for as a key{id}")
+}
+
 /// Explain why a task has not run, and what happens next
 #[derive(Args, Debug)]
 pub(crate) struct WhyArgs {
@@ -52,7 +74,9 @@ pub(crate) struct WhyArgs {
 }
 
 pub(crate) async fn why(args: WhyArgs) -> Result<ExitCode> {
-    let why = args.connect.client(TRIES_OF_ONE_CALL)?.why(&args.reference).await?;
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let asked = client.why(&reference(&args.reference)).await;
+    let why = asked.with_context(|| meaning(&args.reference))?;
     if args.connect.form() == Form::Json {
         output::json(&why)?;
         return Ok(ExitCode::SUCCESS);
@@ -64,4 +88,29 @@ pub(crate) async fn why(args: WhyArgs) -> Result<ExitCode> {
     facts.extend(why.expected_at.map(|it| ("expected", times::full(it))));
     output::facts(&facts);
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_a_reference_is_looked_for_as_a_key() {
+        let task = "t00000000000000000000000001";
+        for (given, asked) in [
+            (task, task),
+            ("key:order-77", "key:order-77"),
+            ("order-77", "key:order-77"),
+            ("77", "key:77"),
+            ("t1", "key:t1"),
+        ] {
+            assert_eq!(reference(given), asked, "{given}");
+        }
+        assert_eq!(meaning(task), format!("task {task}"));
+        assert!(
+            meaning("order-77").contains("\"order-77\" is no reference")
+                && !meaning("order-77").contains("--task-id")
+        );
+        assert!(meaning("77").contains("--task-id 77"));
+    }
 }

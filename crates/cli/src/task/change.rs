@@ -10,6 +10,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{ArgGroup, Args};
+use punctual_domain::place::TaskRef;
 use punctual_protocol::{ActionAnswer, BuryRequest, PatchTask};
 use punctual_sdk::{Client, Error};
 use std::{process::ExitCode, time::Duration};
@@ -51,7 +52,7 @@ pub(crate) struct RescheduleArgs {
     /// What the insert answered as `ref`
     reference: String,
     /// Fire after this long from now
-    #[arg(long, value_parser = duration::parse, conflicts_with = "at", group = "changed")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, conflicts_with = "at", group = "changed")]
     delay: Option<Duration>,
     /// Fire at this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
     #[arg(long, value_name = "INSTANT", value_parser = times::instant, group = "changed")]
@@ -69,7 +70,7 @@ pub(crate) struct RescheduleArgs {
     #[arg(long, value_name = "NUMBER", group = "changed")]
     max_attempts: Option<u32>,
     /// How long an attempt of a dead task may run after its redrive
-    #[arg(long, value_parser = duration::parse, group = "changed")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, group = "changed")]
     timeout: Option<Duration>,
     #[command(flatten)]
     connect: ConnectArgs,
@@ -123,7 +124,8 @@ async fn each(
     let client = args.connect.client(TRIES_OF_ONE_CALL)?;
     let mut ended = ExitCode::SUCCESS;
     for reference in &args.references {
-        match ask(&client, reference).await {
+        let what = format!("the change of {reference}");
+        match args.connect.waited(&what, ask(&client, reference)).await {
             Ok(answer) => show::acted(reference, &answer, args.connect.form())?,
             Err(error) => ended = refused(reference, error, args.connect.form())?,
         }
@@ -131,10 +133,20 @@ async fn each(
     Ok(ended)
 }
 
+/// With the way out for what cannot be a reference: nothing is changed by what was perhaps meant.
+fn named(reference: &str) -> String {
+    if reference.starts_with("key:") || reference.parse::<TaskRef>().is_ok() {
+        return reference.to_owned();
+    }
+    format!(
+        "{reference:?} is no reference (t and 26 more letters and digits); a task of that key is key:{reference}"
+    )
+}
+
 fn refused(reference: &str, error: Error, form: Form) -> Result<ExitCode> {
     if let (Form::Json, Some(problem)) = (form, error.problem()) {
         output::json(&serde_json::json!({ "ref": reference, "error": problem }))?;
         return Ok(ExitCode::FAILURE);
     }
-    Ok(say::failed(&anyhow::Error::new(error).context(reference.to_owned())))
+    Ok(say::failed(&anyhow::Error::new(error).context(named(reference))))
 }

@@ -59,7 +59,7 @@ struct DraftArgs {
     #[arg(long, requires = "queue")]
     priority: Option<u8>,
     /// Fire after this long, such as 500ms, 5s, 1h30m, 7d
-    #[arg(long, value_parser = duration::parse, requires = "queue", conflicts_with = "at")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, requires = "queue", conflicts_with = "at")]
     delay: Option<Duration>,
     /// Fire at this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
     #[arg(long, value_name = "INSTANT", value_parser = times::instant, requires = "queue")]
@@ -74,10 +74,10 @@ struct DraftArgs {
     #[arg(long, value_name = "JSON", value_parser = retry, requires = "queue")]
     retry: Option<Retry>,
     /// How long one attempt may run
-    #[arg(long, value_parser = duration::parse, requires = "queue")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, requires = "queue")]
     timeout: Option<Duration>,
     /// How long after its time an attempt may still begin
-    #[arg(long, value_parser = duration::parse, requires = "queue")]
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, requires = "queue")]
     deadline: Option<Duration>,
     /// Text to search by; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair, requires = "queue")]
@@ -88,9 +88,9 @@ struct DraftArgs {
 }
 
 fn retry(text: &str) -> Result<Retry, String> {
-    let mut document = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let mut document = serde_json::from_str(text).map_err(|error| format!("is not valid JSON: {error}"))?;
     duration::in_document(&mut document);
-    serde_json::from_value(document).map_err(|e| e.to_string())
+    punctual_protocol::parse(document.to_string().as_bytes()).map_err(|invalid| invalid.summary())
 }
 
 pub(crate) async fn run(args: InsertArgs) -> Result<ExitCode> {
@@ -98,7 +98,8 @@ pub(crate) async fn run(args: InsertArgs) -> Result<ExitCode> {
         return file::run(args.file, args.task.traceparent, &args.connect).await;
     }
     let task = args.task.into_task()?;
-    let inserted = args.connect.client(TRIES_OF_ONE_CALL)?.insert(&task).await?;
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let inserted = args.connect.waited("the insert of one task", client.insert(&task)).await?;
     show::inserted(&inserted, args.connect.form())?;
     Ok(ExitCode::SUCCESS)
 }

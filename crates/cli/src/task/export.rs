@@ -1,7 +1,7 @@
 //! `punctual task export`: a selection of tasks, one a line, as they stand or as `punctual task import` takes them.
 
 use super::list::word;
-use crate::{connect::ConnectArgs, times};
+use crate::{connect::ConnectArgs, output, times};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -108,13 +108,17 @@ pub(crate) async fn write(client: &Client, tasks: &[Task], as_inserts: bool) -> 
         lines.push(b'\n');
     }
     let mut out = std::io::stdout().lock();
+    if out.is_terminal() {
+        lines = output::clean::json(String::from_utf8_lossy(&lines).into_owned()).into_bytes();
+    }
     out.write_all(&lines).and_then(|()| out.flush()).context("what is exported cannot be written")
 }
 
 fn insert_of(task: &Task) -> InsertTask {
     InsertTask {
         kind: Some(task.kind.clone()),
-        task_id: task.key.is_none().then_some(Int64(task.task_id)),
+        // One below zero is of a run or a node: what is inserted from here is another task.
+        task_id: (task.key.is_none() && task.task_id >= 0).then_some(Int64(task.task_id)),
         key: task.key.clone(),
         name: task.name.clone(),
         task_version: Some(Int64(task.task_version)),

@@ -5,7 +5,7 @@ use crate::{
     clock::SystemClock,
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
-    times,
+    queue, times,
 };
 use anyhow::Result;
 use clap::Args;
@@ -55,7 +55,7 @@ pub(crate) struct ListArgs {
 /// Reads a value as the wire spells it.
 pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let text: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
-    T::deserialize(text).map_err(|e| e.to_string())
+    T::deserialize(text).map_err(|error| punctual_protocol::fault_in_words(&error.to_string()))
 }
 
 pub(crate) async fn run(args: ListArgs) -> Result<ExitCode> {
@@ -67,6 +67,10 @@ pub(crate) async fn run(args: ListArgs) -> Result<ExitCode> {
         match form {
             Form::Json => output::json(&page)?,
             Form::Text => show::page(&page.items, SystemClock.now()),
+        }
+        let is_empty = page.items.is_empty() && page.next_cursor.is_none() && search.cursor.is_none();
+        if is_empty && form == Form::Text {
+            queue::say_if_unknown(&client, search.queue.as_deref()).await;
         }
         search.cursor = page.next_cursor;
         match &search.cursor {

@@ -24,16 +24,19 @@ async fn on_store<T>(settings: &SettingArgs, work: impl AsyncFnOnce(&OpenStore) 
     done
 }
 
-pub(super) async fn create(settings: &SettingArgs, asked: &CreateToken) -> Result<AccessToken> {
+/// And whether it is the first: until then nobody needed one. A secret of the settings counts as one.
+pub(super) async fn create(settings: &SettingArgs, asked: &CreateToken) -> Result<(AccessToken, bool)> {
     let grant = access_tokens::grant(asked).map_err(Invalid::from)?;
+    let needs_none = Settings::from_layers(&settings.layers()?)?.engine.admin_token.is_none();
     on_store(settings, async |store| {
+        let is_first = needs_none && store.store().tokens().await?.all.is_empty();
         let expires_at = asked.expires_ms().map(Millis);
         let new = NewToken { name: asked.name.clone(), grant, expires_at };
         let work = async {
             let issued = tokens::create(store.store(), new, &operator(), SystemClock.now()).await?;
             Ok(done_with(None, issued))
         };
-        audited(store.store(), "create_token", "token create", work).await
+        Ok((audited(store.store(), "create_token", "token create", work).await?, is_first))
     })
     .await
 }

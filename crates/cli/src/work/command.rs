@@ -100,18 +100,20 @@ fn judge(status: ExitStatus, is_cancelled: bool, result: &str, said: &str) -> En
     }
 }
 
-/// JSON as it stands, any other text as a string, nothing as none.
+/// JSON as it stands, any other text as a string, nothing as none. What the server would refuse (`1e400`, half of a surrogate
+/// pair, nested too deep) is a text too: the command has done its work, and its task must not be dead for what it printed.
 fn as_json(result: &str) -> Option<Json> {
     if result.is_empty() {
         return None;
     }
-    Json::from_text(result.trim().to_owned()).or_else(|_| Json::of(result)).ok()
+    let json = Json::from_text(result.trim().to_owned()).ok().filter(Json::is_readable);
+    json.or_else(|| Json::of(result).ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_protocol::LeasedTask;
+    use punctual_protocol::{LeasedTask, Outcome, OutcomeKind};
     use punctual_sdk::Control;
     use punctual_testkit::patience::HANG_LIMIT;
 
@@ -144,6 +146,18 @@ mod tests {
         assert_eq!(ends("cat").await, succeeded("{\"a\": 1}"));
         assert_eq!(ends("echo hello").await, succeeded("\"hello\""));
         assert_eq!(ends("true").await, Ended::Succeeded { result: None });
+    }
+
+    #[test]
+    fn json_that_no_server_takes_is_kept_as_text() {
+        let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+        for text in ["1e400", r#"{"a":"\ud800"}"#, &deep, "{", "one\u{1b}two"] {
+            let result = as_json(text).unwrap();
+            assert_eq!(result, Json::of(text).unwrap(), "{text}");
+            let outcome = Outcome { result: Some(result), ..Outcome::new("r", "t", OutcomeKind::Succeeded) };
+            assert_eq!(outcome.check(), Ok(()), "{text}");
+        }
+        assert_eq!(as_json(" {\"a\": 1e40} ").unwrap().get(), "{\"a\": 1e40}");
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -90,7 +91,9 @@ impl Site {
         let binary = Path::new(env!("CARGO_BIN_EXE_punctual")).parent().unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
         let mut bash = Command::new("bash");
-        bash.args(["-euo", "pipefail", "-c", block]).envs(&self.variables);
+        // As most machines have it: what is for its owner alone says so itself.
+        let block_of_all = format!("umask 022\n{block}");
+        bash.args(["-euo", "pipefail", "-c", &block_of_all]).envs(&self.variables);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PUNCTUAL_")) {
             bash.env_remove(name);
         }
@@ -100,6 +103,17 @@ impl Site {
 
     fn run_all(&self, section: &str, part: &str) {
         blocks(section, part).into_iter().for_each(|block| self.run(block));
+    }
+
+    /// For its owner alone: what is in it of others' files is behind its directory.
+    fn back_up(&self, section: &str) {
+        self.run_all(section, "Back up");
+        let others = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o077;
+        let backup = self.path("backups/2026-11-23");
+        assert_eq!(others(&backup), 0, "{}", backup.display());
+        let files = fs::read_dir(&backup).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<_> = files.filter(|path| path.is_file()).collect();
+        assert!(!files.is_empty() && files.iter().all(|path| others(path) == 0), "{files:?}");
     }
 
     fn serve(&self) -> Server {
@@ -232,7 +246,7 @@ fn it_is_as_it_was(site: &Site, before: &Before) {
 #[test]
 fn an_embedded_store_with_tls_and_tokens_comes_back() {
     let site = Site::new(|directory| format!("data = \"{}\"\n", directory.join("data").display()));
-    let (mut server, before) = live_and_back_up(&site, || site.run_all("Embedded", "Back up"));
+    let (mut server, before) = live_and_back_up(&site, || site.back_up("Embedded"));
     server.process.signal("-KILL");
     server.process.ended();
     for directory in ["data", "config"] {
@@ -308,7 +322,7 @@ impl Cluster {
     fn live(&self) -> (Server, Before) {
         live_and_back_up(&self.site, || {
             self.site.run_all("MySQL and Redis", "Once");
-            self.site.run_all("MySQL and Redis", "Back up");
+            self.site.back_up("MySQL and Redis");
         })
     }
 }

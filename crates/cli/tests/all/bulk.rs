@@ -72,7 +72,7 @@ fn an_operation_is_previewed_confirmed_and_waited_for_and_refused_where_it_makes
     assert_eq!(operation(&server, 1)["done"], 0);
     let empty = server.client(&["bulk", "cancel"]);
     assert_eq!(empty.status.code(), Some(1));
-    assert!(stdout(&empty).is_empty() && stderr(&empty).contains("/filter"), "{}", stderr(&empty));
+    assert!(stdout(&empty).is_empty() && stderr(&empty).contains("--all"), "{}", stderr(&empty));
     let other = server.client(&["bulk", "confirm", "2", "--if-revision", "7"]);
     assert!(stderr(&other).contains("If-Match"), "{}", stderr(&other));
     let exported = documents(&server.client(&["bulk", "export", "--queue", "q", "--yes", "--wait"]));

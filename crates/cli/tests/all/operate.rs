@@ -168,7 +168,8 @@ fn dead_letters_are_searched_shown_counted_and_redriven() {
     assert!(said(&server, &["dead", "redrive", "--all", "--limit", "1"]).contains("redriven 1"));
     assert_eq!(done(&server.client(&["dead", "list"]))["items"], json!([]));
 
-    refused(&server, &["dead", "redrive", "--rate", "0"], &["rate_per_second", "0"]);
+    refused(&server, &["dead", "redrive", "--all", "--rate", "0"], &["--rate", "0"]);
+    refused(&server, &["dead", "redrive"], &["--queue", "--all"]);
     refused(&server, &["dead", "list", "--label", "x"], &["label", "must be key=value, not \"x\""]);
     refused(&server, &["dead", "list", "--since", "yesterday"], &["--since", "yesterday"]);
     refused(&server, &["dead", "show", "t1"], &["t1"]);

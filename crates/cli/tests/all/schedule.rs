@@ -2,6 +2,7 @@
 //! names the field, what it was, and the way out.
 
 use crate::binary::{Server, documents, run, stderr, stdout, wait_for};
+use jiff::{Timestamp, civil::Weekday};
 use serde_json::{Value, json};
 
 fn done(output: &std::process::Output) -> Value {
@@ -122,16 +123,16 @@ fn a_schedule_is_shown_paused_resumed_run_and_filled_in() {
 fn what_is_wrong_with_a_schedule_is_said_with_field_value_and_way_out() {
     let (server, _data) = Server::on_new_data();
     let with = |more: &[&'static str]| [&["schedule", "create", "s", "--queue", "q"], more].concat();
-    refused(&server, &with(&["--cron", "0 0 30 2 *"]), &["/cron", "0 0 30 2 *", "no instant"]);
-    refused(&server, &with(&["--cron", "0 0 * *"]), &["/cron/0", "4 fields", "5 or 6"]);
+    refused(&server, &with(&["--cron", "0 0 30 2 *"]), &["--cron:", "0 0 30 2 *", "no instant"]);
+    refused(&server, &with(&["--cron", "0 0 * *"]), &["--cron:", "4 fields", "5 or 6"]);
     refused(
         &server,
         &with(&["--cron", "@daily", "--time-zone", "Europe/Atlantis"]),
-        &["/time_zone", "Atlantis"],
+        &["--time-zone:", "Atlantis"],
     );
     refused(&server, &with(&[]), &["cron", "every_ms", "at"]);
-    refused(&server, &with(&["--every", "1ms"]), &["/every_ms", "100", "1"]);
-    refused(&server, &with(&["--at", "soon"]), &["/at/0", "RFC 3339"]);
+    refused(&server, &with(&["--every", "1ms"]), &["--every:", "100", "1"]);
+    refused(&server, &with(&["--at", "soon"]), &["--at:", "RFC 3339"]);
     refused(&server, &with(&["--cron", "@daily", "--overlap", "sometimes"]), &["overlap", "sometimes"]);
     refused(&server, &with(&["--cron", "@daily", "--if-revision", "7"]), &["no schedule"]);
     refused(&server, &["schedule", "get", "nothing"], &["schedule"]);
@@ -154,11 +155,36 @@ fn a_crontab_becomes_schedules() {
     assert_eq!((&made["cron"], &made["time_zone"]), (&json!(["*/5 * * * *"]), &json!("Europe/Berlin")));
     assert_eq!(made["task"]["payload"], json!({"command": "/bin/poll --all", "env": {"MAILTO": "ada"}}));
     assert_eq!(done(&server.client(&["schedule", "get", "crontab-005"]))["description"], "/bin/report");
-    std::fs::write(data.path().join("bad"), "1 2 3\n").unwrap();
     let bad = data.path().join("bad");
-    refused(
-        &server,
-        &["schedule", "import", "crontab", bad.to_str().unwrap(), "-q", "cron"],
-        &["line 1", "1 2 3"],
+    std::fs::write(&bad, "1 2 3\n0 9 * * * run\n0 61 * * * run\n").unwrap();
+    let import = ["schedule", "import", "crontab", bad.to_str().unwrap(), "-q", "cron", "--prefix", "bad-"];
+    refused(&server, &import, &["line 1", "1 2 3", "line 3", "0 61 * * *", "nothing was imported"]);
+    refused(&server, &["schedule", "get", "bad-002"], &["schedule"]);
+}
+
+/// Days that begin with a star, input, zones and lines that have no instant, as Debian's cron has them.
+#[test]
+fn a_crontab_means_what_cron_makes_of_it() {
+    let (server, data) = Server::on_new_data();
+    let file = data.path().join("crontab");
+    let text =
+        "\u{feff}TZ=\"Asia/Tokyo\"\n@reboot start\n0 0 */2 * MON cat%one%two \\% 3\n0 0 1 * 5 either\n";
+    std::fs::write(&file, text).unwrap();
+    let import = ["schedule", "import", "crontab", file.to_str().unwrap(), "--queue", "cron"];
+    let made = done(&server.client(&import));
+    assert_eq!(made["made"], 2);
+    let lines: Vec<_> = made["warnings"].as_array().unwrap().iter().map(|line| &line["line"]).collect();
+    assert_eq!(lines, [1, 2]);
+    let odd_mondays = done(&server.client(&["schedule", "get", "crontab-003"]));
+    let payload = json!({"command": "cat", "env": {"TZ": "Asia/Tokyo"}, "input": "one\ntwo % 3\n"});
+    assert_eq!(
+        (&odd_mondays["time_zone"], &odd_mondays["task"]["payload"]),
+        (&json!("Asia/Tokyo"), &payload)
     );
+    let next = done(&server.client(&["schedule", "next", "crontab-003", "-n", "12"]));
+    for run in next["items"].as_array().unwrap() {
+        let at = run["at_ms"].as_i64().unwrap();
+        let local = Timestamp::from_millisecond(at).unwrap().in_tz("Asia/Tokyo").unwrap();
+        assert_eq!((local.weekday(), local.day() % 2), (Weekday::Monday, 1), "{local}");
+    }
 }

@@ -1,6 +1,8 @@
 //! `serve` and `migrate`: the way of a task over HTTP, what is said at the start, and an orderly end.
 
-use crate::binary::{Running, Server, documents, punctual, run, stderr, wait_for};
+use crate::binary::{
+    Running, Server, blocking, documents, ended_by_itself, mariadb, punctual, run, stderr, wait_for,
+};
 use serde_json::json;
 
 #[test]
@@ -135,4 +137,25 @@ fn an_embedded_server_pushes_no_queue_and_says_the_way_out() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn a_redis_that_is_away_at_the_start_is_named_with_the_way_out() {
+    let url = blocking(async { mariadb().await.fresh_database().await });
+    let args = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--store-url",
+        &url,
+        "--hot-url",
+        "redis://ada:swordfish@127.0.0.1:1",
+    ];
+    let ended = ended_by_itself(&mut punctual(&args));
+    let said = stderr(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    for part in ["hot.url = redis://ada@127.0.0.1:1", "start it", "punctual doctor", "because:"] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    assert!(!said.contains("swordfish"), "{said}");
 }

@@ -1,7 +1,15 @@
 //! `task …` and `queue list` against a server.
 
-use crate::binary::{Server, documents, run, stderr, stdout, wait_for};
+use crate::binary::{Server, documents, punctual, run, stderr, stdout, wait_for};
+use punctual_testkit::patience::HANG_LIMIT;
 use serde_json::{Value, json};
+use std::{
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    process::Stdio,
+    sync::mpsc,
+    thread,
+};
 
 fn done(output: &std::process::Output) -> Value {
     assert!(output.status.success(), "{}", stderr(output));
@@ -89,4 +97,66 @@ fn a_server_that_is_away_is_said_and_is_exit_code_1() {
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains("cannot be reached"), "{}", stderr(&output));
     }
+}
+
+/// Who typed a flag knows no field of the interface, and no type of the program.
+#[test]
+fn what_is_refused_is_told_in_the_words_of_who_typed_it() {
+    let (server, _data) = Server::on_new_data();
+    server.insert(json!({ "queue": "orders", "key": "order-77", "delay_ms": 3_600_000 }));
+    let said = |args: &[&str]| {
+        let output = run(&[args, &["--url", &server.url]].concat());
+        (output.status.code(), format!("{}{}", stdout(&output), stderr(&output)))
+    };
+    for (args, code, parts) in [
+        (&["task", "insert", "--queue", "q", "--delay", "-5s"][..], 2, &["--delay", "below zero"][..]),
+        (
+            &["task", "insert", "--queue", "q", "--priority", "9"],
+            1,
+            &["--priority:", "between 1 and 5, not 9"],
+        ),
+        (
+            &["task", "insert", "--queue", "q", "--max-attempts", "x"],
+            2,
+            &["--max-attempts", "a whole number"],
+        ),
+        (&["task", "list", "--state", "ded"], 2, &["did you mean `dead`?"]),
+        (&["task", "list", "--queue", "ordres"], 0, &["no queue \"ordres\"", "did you mean --queue orders?"]),
+        (&["dead", "list", "--queue", "nosuch"], 0, &["no queue \"nosuch\""]),
+        (&["task", "list", "--queue", "orders"], 0, &["scheduled"]),
+        (&["task", "get", "order-77"], 0, &["scheduled", "orders"]),
+        (&["task", "get", "order-78"], 1, &["\"order-78\" is no reference", "as a key"]),
+        (&["task", "get", "77"], 1, &["--task-id 77"]),
+        (&["task", "cancel", "order-77"], 1, &["key:order-77"]),
+        (&["dead", "redrive"], 1, &["--all", "--queue"]),
+        (&["bulk", "cancel"], 1, &["--all", "--queue"]),
+    ] {
+        let (ended, text) = said(args);
+        assert_eq!(ended, Some(code), "{args:?}: {text}");
+        for part in parts {
+            assert!(text.contains(part), "{args:?} does not say {part:?}: {text}");
+        }
+        for words in
+            ["invalid digit", "unknown variant", "expected struct", "\"all\": true", "/priority", "/delay_ms"]
+        {
+            assert!(!text.contains(words), "{args:?} says {words:?}: {text}");
+        }
+    }
+}
+
+/// A server whose database stands still answers late: until then something is said.
+#[test]
+fn an_insert_that_is_not_answered_says_what_it_waits_for() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let mut insert = punctual(&["task", "insert", "--queue", "q", "--url", &url]);
+    let mut child = insert.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let (line, said) = mpsc::channel();
+    thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|one| line.send(one)));
+    let said = said.recv_timeout(HANG_LIMIT);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = said.expect("it says something while it waits");
+    assert!(said.contains(&url) && said.contains("the insert of one task"), "{said}");
 }

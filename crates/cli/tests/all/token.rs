@@ -37,7 +37,12 @@ fn is_let_in(server: &Server, token: &str) -> bool {
 #[test]
 fn the_first_token_is_made_on_the_store_and_the_others_over_the_api() {
     let data = tempfile::tempdir().unwrap();
-    let admin = one(&on_store(data.path(), &["create", "--name", "root", "--role", "admin"]));
+    let first = on_store(data.path(), &["create", "--name", "root", "--role", "admin"]);
+    let told = stderr(&first);
+    assert!(told.contains("the first token") && told.contains("--role executor"), "{told}");
+    let second = on_store(data.path(), &["create", "--name", "another", "--role", "viewer"]);
+    assert!(second.status.success() && !stderr(&second).contains("the first token"), "{}", stderr(&second));
+    let admin = one(&first);
     let secret = text(&admin, "token");
     assert!(secret.starts_with(&format!("punctual_{}_", text(&admin, "id"))), "{admin}");
     let server = Server::start(data.path());
@@ -72,7 +77,7 @@ fn the_first_token_is_made_on_the_store_and_the_others_over_the_api() {
     assert_eq!(revoked["state"], "revoked");
     assert!(!is_let_in(&server, text(&rotated, "token")));
     let listed = with(&server, secret, &["token", "list", "--json"]).output().unwrap();
-    assert_eq!(one(&listed)["items"].as_array().unwrap().len(), 2);
+    assert_eq!(one(&listed)["items"].as_array().unwrap().len(), 3);
     for hidden in [secret, text(&mailer, "token"), text(&rotated, "token")] {
         assert!(!stdout(&listed).contains(hidden.rsplit('_').next().unwrap()));
     }

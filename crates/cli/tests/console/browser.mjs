@@ -4,12 +4,15 @@ import puppeteer from "puppeteer-core";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { misfits, WIDTHS } from "./layout.mjs";
 
 // The hang limit of all tests, which `main.mjs` is told. What a live page shows comes with its next rendering, and the console's
 // longest period is a minute: a wait for it ends that much later.
 const HANG_LIMIT_MS = JSON.parse(readFileSync(process.argv[2], "utf8")).hang_limit_ms;
 const LONGEST_PERIOD_MS = 60_000;
 const LOOK_EVERY_MS = 80;
+// Of a page at a width. The first usually explain the others.
+const MISFITS_TOLD = 8;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Until `look` answers something true, which is answered; what a page that is just leaving says does not count. */
@@ -90,7 +93,7 @@ export class Tab {
   /** With the session of whoever has this token. */
   async signIn(token) {
     const answer = await fetch(`${this.server.url}/console/login`, {
-      method: "POST", redirect: "manual", headers: { "content-type": "application/x-www-form-urlencoded" }, body: new URLSearchParams({ token }),
+      method: "POST", redirect: "manual", headers: { "content-type": "application/x-www-form-urlencoded", origin: this.server.url }, body: new URLSearchParams({ token }),
     });
     ensure(answer.status === 303, `the console let nobody in: ${answer.status} ${await answer.text()}`);
     const [name, value] = answer.headers.getSetCookie()[0].split(";")[0].split("=", 2);
@@ -158,16 +161,15 @@ export class Tab {
     this.faults.push(...found.map(it => `axe at ${where}: ${it}`));
   }
 
-  /** On a small telephone nothing reaches out of the page at its side. */
-  async narrow(where) {
-    await this.page.setViewport({ width: 360, height: 740 });
-    const wide = await this.page.evaluate(() => {
-      const reaches = document.documentElement.scrollWidth;
-      const by = [...document.querySelectorAll("body *")].filter(it => it.getBoundingClientRect().right > 361 && !it.closest(".scroll, .menu, pre, .json, .uplot, [hidden], .skip, details:not([open])"));
-      return reaches > 360 ? `${reaches} px: ${by.slice(0, 4).map(it => `${it.tagName}.${it.className?.baseVal ?? it.className}`)}` : null;
-    });
+  /** At the width of a telephone and of a desktop every text is in its box and on the page, and none lies over another. */
+  async fits(where) {
+    for (const width of WIDTHS) {
+      await this.page.setViewport({ width, height: 900 });
+      const found = await this.page.evaluate(misfits);
+      const told = found.slice(0, MISFITS_TOLD).map(misfit => `\n    ${JSON.stringify(misfit)}`);
+      if (found.length) this.faults.push(`at ${width} px of ${where} ${found.length} texts do not fit:${told.join("")}`);
+    }
     await this.page.setViewport({ width: 1280, height: 900 });
-    if (wide) this.faults.push(`at 360 px ${where} is wider than the screen: ${wide}`);
   }
 
   /** What a person would want to see of a flow that failed. */

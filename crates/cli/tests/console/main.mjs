@@ -26,7 +26,7 @@ const server = {
     return text ? JSON.parse(text) : null;
   },
   insert(task) { return this.api("POST", "/v1/tasks", task); },
-  async lease(queue, max = 10) { return (await this.api("POST", `/v1/queues/${queue}/lease`, { max, wait_ms: 0, lease_ms: 600_000, executor: "flow" })).tasks; },
+  async lease(queue, max = 10, executor = "flow") { return (await this.api("POST", `/v1/queues/${queue}/lease`, { max, wait_ms: 0, lease_ms: 600_000, executor })).tasks; },
   report(task, outcome) { return this.api("POST", "/v1/outcomes", { outcomes: [{ ref: task.ref, token: task.token, ...outcome }] }); },
   task(task) { return this.api("GET", `/v1/tasks/${task.ref}`); },
 };

@@ -82,7 +82,7 @@ fn table(context: &Context, page: &Items<BulkOperation>) -> Markup {
                     td data-label="How far" { (how_far(it)) }
                     td data-label="Who" { (it.created_by) }
                     td data-label="When" { (parts::ago(context, it.created_at_ms)) }
-                    td data-label="Why" { (parts::text_or_dash(it.reason.as_deref())) }
+                    td.wrap data-label="Why" { (parts::text_or_dash(it.reason.as_deref())) }
                 } }
                 (parts::pager(context, page.next_cursor.as_deref(), 7, page.items.len()))
             }
@@ -162,12 +162,13 @@ fn state(context: &Context, it: &BulkOperation) -> Markup {
                 div.buttons.small #actions {
                     @match it.state {
                         BulkState::Previewed => (parts::button(context, CHANGE, &to("confirm"), "Confirm…", "primary")),
-                        BulkState::Running => { (parts::button(context, CHANGE, &to("pause"), "Pause", "")) (parts::button(context, CHANGE, &to("stop"), "Stop", "danger")) },
+                        BulkState::Running => { @if it.set_aside.is_some() { (parts::button(context, CHANGE, &to("resume"), "Resume", "primary")) } @else { (parts::button(context, CHANGE, &to("pause"), "Pause", "")) } (parts::button(context, CHANGE, &to("stop"), "Stop", "danger")) },
                         BulkState::Paused => { (parts::button(context, CHANGE, &to("resume"), "Resume", "primary")) (parts::button(context, CHANGE, &to("stop"), "Stop", "danger")) },
                         BulkState::Done | BulkState::Stopped => { @if it.failed > 0 { (parts::button(context, CHANGE, &to("repeat"), "Try the failed ones again", "")) } },
                     }
                 }
             }
+            @if let Some(set_aside) = &it.set_aside { (parts::set_aside(context, set_aside)) }
             @if let Some(why) = &it.waits_for { p.note.warn { "It does not go on just now, and is tried again: " (why) } }
             dl.facts {
                 (parts::fact("Tasks", html! { @if !it.count_is_exact { "about " } (texts::number(it.count)) }))

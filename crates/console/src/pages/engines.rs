@@ -182,7 +182,7 @@ fn axis(context: &Context, shard: &Shard) -> Markup {
     };
     html! {
         h3 { "Time axis of " @match &shard.database { Some(name) => (name), None => { "shard " (shard.shard) } } }
-        div.scroll tabindex="0" role="group" aria-label="Buckets, scrolls" {
+        div.scroll tabindex="0" role="group" aria-label="Buckets, scrolls" data-scrolls {
             svg.heat.axis viewBox={ "0 0 " (buckets.len() * WIDTH) " " (HEIGHT + 16) } width=(buckets.len() * WIDTH) height=(HEIGHT + 16) role="img" aria-label={ (buckets.len()) " buckets in order of time" } {
                 @for (nth, it) in buckets.iter().enumerate() {
                     @let height = tall(it.rows_estimated).min(HEIGHT);

@@ -3,7 +3,7 @@
 
 use super::{
     hour::{as_float, late, whole},
-    overview::{of_alert, queue_address},
+    overview::{of_alert, queue_address, sentence},
     queues::{BUDGET_MS, budget},
 };
 use crate::{
@@ -58,7 +58,13 @@ fn alert_list(context: &Context, alerts: &[Alert]) -> Markup {
                 @let need = of_alert(context, it);
                 li class=(if it.severity == Severity::Critical { "critical" } else { "warning" }) data-row data-alert=(it.name) {
                     a href=(need.address) { (need.what) }
-                    span.detail { (it.text) br; span.dim { (it.what_to_do) } }
+                    span.detail {
+                        (it.text) br; span.dim { (it.what_to_do) }
+                        @if !it.consequences.is_empty() {
+                            details { summary { "Explains " (texts::count(it.consequences.len() as u64, "other alert", "other alerts")) }
+                                ul { @for one in &it.consequences { li { (sentence(&one.name)) ": " (one.text) } } } }
+                        }
+                    }
                     (parts::ago(context, it.since_ms))
                 }
             } } }
@@ -139,7 +145,7 @@ fn class(ms: Option<i64>) -> &'static str {
 /// Minutes from left to right, the worst on top.
 fn heat(context: &Context, stats: &Stats) -> Markup {
     const LEFT: usize = 44;
-    const WIDTH: usize = 14;
+    const WIDTH: usize = 19;
     const HEIGHT: usize = 20;
     type Of = fn(&Lateness) -> Option<i64>;
     let rows: [(&str, Of); 4] = [
@@ -153,7 +159,7 @@ fn heat(context: &Context, stats: &Stats) -> Markup {
     parts::panel(
         "Lateness, minute by minute",
         &html! {
-            div.scroll tabindex="0" role="group" aria-label="Heat map, scrolls" {
+            div.scroll tabindex="0" role="group" aria-label="Heat map, scrolls" data-scrolls {
             svg.heat viewBox={ "0 0 " (width.max(LEFT + 60)) " " (HEIGHT * 4 + 18) } role="img" aria-label="Lateness by minute; the same numbers are in the table of the curves" {
                 @for (nth, (label, of)) in rows.iter().enumerate() {
                     text x=(LEFT - 6) y=(nth * HEIGHT + 14) text-anchor="end" { (label) }

@@ -204,11 +204,15 @@ fn promises(context: &Context, seen: &Seen, needs: &mut Vec<Need>) {
 
 /// With the page that explains it.
 pub(super) fn of_alert(context: &Context, alert: &Alert) -> Need {
+    let namespace = alert.namespace.as_deref().unwrap_or(&context.namespace);
     let address = match (&*alert.name, &alert.queue) {
-        ("dead_letters", Some(queue)) => context.href("/console/dead-letters", &[("queue", queue)]),
-        (_, Some(queue)) => queue_address(context, queue),
+        ("dead_letters", Some(queue)) => {
+            context.href_in(namespace, "/console/dead-letters", &[("queue", queue)])
+        }
+        (_, Some(queue)) => context.href_in(namespace, &crate::layout::under("/console/queues", queue), &[]),
         (
             "engine_lost"
+            | "database_away"
             | "service_failing"
             | "panicked"
             | "hot_set_away"
@@ -219,16 +223,34 @@ pub(super) fn of_alert(context: &Context, alert: &Alert) -> Need {
         ) => context.href("/console/engines", &[]),
         (_, None) => context.href("/console/lateness", &[]),
     };
+    let is_elsewhere = namespace != context.namespace;
+    let prefix = if is_elsewhere { format!("{namespace}/") } else { String::new() };
     Need {
         is_critical: alert.severity == Severity::Critical,
-        what: alert
-            .queue
-            .as_ref()
-            .map_or_else(|| sentence(&alert.name), |queue| format!("{}: {queue}", sentence(&alert.name))),
-        detail: alert.text.clone(),
+        what: alert.queue.as_ref().map_or_else(
+            || sentence(&alert.name),
+            |queue| format!("{}: {}{queue}", sentence(&alert.name), prefix),
+        ),
+        detail: with_consequences(alert),
         since_ms: Some(alert.since_ms),
         address,
     }
+}
+
+/// The sentence of the alert, and which other alerts it explains.
+fn with_consequences(alert: &Alert) -> String {
+    let count = alert.consequences.len() as u64;
+    if count == 0 {
+        return alert.text.clone();
+    }
+    let mut names: Vec<_> = alert.consequences.iter().map(|one| sentence(&one.name).to_lowercase()).collect();
+    names.dedup();
+    format!(
+        "{}; explains {}: {}",
+        alert.text,
+        texts::count(count, "other alert", "other alerts"),
+        names.join(", ")
+    )
 }
 
 /// `late_tasks` → `Late tasks`.

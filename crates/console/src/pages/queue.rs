@@ -135,13 +135,13 @@ fn holders(context: &Context, queue: &Queue) -> Markup {
                 @if let Some(slots) = slots {
                     section.panel {
                         h2 { "Who holds the slots: " (texts::number(slots.held)) @if let Some(limit) = slots.limit { " of " (texts::number(limit)) } }
-                        div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table {
+                        div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {
                             caption.hidden { "Holders of slots" }
                             thead { tr { th scope="col" { "Task" } th scope="col" { "Since" } th scope="col" { "Counts for" } } }
                             tbody { @for it in slots.holders.iter().take(50) { tr data-row {
-                                td { (parts::task_link(context, &it.r#ref)) }
-                                td { (parts::ago(context, it.since_ms)) }
-                                td { (it.scopes.join(", ")) }
+                                th scope="row" { (parts::task_link(context, &it.r#ref)) }
+                                td data-label="Since" { (parts::ago(context, it.since_ms)) }
+                                td data-label="Counts for" { (it.scopes.join(", ")) }
                             } } }
                         } }
                         @if slots.held > 50 { p.dim { "The first 50." } }
@@ -204,16 +204,16 @@ fn history(context: &Context, changes: &Items<SettingChange>) -> Markup {
         "Who changed it",
         &html! {
             @if changes.items.is_empty() { p.dim { "Nobody: nothing was ever set." } }
-            @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table {
+            @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {
                 caption.hidden { "Changes of settings" }
                 thead { tr { th.num scope="col" { "Revision" } th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "Different from before" } } }
                 tbody { @for (nth, it) in changes.items.iter().enumerate() {
                     @let before = changes.items.get(nth + 1).and_then(|it| it.settings.as_ref());
                     tr data-row {
-                        td.num { (it.revision) }
-                        td { (parts::time(context, it.changed_at_ms)) }
-                        td { (it.changed_by) }
-                        td.wrap { (difference(before, it.settings.as_ref())) }
+                        td.num data-label="Revision" { (it.revision) }
+                        td data-label="When" { (parts::time(context, it.changed_at_ms)) }
+                        td data-label="Who" { (it.changed_by) }
+                        td.wrap data-label="Different from before" { (difference(before, it.settings.as_ref())) }
                     }
                 } }
             } } }

@@ -80,7 +80,7 @@ fn row(context: &Context, it: &Schedule) -> Markup {
     html! {
         tr data-row data-key=(it.name) data-schedule=(it.name) {
             th scope="row" { a href=(address(context, &it.name)) { (it.name) } }
-            td.told data-label="State" { (state_of(it)) }
+            td data-label="State" { (state_of(it)) }
             td data-label="Next run" { (parts::time_or(context, it.next_run_at_ms, "none")) }
             td data-label="Last run" { (parts::time_or(context, it.last_run_at_ms, "never")) }
             td data-label="When" { code { (when(it)) } }
@@ -93,6 +93,7 @@ fn row(context: &Context, it: &Schedule) -> Markup {
 
 fn state_of(it: &Schedule) -> Markup {
     match (&it.pause, it.enabled, it.next_run_at_ms) {
+        _ if it.set_aside.is_some() => parts::badge("set aside", "bad"),
         (Some(pause), ..) => parts::paused(&pause.by, pause.reason.as_deref()),
         (None, false, _) => parts::badge("disabled", "off"),
         (None, true, Some(_)) => parts::badge("active", "good"),
@@ -169,7 +170,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
 fn actions(context: &Context, it: &Schedule) -> Markup {
     let to = |rest: &str| context.href(&format!("{}/{rest}", under(LIST, &it.name)), &[]);
     html! {
-        @if it.pause.is_some() { (parts::button(context, MANAGE, &to("resume"), "Resume", "primary")) }
+        @if it.pause.is_some() || it.set_aside.is_some() { (parts::button(context, MANAGE, &to("resume"), "Resume", "primary")) }
         @else { (parts::button(context, MANAGE, &to("pause"), "Pause", "")) }
         (parts::button(context, MANAGE, &to("run"), "Run now", ""))
         (parts::link_button(context, MANAGE, &to("change"), "Change", ""))
@@ -180,6 +181,7 @@ fn actions(context: &Context, it: &Schedule) -> Markup {
 
 fn state(context: &Context, it: &Schedule) -> Markup {
     html! {
+        @if let Some(set_aside) = &it.set_aside { (parts::set_aside(context, set_aside)) }
         @if let Some(pause) = &it.pause {
             div.note.warn #paused { strong { "Paused" } " by " (pause.by) " " (parts::ago(context, pause.at_ms))
                 @if let Some(reason) = &pause.reason { ": " (reason) } ". Nothing of it runs"

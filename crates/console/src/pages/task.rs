@@ -146,9 +146,9 @@ fn said(context: &Context, task: &Task) -> Markup {
                 @if !task.log.is_empty() {
                     section.panel #log {
                         h2 { "Log" }
-                        div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table { caption.hidden { "Log" } tbody { @for line in &task.log { tr {
-                            td.tight { (parts::exact(context, line.at_ms)) }
-                            td.tight { @if let Some(level) = &line.level { (parts::badge(level, match level.as_str() { "error" => "bad", "warn" => "warn", _ => "off" })) } }
+                        div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards { caption.hidden { "Log" } tbody { @for line in &task.log { tr {
+                            td.slim { (parts::exact(context, line.at_ms)) }
+                            td.slim { @if let Some(level) = &line.level { (parts::badge(level, match level.as_str() { "error" => "bad", "warn" => "warn", _ => "off" })) } }
                             td.wrap { (line.text) }
                         } } } } }
                     }

@@ -189,7 +189,7 @@ fn cell(context: &Context, task: &Task, name: &str) -> Markup {
         "late" => parts::duration_or_dash(task.lateness_ms),
         "attempt" => html! { (task.attempt) span.dim { " / " (task.max_attempts) } },
         "error" => match &task.last_error {
-            Some(it) => html! { span.one-line title=(parts::short(it, 500)) { (parts::short(it, 200)) } },
+            Some(it) => html! { span.clamped title=(parts::short(it, 500)) { (parts::short(it, 200)) } },
             None => parts::dash(),
         },
         "task_id" => html! { (task.task_id) },
@@ -347,12 +347,12 @@ async fn do_picked(context: &Context, _: &Form) -> Result<Done, Fault> {
     let view = View::new(format!("{label}: {} done, {} not", texts::number(done as u64), texts::number(failed as u64)), "What became of each.")
         .under("Tasks", context.href("/console/tasks", &[]))
         .part(html! {
-            div.scroll.list tabindex="0" role="group" aria-label="Table, scrolls" { table {
+            div.scroll.list tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {
                 caption.hidden { "What became of each" }
                 thead { tr { th scope="col" { "Task" } th scope="col" { "What became of it" } } }
                 tbody { @for (reference, fault) in &results { tr data-row {
                     th scope="row" { (parts::task_link(context, reference)) }
-                    td { @match fault {
+                    td.wrap data-label="What became of it" { @match fault {
                         None => (parts::badge("done", "good")),
                         Some(fault) => { (parts::badge("not done", "bad")) " " (fault.title()) ". " (fault.detail()) },
                     } }

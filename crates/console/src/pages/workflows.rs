@@ -1,6 +1,7 @@
 //! Workflows: which there are and how they stand; one of them drawn, with its nodes as a table beside it, and what can be done with it.
 
 mod act;
+mod geometry;
 mod graph;
 mod nodes;
 
@@ -171,6 +172,7 @@ fn state(context: &Context, it: &Workflow, nodes: &BTreeMap<String, NodeStatus>)
                 p { (state_of(it)) @if let Some(reason) = &it.reason { " " (parts::short(reason, 2_000)) } }
                 div.buttons.small #actions { (act::buttons(context, it)) }
             }
+            @if let Some(set_aside) = &it.set_aside { (parts::set_aside(context, set_aside)) }
             ul.states #counts { @for (word, tone, count) in counts(nodes.values()) {
                 li { a href=(context.here_with("state", word)) { (parts::badge(word, tone)) " " (texts::number(count)) } }
             } }

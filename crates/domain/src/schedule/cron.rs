@@ -1,15 +1,16 @@
-//! One cron expression in one zone. The fields are `croner`'s business, on a clock without a zone; what a change of the
-//! clock does to them is decided here, by one rule (docs/schedules.md), which is that of Debian's cron:
+//! One cron expression in one zone. Its fields are searched on a clock without a zone (`fields`); what a change of the clock does
+//! to them is decided here, by one rule (docs/schedules.md), which is that of Debian's cron:
 //! - If neither the minute nor the hour begins with `*`, an instant that the clock jumps over runs at the first instant
 //!   after the jump, and one that comes twice runs the first time.
 //! - Otherwise an instant that does not exist does not run, and one that comes twice runs both times.
 
-use super::Invalid;
-use crate::time::Millis;
-use croner::{
-    Cron,
-    parser::{CronParser, Seconds, Year},
+use super::{
+    Invalid,
+    budget::{Budget, Spent},
+    fields::Fields,
 };
+use crate::time::Millis;
+use croner::parser::{CronParser, Seconds, Year};
 use jiff::{
     Timestamp,
     civil::DateTime,
@@ -18,12 +19,9 @@ use jiff::{
 
 /// Longest expression, in bytes.
 const TEXT_MAX: usize = 256;
-/// Changes of the clock that one search passes: more than there are in a thousand years.
-const CHANGES_MAX: usize = 10_000;
-
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
-    cron: Cron,
+    fields: Fields,
     /// It says minutes and hours by their numbers.
     is_fixed: bool,
     /// It says no seconds.
@@ -52,57 +50,103 @@ impl Expression {
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
         let cron = parser.parse(plain).map_err(|it| wrong(format!("is no cron expression: {it}")))?;
         let is_fixed = !minute.starts_with('*') && !hour.starts_with('*');
-        Ok(Self { cron, is_fixed, is_of_minutes: fields.len() == 5 })
+        let is_of_minutes = fields.len() == 5;
+        Ok(Self { fields: Fields::of(cron.pattern), is_fixed, is_of_minutes })
     }
 
-    /// The first instant after one; None: there is none, or not before the year 5000.
-    pub(super) fn next_after(&self, after: Millis, zone: &TimeZone) -> Option<Millis> {
-        let after = Timestamp::from_millisecond(after.0).ok()?;
-        let found = if self.is_fixed { self.fixed(after, zone) } else { self.running(after, zone) };
-        found.map(|it| Millis(it.as_millisecond())).filter(|it| *it <= Millis::MAX)
+    /// As what is left out: one that says no seconds means its whole minutes.
+    pub(super) fn excluding(self) -> Self {
+        if !self.is_of_minutes {
+            return self;
+        }
+        Self { fields: self.fields.of_whole_minutes(), ..self }
     }
 
-    /// Whether it has this instant, or its minute if it says no seconds.
-    pub(super) fn matches(&self, at: Millis, zone: &TimeZone) -> bool {
-        let Ok(at) = Timestamp::from_millisecond(at.0) else { return false };
-        let local = zone.to_datetime(at);
-        let of_minute = local.with().second(0).subsec_nanosecond(0).build();
-        let looked_at = if self.is_of_minutes { of_minute.unwrap_or(local) } else { local };
-        self.cron.is_time_matching(&looked_at).unwrap_or(false)
+    /// The first instant after one; None: there is none any more.
+    pub(super) fn next_after(
+        &self,
+        after: Millis,
+        zone: &TimeZone,
+        budget: &mut Budget,
+    ) -> Result<Option<Millis>, Spent> {
+        let Ok(after) = Timestamp::from_millisecond(after.0) else { return Ok(None) };
+        let found = match self.is_fixed {
+            true => self.fixed(after, zone, budget)?,
+            false => self.running(after, zone, budget)?,
+        };
+        Ok(found.map(|at| Millis(at.as_millisecond())).filter(|at| *at <= Millis::MAX))
     }
 
-    fn civil(&self, from: DateTime, inclusive: bool) -> Option<DateTime> {
-        self.cron.find_next_occurrence(&from, inclusive).ok()
+    /// Up to where it has each second, if it has the one of `at`: no later than the next change of the clock.
+    pub(super) fn covers_until(
+        &self,
+        at: Millis,
+        zone: &TimeZone,
+        budget: &mut Budget,
+    ) -> Result<Option<Millis>, Spent> {
+        let Ok(at) = Timestamp::from_millisecond(at.0) else { return Ok(None) };
+        let offset = zone.to_offset(at);
+        let local = offset.to_datetime(at);
+        if !self.fields.matches(local) {
+            return Ok(None);
+        }
+        let other = self.fields.next_other(local, budget)?;
+        let other = other.and_then(|other| offset.to_timestamp(other).ok());
+        let change = zone.following(at).next().map(|change| change.timestamp());
+        let ends = other.into_iter().chain(change).min().map(|end| Millis(end.as_millisecond() - 1));
+        Ok(Some(ends.unwrap_or(Millis::MAX)))
     }
 
     /// By the clock on the wall: each of its times once, wherever on the time line it lies.
-    fn fixed(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let mut local = self.civil(zone.to_datetime(after), false)?;
-        loop {
-            let at = once(local, zone)?;
-            if at > after {
-                return Some(at);
+    fn fixed(
+        &self,
+        after: Timestamp,
+        zone: &TimeZone,
+        budget: &mut Budget,
+    ) -> Result<Option<Timestamp>, Spent> {
+        let mut from = second_after(zone.to_datetime(after));
+        while let Some(at) = from {
+            let Some(local) = self.fields.next(at, budget)? else { break };
+            match once(local, zone) {
+                Some(at) if at > after => return Ok(Some(at)),
+                // The clock was set back: this one has been.
+                Some(_) => from = second_after(local),
+                None => break,
             }
-            // The clock was set back: this one has been.
-            local = self.civil(local, false)?;
         }
+        Ok(None)
     }
 
     /// By the time line: wherever the clock shows one of its times.
-    fn running(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        let (mut from, mut inclusive) = (after, false);
+    fn running(
+        &self,
+        after: Timestamp,
+        zone: &TimeZone,
+        budget: &mut Budget,
+    ) -> Result<Option<Timestamp>, Spent> {
+        let mut from = after;
+        let mut local = second_after(zone.to_datetime(after));
         let mut changes = zone.following(after);
-        for _ in 0..CHANGES_MAX {
+        while let Some(begin) = local {
             let offset = zone.to_offset(from);
-            let local = self.civil(offset.to_datetime(from), inclusive)?;
-            let at = offset.to_timestamp(local).ok()?;
-            match changes.next().map(|it| it.timestamp()) {
-                Some(change) if change <= at => (from, inclusive) = (change, true),
-                _ => return Some(at),
+            let Some(found) = self.fields.next(begin, budget)? else { break };
+            let Ok(at) = offset.to_timestamp(found) else { break };
+            match changes.next().map(|change| change.timestamp()) {
+                Some(change) if change <= at => {
+                    from = change;
+                    local = Some(zone.to_datetime(change));
+                }
+                _ => return Ok(Some(at)),
             }
         }
-        None
+        Ok(None)
     }
+}
+
+/// The next whole second.
+fn second_after(at: DateTime) -> Option<DateTime> {
+    let whole = at.with().subsec_nanosecond(0).build().ok()?;
+    whole.checked_add(jiff::SignedDuration::from_secs(1)).ok()
 }
 
 fn once(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {

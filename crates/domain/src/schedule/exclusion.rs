@@ -1,7 +1,11 @@
 //! What a schedule leaves out: a date (`2026-12-24`), a range of dates or of instants (`2026-12-24/2026-12-26`), both ends
 //! included, or the instants of a cron expression. Dates and expressions are read in the schedule's zone.
 
-use super::{Invalid, cron::Expression};
+use super::{
+    Invalid,
+    budget::{Budget, Spent},
+    cron::Expression,
+};
 use crate::time::Millis;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
@@ -23,7 +27,8 @@ impl Exclusion {
         // An expression may have a slash too, but no dash between four digits and two at its beginning.
         let range = text.split_once('/').filter(|(from, _)| begins_with_a_year(from));
         let Some((from, to)) = range else {
-            return Expression::parse(text, field).map(|it| Self::Cron(Box::new(it))).map_err(|it| {
+            let parsed = Expression::parse(text, field);
+            return parsed.map(|it| Self::Cron(Box::new(it.excluding()))).map_err(|it| {
                 let ways = "or give a date, a range of dates or instants `from/to`";
                 Invalid::new(it.field, format!("{}; {ways}", it.problem))
             });
@@ -45,21 +50,28 @@ impl Exclusion {
         Ok(excluded)
     }
 
-    /// Where it ends, if `at` is left out: no instant up to there counts. An expression says it of one instant only.
-    pub(super) fn ends(&self, at: Millis, zone: &TimeZone) -> Option<Millis> {
-        match self {
+    /// Up to where it leaves everything out, if it leaves `at` out.
+    pub(super) fn ends(
+        &self,
+        at: Millis,
+        zone: &TimeZone,
+        budget: &mut Budget,
+    ) -> Result<Option<Millis>, Spent> {
+        Ok(match self {
             Self::Instants(from, to) => (*from <= at && at <= *to).then_some(*to),
-            Self::Cron(it) => it.matches(at, zone).then_some(at),
-            Self::Dates(from, to) => {
-                let local = Timestamp::from_millisecond(at.0).ok()?.to_zoned(zone.clone());
-                if local.date() < *from || local.date() > *to {
-                    return None;
-                }
-                let after = to.tomorrow().ok()?.to_zoned(zone.clone()).ok()?;
-                Some(Millis(after.timestamp().as_millisecond() - 1))
-            }
-        }
+            Self::Cron(expression) => expression.covers_until(at, zone, budget)?,
+            Self::Dates(from, to) => dates_end((*from, *to), at, zone),
+        })
     }
+}
+
+fn dates_end((from, to): (Date, Date), at: Millis, zone: &TimeZone) -> Option<Millis> {
+    let local = Timestamp::from_millisecond(at.0).ok()?.to_zoned(zone.clone());
+    if local.date() < from || local.date() > to {
+        return None;
+    }
+    let after = to.tomorrow().ok()?.to_zoned(zone.clone()).ok()?;
+    Some(Millis(after.timestamp().as_millisecond() - 1))
 }
 
 fn is_date(text: &str) -> bool {

@@ -1,7 +1,12 @@
-//! What a run is called: its task's id comes from the schedule and the instant, and from nothing else, so that whoever
-//! makes it makes the same task. A durable format: a change here makes runs twice that were made before it.
+//! What a run is called: its task's id comes from the schedule, the instant and a secret of the cluster, and from nothing else, so
+//! that whoever makes it makes the same task, and no caller can take its id before. A durable format: a change here makes runs
+//! twice that were made before it.
 
-use crate::{name::Name, time::Millis};
+use crate::{
+    identity::{IdentitySecret, first_bits, negative_id},
+    name::Name,
+    time::Millis,
+};
 use serde::{Deserialize, Serialize};
 
 /// Whose run it is. The codes are stored and never reused.
@@ -35,42 +40,61 @@ impl RunKind {
     }
 }
 
-/// Ids of this width are exact in JavaScript.
-const BITS: u32 = 53;
+/// What the secret is used for here.
+const PURPOSE: &[u8] = b"schedule run";
 
+/// What one run is called: by its schedule and its instant, whatever document made it.
 #[derive(Clone, Copy, Debug)]
-pub struct TaskIdentity<'a> {
+pub struct RunIdentity {
+    /// Never used again.
+    pub schedule: i64,
+    /// Of the schedule: its id alone might come again in a database that was set back.
+    pub created_at: Millis,
+    pub kind: RunKind,
+    pub at: Millis,
+}
+
+impl RunIdentity {
+    /// `salt`: 0, and the next where another task has that id already.
+    #[must_use]
+    pub fn task_id(&self, secret: &IdentitySecret, salt: u8) -> i64 {
+        let mut hasher = secret.hasher();
+        hasher.update(PURPOSE).update(&self.schedule.to_le_bytes()).update(&self.created_at.0.to_le_bytes());
+        hasher.update(&self.at.0.to_le_bytes()).update(&[self.kind.code(), salt]);
+        negative_id(&hasher.finalize())
+    }
+}
+
+/// What a run was called that an older program has decided: its task had the revision as its version.
+#[derive(Clone, Copy, Debug)]
+pub struct UnkeyedIdentity<'a> {
     pub namespace: &'a Name,
     pub schedule: &'a Name,
     pub kind: RunKind,
     pub at: Millis,
 }
 
-impl TaskIdentity<'_> {
-    /// Negative: callers count upwards from 1, and the engine from 2^52. `salt`: 0, and the next where another task has
-    /// that id already.
+impl UnkeyedIdentity<'_> {
+    /// `salt`: as of a [`RunIdentity`].
     #[must_use]
     pub fn task_id(&self, salt: u8) -> i64 {
-        let hash = self.hash(&[b'i', self.kind.code(), salt]);
-        let kept = hash >> (u64::BITS - BITS);
-        -i64::try_from(kept).unwrap_or(0) - 1
+        negative_id(&hash(self.namespace, self.schedule, self.at, &[b'i', self.kind.code(), salt]))
     }
+}
 
-    /// How long after its instant it fires.
-    #[must_use]
-    pub fn jitter_ms(&self, most_ms: i64) -> i64 {
-        let most = u64::try_from(most_ms).unwrap_or(0);
-        let part = self.hash(b"j") % most.saturating_add(1);
-        i64::try_from(part).unwrap_or(0)
-    }
+/// How long after its instant a run fires, by its schedule's name: everybody can compute it, and it is always the same.
+#[must_use]
+pub fn jitter_ms(namespace: &Name, schedule: &Name, at: Millis, most_ms: i64) -> i64 {
+    let most = u64::try_from(most_ms).unwrap_or(0);
+    let part = first_bits(&hash(namespace, schedule, at, b"j")) % most.saturating_add(1);
+    i64::try_from(part).unwrap_or(0)
+}
 
-    fn hash(&self, purpose: &[u8]) -> u64 {
-        let mut hasher = blake3::Hasher::new();
-        for part in [self.namespace.as_str().as_bytes(), self.schedule.as_str().as_bytes()] {
-            hasher.update(part).update(&[0]);
-        }
-        hasher.update(&self.at.0.to_le_bytes()).update(purpose);
-        let [a, b, c, d, e, f, g, h, ..] = *hasher.finalize().as_bytes();
-        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+fn hash(namespace: &Name, schedule: &Name, at: Millis, purpose: &[u8]) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for part in [namespace.as_str().as_bytes(), schedule.as_str().as_bytes()] {
+        hasher.update(part).update(&[0]);
     }
+    hasher.update(&at.0.to_le_bytes()).update(purpose);
+    hasher.finalize()
 }

@@ -1,12 +1,16 @@
 //! The instants of a schedule, one after the other: of all its expressions, its interval and its list together, without
-//! what is excluded, between its start and its end. Each search is bounded.
+//! what is excluded, between its start and its end. Each search has a budget in steps; what is left out is passed by at once, up
+//! to its end.
 
-use super::{Invalid, Schedule, cron::Expression, exclusion::Exclusion};
+use super::{
+    Invalid, Schedule,
+    budget::{Budget, LookAgain, Spent},
+    cron::Expression,
+    exclusion::Exclusion,
+};
 use crate::time::Millis;
 use jiff::tz::TimeZone;
 
-/// Excluded instants that one search passes by before it gives up.
-const EXCLUDED_MAX: usize = 100_000;
 /// Nothing is planned before it: the beginning of 1970.
 const FIRST: Millis = Millis(-1);
 
@@ -60,57 +64,91 @@ impl Timing {
     }
 
     /// The first instant after one; None: there is none any more.
-    #[must_use]
-    pub fn next_after(&self, after: Millis) -> Option<Millis> {
+    ///
+    /// # Errors
+    /// The budget is used up: there is none up to the instant that the error names.
+    pub fn next_after(&self, after: Millis, budget: &mut Budget) -> Result<Option<Millis>, LookAgain> {
         let mut after = self.start_at.map_or(after, |it| after.max(Millis(it.0 - 1))).max(FIRST);
-        for _ in 0..EXCLUDED_MAX {
-            let next = self.candidate(after).filter(|it| *it <= self.end_at)?;
-            match self.excluded_until(next) {
-                None => return Some(next),
-                Some(until) => after = until.max(next),
+        loop {
+            let (next, until) = self.try_next(after, budget).map_err(|Spent| LookAgain { from: after })?;
+            match (next, until) {
+                (None, _) => return Ok(None),
+                (Some(next), None) => return Ok(Some(next)),
+                (Some(next), Some(until)) => after = until.max(next),
             }
         }
-        None
     }
 
-    /// At most `count` of them, in order.
+    /// Whether this is one of its instants.
+    ///
+    /// # Errors
+    /// As [`Timing::next_after`].
+    pub fn has(&self, at: Millis, budget: &mut Budget) -> Result<bool, LookAgain> {
+        Ok(self.next_after(Millis(at.0 - 1), budget)? == Some(at))
+    }
+
+    /// At most `count` of them, in order; fewer, where the budget is used up.
     #[must_use]
-    pub fn occurrences(&self, after: Millis, count: usize) -> Vec<Millis> {
-        let first = self.next_after(after);
-        std::iter::successors(first, |it| self.next_after(*it)).take(count).collect()
+    pub fn occurrences(&self, after: Millis, count: usize, budget: &mut Budget) -> Vec<Millis> {
+        let mut next = |from: Millis| self.next_after(from, budget).ok().flatten();
+        let first = next(after);
+        std::iter::successors(first, |it| next(*it)).take(count).collect()
     }
 
     /// The last instant in a range (its begin exclusive, its end inclusive), and whether it is the only one.
-    #[must_use]
-    pub fn last_within(&self, after: Millis, until: Millis) -> Option<(Millis, bool)> {
-        let first = self.next_after(after).filter(|it| *it <= until)?;
-        // Backwards in growing steps: what is walked through then is short compared with what was found empty.
-        let mut window_ms = 1_000_i64;
-        loop {
-            let from = Millis(until.0.saturating_sub(window_ms)).max(after);
-            let mut last = None;
-            let mut next = self.next_after(from);
-            while let Some(at) = next.filter(|it| *it <= until) {
-                last = Some(at);
-                next = self.next_after(at);
-            }
-            match last {
-                Some(last) => return Some((last, last == first)),
-                None if from <= after => return None,
-                None => window_ms = window_ms.saturating_mul(8),
+    ///
+    /// # Errors
+    /// As [`Timing::next_after`], where not even the first one was found.
+    pub fn last_within(
+        &self,
+        after: Millis,
+        until: Millis,
+        budget: &mut Budget,
+    ) -> Result<Option<(Millis, bool)>, LookAgain> {
+        if after >= until {
+            return Ok(None);
+        }
+        let Some(first) = self.next_after(after, budget)?.filter(|it| *it <= until) else { return Ok(None) };
+        // There is one at `last`, and none after `end`: the range between them is halved.
+        let (mut last, mut end) = (first, until);
+        while last < end {
+            let middle = Millis(last.0 + (end.0 - last.0) / 2);
+            match self.next_after(middle, budget) {
+                Ok(Some(at)) if at <= end => last = at,
+                Ok(_) => end = middle,
+                // What comes after is looked at next time.
+                Err(_) => break,
             }
         }
+        Ok(Some((last, last == first)))
     }
 
-    fn candidate(&self, after: Millis) -> Option<Millis> {
-        let of_expressions = self.expressions.iter().filter_map(|it| it.next_after(after, &self.zone));
+    /// The next instant of all sources, and up to where it is left out.
+    fn try_next(
+        &self,
+        after: Millis,
+        budget: &mut Budget,
+    ) -> Result<(Option<Millis>, Option<Millis>), Spent> {
+        budget.step()?;
+        let Some(next) = self.candidate(after, budget)?.filter(|it| *it <= self.end_at) else {
+            return Ok((None, None));
+        };
+        let mut until = None;
+        for exclusion in &self.exclusions {
+            until = until.max(exclusion.ends(next, &self.zone, budget)?);
+        }
+        Ok((Some(next), until))
+    }
+
+    fn candidate(&self, after: Millis, budget: &mut Budget) -> Result<Option<Millis>, Spent> {
         let of_interval = self.interval.and_then(|it| it.next_after(after));
         let of_list = self.list.iter().copied().find(|it| *it > after);
-        of_expressions.chain(of_interval).chain(of_list).min()
-    }
-
-    fn excluded_until(&self, at: Millis) -> Option<Millis> {
-        self.exclusions.iter().filter_map(|it| it.ends(at, &self.zone)).max()
+        let mut next = of_interval.into_iter().chain(of_list).min();
+        for expression in &self.expressions {
+            let of_expression = expression.next_after(after, &self.zone, budget)?;
+            next = next.into_iter().chain(of_expression).min();
+        }
+        Ok(next)
     }
 }
 

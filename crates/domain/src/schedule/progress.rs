@@ -1,7 +1,12 @@
 //! How far a schedule has come. Kept as JSON beside the document: a field is never renamed.
 
+use super::Outcome;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Of the first task of an instant. Each one that takes the place of one that was taken back has the next.
+const FIRST_VERSION: i64 = 1;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -11,6 +16,9 @@ pub struct Progress {
     /// Runs that were made, by whatever cause.
     #[serde(default)]
     pub runs: u64,
+    /// Runs that were left out because their payload had no value: they have a number, and are no runs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// The latest run that had come when this was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_at: Option<Millis>,
@@ -32,6 +40,34 @@ pub struct Progress {
     /// The longest jitter of the documents that made those.
     #[serde(default)]
     pub jitter_ms: i64,
+    /// The instant of that change, of several the first: what was to fire later is taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_at: Option<Millis>,
+    /// Instants whose run was taken back. One up to `decided_until` is still to be decided, unless it is buffered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken_back: Vec<TakenBack>,
+    /// Instants after `decided_until` that are decided: their run had fired when the others were taken back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decided_apart: Vec<Millis>,
+}
+
+/// An instant whose run was taken back, and the version of its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakenBack {
+    pub at: Millis,
+    pub version: i64,
+}
+
+/// One line of history of a planned instant, as a taking back has found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub at: Millis,
+    /// Of its task; 0: it has none, or its name comes from a revision.
+    pub version: i64,
+    pub outcome: Outcome,
+    /// This taking back has cancelled it before it fired.
+    pub is_taken_back: bool,
 }
 
 /// By which a run is found.
@@ -63,17 +99,117 @@ impl Progress {
         self.made_ahead.retain(|it| *it > now);
     }
 
-    pub(crate) fn made(&mut self, at: Millis, now: Millis) {
+    /// The number of the next run.
+    #[must_use]
+    pub const fn next_number(&self) -> u64 {
+        self.runs.saturating_add(self.left_out).saturating_add(1)
+    }
+
+    /// The run of an instant is made. Answers the version of its task.
+    pub(crate) fn made(&mut self, at: Millis, now: Millis) -> i64 {
+        let version =
+            self.taken_back.iter().find(|it| it.at == at).map_or(FIRST_VERSION, |it| it.version + 1);
+        self.is_settled(at);
         self.runs += 1;
         self.made_ahead.push(at);
         self.look(now);
+        version
     }
 
-    /// What was made ahead is taken back, but for what has come, or fired, up to an instant.
-    pub fn taken_back(&mut self, but_until: Millis) {
-        self.look(but_until);
-        self.made_ahead.clear();
+    /// An instant is over with a run or without one.
+    pub(crate) fn is_settled(&mut self, at: Millis) {
+        self.taken_back.retain(|it| it.at != at);
     }
+
+    /// The first instant that was taken back and is still to be decided.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = Millis> {
+        let open = |at: &Millis| *at <= self.decided_until && !self.buffered.contains(at);
+        self.taken_back.iter().map(|it| it.at).filter(open)
+    }
+
+    /// Every instant up to one is decided, but for those that are pending.
+    pub(crate) fn decide_until(&mut self, until: Millis) {
+        let from = self.decided_until;
+        if until > from {
+            let buffered = &self.buffered;
+            self.taken_back.retain(|it| it.at <= from || it.at > until || buffered.contains(&it.at));
+            self.decided_apart.retain(|it| *it > until);
+            self.decided_until = until;
+        }
+    }
+
+    /// A change is committed: the runs of older documents that are to fire after it are to be taken back. `goes_on`: the schedule
+    /// was at work, and still is; otherwise it has missed nothing.
+    pub fn begin_taking_back(&mut self, changed_at: Millis, jitter_ms: i64, goes_on: bool) {
+        self.jitter_ms = self.jitter_ms.max(jitter_ms);
+        self.takes_back |= self.decided_until > changed_at.plus(-self.jitter_ms);
+        self.changed_at =
+            self.takes_back.then(|| self.changed_at.map_or(changed_at, |it| it.min(changed_at)));
+        if goes_on {
+            self.put_back(self.decided_until.min(changed_at));
+        } else {
+            self.put_back(changed_at);
+            self.taken_back.retain(|it| it.at > changed_at);
+        }
+    }
+
+    fn put_back(&mut self, to: Millis) {
+        self.decided_until = to;
+    }
+
+    /// The taking back is done. `lines`: all that the history has of planned instants after `decided_until`, and those before it
+    /// that were taken back now. An instant of which every line was taken back is decided anew, once; every other one is decided.
+    pub fn end_taking_back(&mut self, lines: &[Line], now: Millis) {
+        let mut instants: BTreeMap<Millis, Instant> = BTreeMap::new();
+        for line in lines {
+            let instant = instants.entry(line.at).or_default();
+            instant.version = instant.version.max(line.version);
+            instant.is_decided |= match line.outcome {
+                Outcome::Created => !line.is_taken_back,
+                Outcome::Skipped | Outcome::Missed => true,
+                Outcome::Buffered => self.buffered.contains(&line.at),
+                Outcome::Cancelled => false,
+            };
+            instant.is_taken_back |= line.is_taken_back;
+        }
+        let base = self.decided_until;
+        let before = std::mem::take(&mut self.taken_back);
+        let was = |at: Millis| before.iter().find(|it| it.at == at && at <= base);
+        let mut left = before.clone();
+        left.retain(|it| it.at <= base && !instants.contains_key(&it.at));
+        self.decided_apart.clear();
+        for (at, Instant { version, is_decided, is_taken_back }) in instants {
+            let version = version.max(was(at).map_or(0, |it| it.version));
+            let is_open = !is_decided && (at > base || is_taken_back || was(at).is_some());
+            // One that is buffered has no task yet, and must not get the name of one that was cancelled.
+            if is_open || (version > 0 && self.buffered.contains(&at)) {
+                left.push(TakenBack { at, version });
+            }
+            if is_decided && at > base {
+                self.decided_apart.push(at);
+            }
+        }
+        self.taken_back = left;
+        let taken: Vec<Millis> = lines.iter().filter(|it| it.is_taken_back).map(|it| it.at).collect();
+        self.runs = self.runs.saturating_sub(u64::try_from(taken.len()).unwrap_or(u64::MAX));
+        self.made_ahead.retain(|at| !taken.contains(at));
+        self.last = self.last.filter(|it| !taken.contains(&it.at));
+        (self.takes_back, self.jitter_ms, self.changed_at) = (false, 0, None);
+        self.look(now);
+    }
+}
+
+/// What the lines of one instant say together.
+#[derive(Default)]
+struct Instant {
+    version: i64,
+    is_decided: bool,
+    is_taken_back: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]
@@ -96,9 +232,60 @@ mod tests {
         assert_eq!(last(&progress, 130), Some(120));
         let stored: Progress = serde_json::from_str(&serde_json::to_string(&progress).unwrap()).unwrap();
         assert_eq!(stored, progress);
-        let mut fired = progress.clone();
-        fired.taken_back(Millis(120));
-        progress.taken_back(Millis(119));
-        assert_eq!((last(&fired, 500), last(&progress, 500), progress.runs), (Some(120), Some(60), 3));
+    }
+
+    fn line(at: i64, outcome: Outcome, is_taken_back: bool) -> Line {
+        Line { at: Millis(at), version: 1, outcome, is_taken_back }
+    }
+
+    fn instants(all: &[TakenBack]) -> Vec<(i64, i64)> {
+        all.iter().map(|it| (it.at.0, it.version)).collect()
+    }
+
+    #[test]
+    fn what_has_fired_is_decided_and_what_was_taken_back_is_decided_again_once() {
+        let mut progress = Progress { jitter_ms: 0, ..Progress::beginning(Millis(0)) };
+        for at in [90, 110, 120, 130] {
+            assert_eq!(progress.made(Millis(at), Millis(80)), 1);
+            progress.decide_until(Millis(at));
+        }
+        progress.last = Some(LastRun { at: Millis(130), version: 3, planned_at: Millis(80) });
+        // The instant 90 is put off by its jitter, 110 fires while the others are taken back.
+        progress.begin_taking_back(Millis(100), 50, true);
+        assert_eq!((progress.decided_until, progress.changed_at), (Millis(100), Some(Millis(100))));
+        let created = |at, taken| line(at, Outcome::Created, taken);
+        let lines = [created(90, true), created(110, false), created(120, true), created(130, true)];
+        progress.end_taking_back(&lines, Millis(112));
+        assert_eq!(instants(&progress.taken_back), [(90, 1), (120, 1), (130, 1)]);
+        assert_eq!(progress.decided_apart, [Millis(110)]);
+        assert_eq!((progress.runs, progress.last, progress.takes_back), (1, None, false));
+        assert_eq!(progress.last_run_at, Some(Millis(110)));
+        assert_eq!(progress.pending().collect::<Vec<_>>(), [Millis(90)]);
+        assert_eq!(progress.made(Millis(90), Millis(112)), 2, "the next task of that instant");
+        assert_eq!(progress.pending().count(), 0);
+        progress.decide_until(Millis(125));
+        assert_eq!((instants(&progress.taken_back), progress.decided_apart.len()), (vec![(130, 1)], 0));
+    }
+
+    #[test]
+    fn versions_come_from_the_history_also_where_a_document_between_had_no_such_instant() {
+        let mut progress = Progress::beginning(Millis(0));
+        progress.decide_until(Millis(200));
+        progress.begin_taking_back(Millis(100), 0, true);
+        let lines = [line(150, Outcome::Cancelled, false), line(160, Outcome::Skipped, false)];
+        progress.end_taking_back(&lines, Millis(100));
+        assert_eq!(instants(&progress.taken_back), [(150, 1)]);
+        assert_eq!(progress.decided_apart, [Millis(160)]);
+    }
+
+    #[test]
+    fn one_that_was_not_at_work_has_missed_nothing() {
+        let mut progress = Progress::beginning(Millis(0));
+        progress.taken_back = vec![TakenBack { at: Millis(50), version: 1 }];
+        progress.decide_until(Millis(60));
+        progress.taken_back = vec![TakenBack { at: Millis(50), version: 1 }];
+        progress.begin_taking_back(Millis(100), 0, false);
+        assert_eq!((progress.decided_until, progress.pending().count()), (Millis(100), 0));
+        assert!(!progress.takes_back, "nothing was made ahead");
     }
 }

@@ -1,7 +1,9 @@
 //! What a schedule does next: one bounded step, from its document, its progress and what is known of its last run. Makes
 //! nothing itself; whoever asks commits the step together with its runs, and asks again at `wake_at`.
 
-use super::{LastRun, Missed, Overlap, Progress, RunKind, Schedule, TaskIdentity, Timing};
+use super::{
+    Budget, LastRun, LookAgain, Missed, Overlap, Progress, RunKind, Schedule, Timing, identity::jitter_ms,
+};
 use crate::{name::Name, time::Millis};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,11 @@ const LOOK_MIN_MS: i64 = 200;
 const LOOK_MAX_MS: i64 = 15_000;
 /// The same, where a run waits for nothing else.
 const LOOK_BUFFERED_MS: i64 = 1_000;
+/// Between two looks where the budget was used up before the next instant was found.
+const LOOK_AGAIN_MS: i64 = 5_000;
+
+/// Whether the payload of a run has a value: asked with its instant and its number; an error says why it has none.
+pub type Fills<'a> = dyn Fn(Millis, u64) -> Result<(), String> + 'a;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
@@ -88,6 +95,8 @@ pub struct PlannedRun {
     pub reason: Option<String>,
     /// The how-manieth run of the schedule it is; 0: none is made.
     pub number: u64,
+    /// Of its task; 0: none is made.
+    pub version: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,11 +111,20 @@ pub struct Step {
 
 /// The next bounded step.
 #[must_use]
-pub fn step(schedule: &Schedule, timing: &Timing, progress: &Progress, facts: &Facts<'_>) -> Step {
+pub fn step(
+    schedule: &Schedule,
+    timing: &Timing,
+    progress: &Progress,
+    facts: &Facts<'_>,
+    fills: &Fills<'_>,
+    budget: &mut Budget,
+) -> Step {
     let mut stepping = Stepping {
         schedule,
         timing,
         facts,
+        fills,
+        budget,
         last_is_over: facts.last_is_over || progress.last.is_none(),
         step: Step { progress: progress.clone(), runs: Vec::new(), wake_at: None, cancels: None },
     };
@@ -119,9 +137,13 @@ pub fn step(schedule: &Schedule, timing: &Timing, progress: &Progress, facts: &F
         stepping.step.wake_at = schedule.pause.as_ref().and_then(|it| it.until);
         return stepping.step;
     }
-    stepping.make_up_for_missed();
-    stepping.step.wake_at = stepping.plan();
-    stepping.step.progress.was_paused = false;
+    match stepping.make_up_for_missed() {
+        Ok(()) => {
+            stepping.step.wake_at = stepping.plan();
+            stepping.step.progress.was_paused = false;
+        }
+        Err(again) => stepping.step.wake_at = Some(stepping.looks_again_after(again)),
+    }
     stepping.step
 }
 
@@ -129,6 +151,8 @@ struct Stepping<'a> {
     schedule: &'a Schedule,
     timing: &'a Timing,
     facts: &'a Facts<'a>,
+    fills: &'a Fills<'a>,
+    budget: &'a mut Budget,
     last_is_over: bool,
     step: Step,
 }
@@ -139,17 +163,39 @@ impl Stepping<'_> {
         self.schedule.max_runs.is_some_and(|most| self.step.progress.runs.saturating_add(waiting) >= most)
     }
 
-    fn next(&self) -> Option<Millis> {
-        self.timing.next_after(self.step.progress.decided_until)
+    /// The next instant that is to be decided: one that was taken back, or one that comes up.
+    fn next(&mut self) -> Result<Option<Millis>, LookAgain> {
+        let upcoming = self.upcoming()?;
+        Ok(self.step.progress.pending().chain(upcoming).min())
+    }
+
+    fn upcoming(&mut self) -> Result<Option<Millis>, LookAgain> {
+        let progress = &self.step.progress;
+        let mut after = progress.decided_until;
+        loop {
+            match self.timing.next_after(after, self.budget)? {
+                Some(at) if progress.decided_apart.contains(&at) => after = at,
+                upcoming => return Ok(upcoming),
+            }
+        }
+    }
+
+    /// There is no instant up to where the search has come: that is decided, as far as runs are made ahead.
+    fn looks_again_after(&mut self, LookAgain { from }: LookAgain) -> Millis {
+        let Facts { now, lead_ms, .. } = *self.facts;
+        self.step.progress.decide_until(from.min(now.plus(lead_ms)));
+        now.plus(LOOK_AGAIN_MS).max(from.plus(-lead_ms))
     }
 
     fn fires_at(&self, at: Millis) -> Millis {
         let Facts { namespace, name, .. } = *self.facts;
-        let identity = TaskIdentity { namespace, schedule: name, kind: RunKind::Planned, at };
-        at.plus(identity.jitter_ms(self.schedule.jitter_ms))
+        at.plus(jitter_ms(namespace, name, at, self.schedule.jitter_ms))
     }
 
     fn note(&mut self, at: Millis, outcome: Outcome, reason: impl Into<String>) {
+        if outcome != Outcome::Buffered {
+            self.step.progress.is_settled(at);
+        }
         let run = PlannedRun {
             kind: RunKind::Planned,
             at,
@@ -157,70 +203,136 @@ impl Stepping<'_> {
             outcome,
             reason: Some(reason.into()),
             number: 0,
+            version: 0,
         };
         self.step.runs.push(run);
     }
 
-    fn make(&mut self, at: Millis, execute_at: Millis, reason: Option<String>) {
+    /// False: it is left out, because its payload has no value. Then nothing waits for it, and it is no run.
+    fn make(&mut self, at: Millis, execute_at: Millis, reason: Option<String>) -> bool {
+        let number = self.step.progress.next_number();
+        if let Err(problem) = (self.fills)(at, number) {
+            self.step.progress.left_out += 1;
+            self.note(at, Outcome::Skipped, format!("its payload could not be filled in: {problem}"));
+            return false;
+        }
         let progress = &mut self.step.progress;
-        progress.made(at, self.facts.now);
+        let version = progress.made(at, self.facts.now);
         if self.schedule.overlap != Overlap::Allow {
             progress.last = Some(LastRun { at, version: self.facts.revision, planned_at: self.facts.now });
             self.last_is_over = false;
         }
-        let number = progress.runs;
-        let outcome = Outcome::Created;
-        let run = PlannedRun { kind: RunKind::Planned, at, execute_at, outcome, reason, number };
-        self.step.runs.push(run);
+        let (kind, outcome) = (RunKind::Planned, Outcome::Created);
+        self.step.runs.push(PlannedRun { kind, at, execute_at, outcome, reason, number, version });
+        true
     }
 
-    /// What nobody decided in time.
-    fn make_up_for_missed(&mut self) {
-        let from = self.step.progress.decided_until;
+    /// What nobody decided in time, and what was taken back and is over meanwhile.
+    fn make_up_for_missed(&mut self) -> Result<(), LookAgain> {
         let until = Millis(self.facts.now.0 - LATE_AFTER_MS);
-        let Some((last, is_only)) = self.timing.last_within(from, until) else { return };
+        let taken_back = self.missed_of_taken_back(until)?;
+        let from = self.step.progress.decided_until;
+        let found = self.last_missed(from, until)?;
+        if found.is_none() && taken_back.is_empty() {
+            return Ok(());
+        }
         let window_from = Millis(self.facts.now.0.saturating_sub(self.schedule.missed_window_ms));
         let because = if self.step.progress.was_paused { "it was paused" } else { "no engine ran" };
-        match self.schedule.missed {
-            Missed::All if last > window_from => self.run_all(from, (window_from, until), because),
-            Missed::Latest if last > window_from && !self.is_exhausted() => {
-                if !is_only {
-                    self.tell_missed(from, Millis(last.0 - 1), because);
+        let latest = found.map(|it| it.0).max(taken_back.last().copied());
+        let latest = latest.filter(|it| *it > window_from && self.schedule.missed == Missed::Latest);
+        let latest = latest.filter(|_| !self.is_exhausted());
+        for at in taken_back {
+            if self.step.runs.len() >= RUNS_MAX {
+                return Ok(());
+            }
+            match self.schedule.missed {
+                Missed::All if at > window_from && !self.is_exhausted() => {
+                    self.run_late(at, format!("it was missed: {because}"));
                 }
-                self.step.progress.decided_until = last;
+                _ if latest == Some(at) => {
+                    self.run_late(at, format!("the latest that was missed: {because}"));
+                }
+                _ => self.note(at, Outcome::Missed, because),
+            }
+        }
+        let Some((last, is_only)) = found else { return Ok(()) };
+        match self.schedule.missed {
+            Missed::All if last > window_from => self.run_all(from, (window_from, until), because)?,
+            Missed::Latest if latest == Some(last) => {
+                if !is_only {
+                    self.tell_missed(from, Millis(last.0 - 1), because)?;
+                }
                 self.run_late(last, format!("the latest that was missed: {because}"));
+                self.step.progress.decide_until(last);
             }
             Missed::All | Missed::Latest | Missed::Skip => {
-                self.tell_missed(from, last, because);
-                self.step.progress.decided_until = last;
+                self.tell_missed(from, last, because)?;
+                self.step.progress.decide_until(last);
+            }
+        }
+        Ok(())
+    }
+
+    /// Instants that were taken back, whose run would have fired by then, in order. What the document does not have belongs to
+    /// nobody any more: its line says that it was taken back.
+    fn missed_of_taken_back(&mut self, until: Millis) -> Result<Vec<Millis>, LookAgain> {
+        let mut pending: Vec<Millis> = self.step.progress.pending().collect();
+        pending.sort_unstable();
+        let decided_until = self.step.progress.decided_until;
+        let mut missed = Vec::new();
+        for at in pending {
+            if !self.timing.has(at, self.budget).map_err(|_| LookAgain { from: decided_until })? {
+                self.step.progress.is_settled(at);
+            } else if self.fires_at(at) <= until {
+                missed.push(at);
+            }
+        }
+        Ok(missed)
+    }
+
+    /// The last one that nobody decided, and whether it is the only one. What fired while the others were taken back is passed by.
+    fn last_missed(&mut self, from: Millis, until: Millis) -> Result<Option<(Millis, bool)>, LookAgain> {
+        let apart = &self.step.progress.decided_apart;
+        let mut until = until;
+        loop {
+            match self.timing.last_within(from, until, self.budget)? {
+                Some((at, _)) if apart.contains(&at) => until = Millis(at.0 - 1),
+                found => return Ok(found),
             }
         }
     }
 
-    fn run_all(&mut self, from: Millis, (window_from, until): (Millis, Millis), because: &str) {
+    fn run_all(
+        &mut self,
+        from: Millis,
+        (window_from, until): (Millis, Millis),
+        because: &str,
+    ) -> Result<(), LookAgain> {
         if from < window_from {
-            self.tell_missed(from, window_from, because);
-            self.step.progress.decided_until = window_from;
+            self.tell_missed(from, window_from, because)?;
+            self.step.progress.decide_until(window_from);
         }
-        while let Some(at) = self.next().filter(|it| *it <= until) {
+        while let Some(at) = self.upcoming()?.filter(|it| *it <= until) {
             if self.step.runs.len() >= RUNS_MAX || self.is_exhausted() {
-                return;
+                break;
             }
-            self.step.progress.decided_until = at;
             self.run_late(at, format!("it was missed: {because}"));
+            self.step.progress.decide_until(at);
         }
+        Ok(())
     }
 
     /// One line for all of a range, its begin exclusive.
-    fn tell_missed(&mut self, after: Millis, until: Millis, because: &str) {
-        let Some((last, is_only)) = self.timing.last_within(after, until) else { return };
-        let reason = match self.timing.next_after(after) {
+    fn tell_missed(&mut self, after: Millis, until: Millis, because: &str) -> Result<(), LookAgain> {
+        let Some((last, is_only)) = self.last_missed(after, until)? else { return Ok(()) };
+        let reason = match self.timing.next_after(after, self.budget)? {
             Some(first) if !is_only => {
                 format!("{because}, from {} to this one", timestamp(first))
             }
             _ => because.to_owned(),
         };
         self.note(last, Outcome::Missed, reason);
+        Ok(())
     }
 
     /// After its time: beside the others, or when its turn comes.
@@ -245,16 +357,17 @@ impl Stepping<'_> {
     }
 
     fn replace_last(&mut self, at: Millis, execute_at: Millis) {
-        let last = self.step.progress.last;
-        self.step.cancels = last.filter(|_| !self.last_is_over);
-        let reason = self.step.cancels.map(|it| format!("the run of {} was stopped", timestamp(it.at)));
-        self.make(at, execute_at, reason);
+        let stopped = self.step.progress.last.filter(|_| !self.last_is_over);
+        let reason = stopped.map(|it| format!("the run of {} was stopped", timestamp(it.at)));
+        if self.make(at, execute_at, reason) {
+            self.step.cancels = stopped;
+        }
     }
 
     /// What comes up. Answers when to look again.
     fn plan(&mut self) -> Option<Millis> {
         let Facts { now, lead_ms, .. } = *self.facts;
-        if self.last_is_over && !self.step.progress.buffered.is_empty() {
+        while self.last_is_over && !self.step.progress.buffered.is_empty() {
             let at = self.step.progress.buffered.remove(0);
             self.make(at, now, Some("the run before is over".to_owned()));
         }
@@ -264,7 +377,14 @@ impl Stepping<'_> {
             if self.is_exhausted() {
                 return waits;
             }
-            let Some(at) = self.next() else { return waits };
+            let at = match self.next() {
+                Ok(Some(at)) => at,
+                Ok(None) => return waits,
+                Err(again) => {
+                    let looks_again_at = self.looks_again_after(again);
+                    return waits.into_iter().chain([looks_again_at]).min();
+                }
+            };
             if at > horizon {
                 return waits.into_iter().chain([Millis(at.0 - lead_ms)]).min();
             }
@@ -276,20 +396,20 @@ impl Stepping<'_> {
             if must_wait && at > now {
                 return waits.into_iter().chain([self.looks_again_at(at)]).min();
             }
-            self.step.progress.decided_until = at;
-            if !must_wait {
-                self.make(at, self.fires_at(at), None);
-                continue;
-            }
             match self.schedule.overlap {
+                _ if !must_wait => {
+                    self.make(at, self.fires_at(at), None);
+                }
                 Overlap::Skip => self.note(at, Outcome::Skipped, "the run before is not over"),
                 Overlap::BufferOne => self.buffer(at, 1),
                 Overlap::BufferAll => self.buffer(at, BUFFERED_MAX),
-                Overlap::Allow | Overlap::CancelOther => {
-                    self.replace_last(at, self.fires_at(at));
-                    // One run is stopped in one step.
-                    return Some(now);
-                }
+                Overlap::Allow | Overlap::CancelOther => self.replace_last(at, self.fires_at(at)),
+            }
+            // Not before: what was taken back of this instant is forgotten with it, and its next task would have the same version.
+            self.step.progress.decide_until(at);
+            if must_wait && self.schedule.overlap == Overlap::CancelOther {
+                // One run is stopped in one step.
+                return Some(now);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Schedules by themselves: what is refused, which instants there are, and what each policy makes of them.
 
 use super::*;
-use crate::name::Name;
+use crate::{identity::IdentitySecret, name::Name};
 
+mod exclusions;
 mod golden;
 mod policies;
 
@@ -29,7 +30,11 @@ fn cron(expression: &str, zone: &str) -> Schedule {
 }
 
 fn next(schedule: &Schedule, after: &str, count: usize) -> Vec<String> {
-    shown(&Timing::of(schedule).unwrap().occurrences(ms(after), count))
+    shown(&Timing::of(schedule).unwrap().occurrences(ms(after), count, &mut budget()))
+}
+
+fn budget() -> Budget {
+    Budget::of_steps(1_000_000)
 }
 
 const NOW: &str = "2026-11-23T10:00:00Z";
@@ -139,17 +144,21 @@ fn nothing_comes_before_its_start_or_after_its_end() {
 #[test]
 fn the_last_of_a_range_is_found_however_long_the_range() {
     let timing = Timing::of(&cron("0 0 29 2 *", "UTC")).unwrap();
-    let found = timing.last_within(ms("2019-01-01T00:00:00Z"), ms("2026-01-01T00:00:00Z"));
+    let last =
+        |timing: &Timing, from: &str, to: &str| timing.last_within(ms(from), ms(to), &mut budget()).unwrap();
+    let found = last(&timing, "2019-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
     assert_eq!(found, Some((ms("2024-02-29T00:00:00Z"), false)));
-    assert_eq!(timing.last_within(ms("2024-02-29T00:00:00Z"), ms("2026-01-01T00:00:00Z")), None);
+    assert_eq!(last(&timing, "2024-02-29T00:00:00Z", "2026-01-01T00:00:00Z"), None);
+    let found = last(&timing, "2021-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
+    assert_eq!(found, Some((ms("2024-02-29T00:00:00Z"), true)));
     let often = Timing::of(&cron("* * * * * *", "UTC")).unwrap();
-    let found = often.last_within(ms("1990-01-01T00:00:00Z"), ms("2026-01-01T00:00:00.500Z"));
+    let found = last(&often, "1990-01-01T00:00:00Z", "2026-01-01T00:00:00.500Z");
     assert_eq!(found, Some((ms("2026-01-01T00:00:00Z"), false)));
 }
 
 #[test]
 fn what_can_never_run_or_not_be_read_is_refused_with_its_field() {
-    let refused = |it: &Schedule| it.check(ms(NOW)).unwrap_err();
+    let refused = |it: &Schedule| it.check(ms(NOW), &mut budget()).unwrap_err();
     let field = |it: &Schedule| refused(it).field;
     assert_eq!(field(&plain()), "cron");
     assert_eq!(field(&cron("0 0 30 2 *", "UTC")), "cron");
@@ -194,22 +203,28 @@ fn a_document_comes_back_from_its_json() {
 }
 
 #[test]
-fn a_run_is_called_by_its_schedule_and_its_instant() {
-    let (namespace, schedule) = (name("default"), name("digest"));
-    let identity =
-        |kind, at| TaskIdentity { namespace: &namespace, schedule: &schedule, kind, at: Millis(at) };
+fn a_run_is_called_by_its_schedule_its_instant_and_the_secret() {
+    let secret = IdentitySecret::new([7; 32]);
+    let run = |kind, at| RunIdentity { schedule: 3, created_at: Millis(9), kind, at: Millis(at) };
     // Pinned: another number would make runs twice that were made before a change of program.
-    assert_eq!(identity(RunKind::Planned, 1_800_000_000_000).task_id(0), PINNED);
-    let other = name("other");
+    assert_eq!(run(RunKind::Planned, 1_800_000_000_000).task_id(&secret, 0), PINNED);
+    let (namespace, schedule) = (name("default"), name("digest"));
+    let (kind, at) = (RunKind::Planned, Millis(1_800_000_000_000));
+    let unkeyed = UnkeyedIdentity { namespace: &namespace, schedule: &schedule, kind, at };
+    assert_eq!(unkeyed.task_id(0), PINNED_UNKEYED);
+    let first = run(RunKind::Planned, 1);
     let ids = [
-        identity(RunKind::Planned, 1).task_id(0),
-        identity(RunKind::Planned, 2).task_id(0),
-        identity(RunKind::Manual, 1).task_id(0),
-        identity(RunKind::Planned, 1).task_id(1),
-        TaskIdentity { schedule: &other, ..identity(RunKind::Planned, 1) }.task_id(0),
+        first.task_id(&secret, 0),
+        first.task_id(&IdentitySecret::new([8; 32]), 0),
+        run(RunKind::Planned, 2).task_id(&secret, 0),
+        run(RunKind::Manual, 1).task_id(&secret, 0),
+        first.task_id(&secret, 1),
+        RunIdentity { schedule: 4, ..first }.task_id(&secret, 0),
+        RunIdentity { created_at: Millis(10), ..first }.task_id(&secret, 0),
     ];
     let different: std::collections::BTreeSet<i64> = ids.into_iter().collect();
     assert_eq!(different.len(), ids.len());
     assert!(ids.iter().all(|it| (-(1 << 53)..0).contains(it)));
 }
-const PINNED: i64 = -6_755_453_569_324_980;
+const PINNED: i64 = -5_287_794_234_249_661;
+const PINNED_UNKEYED: i64 = -6_755_453_569_324_980;

@@ -1,11 +1,13 @@
-//! What the task of a node is called: its id comes from workflow, node, item and attempt, and from nothing else, so that
-//! whoever makes it makes the same task. A durable format: a change here makes tasks twice that were made before it.
+//! What the task of a node is called: its id comes from workflow, node, item, attempt and a secret of the cluster, and from nothing
+//! else, so that whoever makes it makes the same task, and no caller can take its id before. A durable format: a change here makes
+//! tasks twice that were made before it.
 
 use super::Role;
-use crate::{name::Name, time::Millis};
-
-/// Ids of this width are exact in JavaScript.
-const BITS: u32 = 53;
+use crate::{
+    identity::{IdentitySecret, negative_id},
+    name::Name,
+    time::Millis,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub struct NodeIdentity<'a> {
@@ -19,11 +21,11 @@ pub struct NodeIdentity<'a> {
 }
 
 impl NodeIdentity<'_> {
-    /// Negative: callers count upwards from 1, and the engine from 2^52. `salt`: 0, and the next where another task has
-    /// that id already.
+    /// `salt`: 0, and the next where another task has that id already. Without a secret: of a workflow that an older program
+    /// has begun, whose tasks keep the ids that they were made by.
     #[must_use]
-    pub fn task_id(&self, salt: u8) -> i64 {
-        let mut hasher = blake3::Hasher::new();
+    pub fn task_id(&self, secret: Option<&IdentitySecret>, salt: u8) -> i64 {
+        let mut hasher = secret.map_or_else(blake3::Hasher::new, IdentitySecret::hasher);
         hasher
             .update(b"workflow")
             .update(&self.workflow.to_le_bytes())
@@ -31,8 +33,6 @@ impl NodeIdentity<'_> {
         hasher.update(self.node.as_str().as_bytes()).update(&[0, self.role.code(), salt]);
         let item = self.item.map_or(-1, i64::from);
         hasher.update(&item.to_le_bytes()).update(&self.attempt.to_le_bytes());
-        let [a, b, c, d, e, f, g, h, ..] = *hasher.finalize().as_bytes();
-        let kept = u64::from_le_bytes([a, b, c, d, e, f, g, h]) >> (u64::BITS - BITS);
-        -i64::try_from(kept).unwrap_or(0) - 1
+        negative_id(&hasher.finalize())
     }
 }

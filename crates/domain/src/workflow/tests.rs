@@ -3,6 +3,7 @@
 mod random;
 
 use super::*;
+use crate::identity::IdentitySecret;
 use crate::schedule::{Payload, TaskTemplate};
 
 pub(super) fn name(text: &str) -> Name {
@@ -151,12 +152,16 @@ fn what_a_task_is_called_is_pinned_because_tasks_were_made_by_it() {
         NodeIdentity { role: Role::Compensation, ..identity },
         NodeIdentity { workflow: 8, ..identity },
     ];
-    let mut ids: Vec<i64> = all.iter().map(|it| it.task_id(0)).chain([identity.task_id(1)]).collect();
+    let mut ids: Vec<i64> =
+        all.iter().map(|it| it.task_id(None, 0)).chain([identity.task_id(None, 1)]).collect();
     assert!(ids.iter().all(|it| *it < 0 && *it >= -(1 << 53)), "{ids:?}");
-    assert_eq!(identity.task_id(0), identity.task_id(0));
+    let secret = IdentitySecret::new([7; 32]);
+    assert_eq!(identity.task_id(Some(&secret), 0), identity.task_id(Some(&secret), 0));
+    ids.push(identity.task_id(Some(&secret), 0));
+    ids.push(identity.task_id(Some(&IdentitySecret::new([8; 32])), 0));
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 6, "each its own");
+    assert_eq!(ids.len(), 8, "each its own");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use punctual_protocol::{Alert, Page, PauseRequest, PutQueue, Queue, QueueStats, SettingChange};
 use reqwest::Method;
 
+use super::cluster::query;
 use super::tasks::{body, segment};
 use super::{Client, Repeat};
 use crate::error::Error;
@@ -62,9 +63,14 @@ impl Client {
         self.fetch(path(queue, &format!("/changes?limit={limit}{cursor}"))).await
     }
 
-    /// What a human should look at, as the engine that answers sees it.
+    /// What a human should look at, in all namespaces that the token reaches.
     pub async fn alerts(&self) -> Result<Page<Alert>, Error> {
         self.fetch("/v1/alerts".into()).await
+    }
+
+    /// What a human should look at, in one namespace.
+    pub async fn alerts_of(&self, namespace: &str) -> Result<Page<Alert>, Error> {
+        self.fetch(format!("/v1/alerts?{}", query(&[("namespace", namespace)])?)).await
     }
 
     /// When this returns, nothing of the queue starts any more, at any engine.

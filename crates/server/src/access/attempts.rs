@@ -1,5 +1,6 @@
-//! Tokens that are not good, counted by address. Who brings too many is answered slowly and told to wait; a good token is
-//! looked at before anything is counted, and so is never locked out.
+//! Tokens that are not good, counted by address. An address that brings too many is answered slowly and told to wait; its good
+//! tokens are looked at all the same. Never are more guesses looked at than are held back: beyond, an address that has brought
+//! too many is refused before anybody looks at what it brings.
 
 use crate::refusal::Refusal;
 use parking_lot::Mutex;
@@ -9,7 +10,10 @@ use std::{
     net::{IpAddr, Ipv6Addr},
     time::Duration,
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 /// Within one window.
 const FAILURES_MAX: u32 = 10;
@@ -18,8 +22,16 @@ const WINDOW: Duration = Duration::from_secs(60);
 const ADDRESSES_MAX: usize = 4_096;
 /// Before the answer, so that trying costs time.
 const DELAY: Duration = Duration::from_millis(500);
-/// Answers held back at one time: beyond, they are given at once, so that nobody fills the memory by failing.
+/// Guesses of such addresses at one time, from the look to the end of the delay: with the delay that bounds how many are made a
+/// second, from however many connections.
 const DELAYED_MAX: usize = 256;
+
+/// That a token may be looked at.
+#[derive(Debug)]
+pub(crate) struct Guess<'a> {
+    /// None: the address has brought too few bad ones.
+    place: Option<SemaphorePermit<'a>>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Attempts {
@@ -58,17 +70,32 @@ fn source(address: Option<IpAddr>) -> Source {
     }
 }
 
+/// Its own window, or that of all who came when there was no more room.
+fn counted_as(windows: &HashMap<Source, Window>, address: Option<IpAddr>) -> Source {
+    let source = source(address);
+    let has_room = windows.len() < ADDRESSES_MAX || windows.contains_key(&source);
+    if has_room { source } else { Source::Others }
+}
+
 impl Attempts {
+    /// Before a token is looked at. An error: it is not.
+    pub(crate) fn admit(&self, address: Option<IpAddr>) -> Result<Guess<'_>, Refusal> {
+        if !self.are_too_many(address) {
+            return Ok(Guess { place: None });
+        }
+        match self.delayed.try_acquire() {
+            Ok(place) => Ok(Guess { place: Some(place) }),
+            Err(_) => Err(self.refusal(address)),
+        }
+    }
+
     /// Counts a failure. True: there were too many before it.
     pub(crate) fn failed(&self, address: Option<IpAddr>) -> bool {
         let mut windows = self.windows.lock();
-        let mut source = source(address);
-        if windows.len() >= ADDRESSES_MAX && !windows.contains_key(&source) {
+        if counted_as(&windows, address) == Source::Others {
             windows.retain(|_, it| it.began.elapsed() < WINDOW);
-            if windows.len() >= ADDRESSES_MAX {
-                source = Source::Others;
-            }
         }
+        let source = counted_as(&windows, address);
         let fresh = Window { began: Instant::now(), failures: 0 };
         let window = windows.entry(source).or_insert(fresh);
         if window.began.elapsed() >= WINDOW {
@@ -81,17 +108,27 @@ impl Attempts {
     /// Whether the next failure is one too many: then no more is done for it than to say so.
     pub(crate) fn are_too_many(&self, address: Option<IpAddr>) -> bool {
         let windows = self.windows.lock();
-        let window = windows.get(&source(address));
+        let window = windows.get(&counted_as(&windows, address));
         window.is_some_and(|it| it.failures >= FAILURES_MAX && it.began.elapsed() < WINDOW)
     }
 
     /// The answer to one failure too many, after a while.
-    pub(crate) async fn slowed(&self, address: Option<IpAddr>) -> Refusal {
-        if let Ok(_held_back) = self.delayed.try_acquire() {
-            tokio::time::sleep(DELAY).await;
-        }
-        let left =
-            self.windows.lock().get(&source(address)).map(|it| WINDOW.saturating_sub(it.began.elapsed()));
+    pub(crate) async fn slowed(&self, guess: Guess<'_>, address: Option<IpAddr>) -> Refusal {
+        let place = match guess.place {
+            Some(place) => Some(place),
+            // The failures that made it too many came while it was looked at. It waits its turn.
+            None => self.delayed.acquire().await.ok(),
+        };
+        tokio::time::sleep(DELAY).await;
+        drop(place);
+        self.refusal(address)
+    }
+
+    fn refusal(&self, address: Option<IpAddr>) -> Refusal {
+        let windows = self.windows.lock();
+        let window = windows.get(&counted_as(&windows, address));
+        let left = window.map(|it| WINDOW.saturating_sub(it.began.elapsed()));
+        drop(windows);
         let left_ms = u64::try_from(left.unwrap_or(WINDOW).as_millis()).unwrap_or(u64::MAX);
         let detail =
             format!("more than {FAILURES_MAX} tokens that are not good came from this address in a minute");
@@ -134,13 +171,41 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn no_more_tokens_are_looked_at_than_are_held_back() {
+        let attempts = Attempts::default();
+        for _ in 0..FAILURES_MAX {
+            attempts.failed(address("192.0.2.1"));
+        }
+        let held: Vec<_> = (0..DELAYED_MAX).map(|_| attempts.admit(address("192.0.2.1")).unwrap()).collect();
+        let refused = attempts.admit(address("192.0.2.1")).unwrap_err().into_problem();
+        assert!(refused.is(Code::AuthSlowed) && refused.retry_after_ms.is_some(), "{refused}");
+        assert!(attempts.admit(address("192.0.2.2")).is_ok(), "others are looked at");
+        drop(held);
+        assert!(attempts.admit(address("192.0.2.1")).is_ok(), "there is a place again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_came_when_there_was_no_room_is_counted_and_held_back_together() {
+        let attempts = Attempts::default();
+        let of = |nth: u32| Some(std::net::Ipv4Addr::from(nth).into());
+        for nth in 0..20_000 {
+            attempts.failed(of(nth));
+        }
+        assert!(attempts.are_too_many(of(30_000)) && !attempts.are_too_many(of(1)));
+        let held: Vec<_> = (0..DELAYED_MAX).map(|_| attempts.admit(of(30_000)).unwrap()).collect();
+        assert!(attempts.admit(of(30_001)).is_err());
+        drop(held);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn one_failure_too_many_is_answered_slowly_and_says_when_to_come_back() {
         let attempts = Attempts::default();
         for _ in 0..=FAILURES_MAX {
             attempts.failed(None);
         }
         let began = Instant::now();
-        let problem = attempts.slowed(None).await.into_problem();
+        let guess = attempts.admit(None).unwrap();
+        let problem = attempts.slowed(guess, None).await.into_problem();
         assert!(began.elapsed() >= DELAY && problem.status == 429);
         assert!(problem.retry_after_ms.is_some_and(|it| (1_000..=60_000).contains(&it)));
     }

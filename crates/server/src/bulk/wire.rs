@@ -92,6 +92,7 @@ pub(super) fn shown(it: &StoredBulk) -> BulkOperation {
         failed: progress.tally.failed,
         sample: None,
         waits_for: progress.waits_for(),
+        set_aside: None,
         note: progress.note.clone(),
         created_at: At::from_ms(it.created_at.0),
         created_at_ms: it.created_at.0,

@@ -92,15 +92,13 @@ async fn shake_hands(door: &Door, acceptor: TlsAcceptor, line: Line) -> Option<S
 }
 
 /// What of the request's head is against HTTP/1.1, although the library takes it; HTTP/2 has nothing like it.
-fn fault(request: &http::Request<Incoming>, pulse: &Pulse) -> Option<&'static str> {
+fn fault(request: &http::Request<Incoming>) -> Option<&'static str> {
     if request.version() > http::Version::HTTP_11 {
         return None;
     }
     let mut hosts = request.headers().get_all(http::header::HOST).iter();
     let (has_host, has_more) = (hosts.next().is_some(), hosts.next().is_some());
-    if pulse.is_framed_twice() {
-        Some("its head has Content-Length and Transfer-Encoding, and each says where the body ends")
-    } else if !has_host && request.version() == http::Version::HTTP_11 {
+    if !has_host && request.version() == http::Version::HTTP_11 {
         Some("its head has no Host, which HTTP/1.1 asks for")
     } else {
         has_more.then_some("its head has several Host headers")
@@ -116,7 +114,7 @@ async fn talk(door: Arc<Door>, socket: Socket, peer: IpAddr, pulse: Arc<Pulse>) 
         let begun = Request(Arc::clone(&its));
         let client = shared.options.trusted_proxies.client(peer, request.headers());
         request.extensions_mut().insert::<ClientAddress>(client);
-        if let Some(fault) = fault(&request, &its) {
+        if let Some(fault) = fault(&request) {
             request.extensions_mut().insert(Malformed(fault));
         }
         let answering = router.call(request);

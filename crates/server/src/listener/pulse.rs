@@ -86,8 +86,6 @@ pub(crate) struct Pulse {
     is_blocked: AtomicBool,
     has_served: AtomicBool,
     is_http2: AtomicBool,
-    /// The head that has come names two lengths of its body.
-    is_framed_twice: AtomicBool,
     /// When it was opened, or its last request ended.
     quiet_since: AtomicU64,
     /// First byte of a head that has not come whole; 0: none.
@@ -110,7 +108,6 @@ impl Pulse {
             is_blocked: AtomicBool::new(false),
             has_served: AtomicBool::new(false),
             is_http2: AtomicBool::new(false),
-            is_framed_twice: AtomicBool::new(false),
             quiet_since: AtomicU64::new(0),
             head_since: AtomicU64::new(0),
             moved_at: AtomicU64::new(0),
@@ -195,19 +192,6 @@ impl Pulse {
         } else {
             Phase::Idle
         }
-    }
-
-    /// What comes now is a head of HTTP/1, as far as is known.
-    pub(super) fn reads_heads(&self) -> bool {
-        !self.is_serving() && !self.is_http2.load(Relaxed)
-    }
-
-    pub(super) fn set_framed_twice(&self, is_so: bool) {
-        self.is_framed_twice.store(is_so, Relaxed);
-    }
-
-    pub(super) fn is_framed_twice(&self) -> bool {
-        self.is_framed_twice.load(Relaxed)
     }
 
     /// A request is under way.

@@ -60,11 +60,14 @@ pub(super) fn by_library(bytes: &[u8]) -> Option<(usize, Code)> {
     (are_its_own && has_no_body).then_some((before.len() + at, code))
 }
 
-/// What is said in its place.
-pub(super) fn instead_of_library(code: Code) -> Vec<u8> {
-    let detail = match code {
-        Code::RequestHeadTooLarge => "the head of the request has more than 64 KiB or more than 100 headers",
-        _ => {
+/// What is said in its place. `fault`: why it could not be read, where that is known.
+pub(super) fn instead_of_library(code: Code, fault: Option<&str>) -> Vec<u8> {
+    let detail = match (code, fault) {
+        (Code::RequestHeadTooLarge, _) => {
+            "the head of the request has more than 64 KiB or more than 100 headers"
+        }
+        (_, Some(fault)) => fault,
+        (_, None) => {
             "what came cannot be read as a request of HTTP/1.1: its first line or a header is not well-formed"
         }
     };
@@ -117,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_is_said_in_their_place_is_a_problem() {
-        let text = String::from_utf8(instead_of_library(Code::RequestHeadTooLarge)).unwrap();
+        let text = String::from_utf8(instead_of_library(Code::RequestHeadTooLarge, None)).unwrap();
         assert!(text.starts_with("HTTP/1.1 431 ") && text.contains("connection: close\r\n"), "{text}");
         assert!(
             text.contains("application/problem+json") && text.contains("request.head_too_large"),

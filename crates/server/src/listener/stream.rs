@@ -1,7 +1,7 @@
 //! A socket, plain or under TLS, that tells its pulse what goes in and out. While a request is served it is read of the
 //! system itself, so that a peer that has hung up is found before it is answered.
 
-use super::{head::Head, pulse::Pulse, refuse};
+use super::{framing::Framing, pulse::Pulse, refuse};
 use socket2::SockRef;
 use std::{
     io::{self, IoSlice, Read as _},
@@ -86,11 +86,16 @@ impl AsyncWrite for Line {
     }
 }
 
+/// Ends a line that is open, and the head.
+const BLANK_LINE: &[u8] = b"\r\n\r\n";
+
 #[derive(Debug)]
 pub(super) struct Watched {
     socket: Socket,
     pulse: Arc<Pulse>,
-    head: Head,
+    framing: Framing,
+    /// What the HTTP library is still given after a line that was spoilt: it looks at a head when a blank line ends it.
+    ending: &'static [u8],
     /// What is said in place of the HTTP library's refusal, and how much of it has been.
     instead: Option<(Vec<u8>, usize)>,
     heard_out: usize,
@@ -98,7 +103,7 @@ pub(super) struct Watched {
 
 impl Watched {
     pub(super) fn new(socket: Socket, pulse: Arc<Pulse>) -> Self {
-        Self { socket, pulse, head: Head::default(), instead: None, heard_out: 0 }
+        Self { socket, pulse, framing: Framing::default(), ending: BLANK_LINE, instead: None, heard_out: 0 }
     }
 }
 
@@ -108,17 +113,20 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.framing.fault().is_some() && !self.ending.is_empty() && into.remaining() > 0 {
+            let (given, left) = self.ending.split_at(self.ending.len().min(into.remaining()));
+            into.put_slice(given);
+            self.ending = left;
+            return Poll::Ready(Ok(()));
+        }
         let before = into.filled().len();
         let read = match &mut self.socket {
             Socket::Plain(it) => Pin::new(it).poll_read(cx, into),
             Socket::Tls(it) => Pin::new(it.as_mut()).poll_read(cx, into),
         };
-        if let Some(heard) = into.filled().get(before..).filter(|it| !it.is_empty()) {
+        if let Some(heard) = into.filled_mut().get_mut(before..).filter(|heard| !heard.is_empty()) {
             self.pulse.heard();
-            if self.pulse.reads_heads() {
-                self.head.read(heard);
-                self.pulse.set_framed_twice(self.head.is_framed_twice());
-            }
+            self.framing.read(heard);
         }
         read
     }
@@ -170,7 +178,10 @@ impl Watched {
         if at > 0 {
             return bytes.get(..at).map(|it| self.send(cx, it));
         }
-        let (text, mut sent) = self.instead.take().unwrap_or_else(|| (refuse::instead_of_library(code), 0));
+        let (text, mut sent) = self
+            .instead
+            .take()
+            .unwrap_or_else(|| (refuse::instead_of_library(code, self.framing.fault()), 0));
         let answer = loop {
             let Some(rest) = text.get(sent..).filter(|it| !it.is_empty()) else {
                 break Poll::Ready(Ok(bytes.len()));

@@ -99,6 +99,7 @@ pub(super) fn shown(stored: &StoredSchedule, now: Millis, next: Option<Millis>) 
             until: it.until.map(instant),
             until_ms: it.until.map(|it| it.0),
         }),
+        set_aside: None,
         revision: stored.revision,
         next_run_at: next.map(instant),
         next_run_at_ms: next.map(|it| it.0),

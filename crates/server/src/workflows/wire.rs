@@ -131,6 +131,7 @@ pub(super) fn brief(it: StoredWorkflow) -> Workflow {
             domain::Ending::Cancelled => wire::WorkflowState::Cancelled,
         }),
         reason: it.progress.reason,
+        set_aside: None,
         parent_ref: it.progress.parent.map(|it| WorkflowId(it.workflow).to_string()),
         deadline_at: deadline_at.map(instant),
         deadline_at_ms: deadline_at.map(|it| it.0),

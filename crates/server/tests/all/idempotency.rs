@@ -7,7 +7,8 @@ use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::HANG_LIMIT,
 };
-use serde_json::json;
+use serde_json::{Value, json};
+use std::time::Duration;
 
 fn keyed(key: &str, request: Ask) -> Ask {
     request.header("idempotency-key", key)
@@ -113,6 +114,58 @@ async fn a_task_of_another_wish_under_the_same_key_is_not_passed_off_as_this_one
     world.without_replies_kept(of("q")).await.expect(201);
     world.send(of("r")).await.expect_problem(422, "idempotency.key_reused");
     assert_eq!(accepted(&world).await, 1);
+}
+
+#[tokio::test]
+async fn items_that_were_told_to_come_later_are_worked_on_when_the_batch_comes_again() {
+    let world = World::new();
+    let room = |tasks: u64| ask("PUT", "/v1/queues/q").json(&json!({"max_waiting": tasks}));
+    world.send(room(2)).await.expect(200);
+    let waiting = json!({"queue": "q", "delay_ms": HOUR_MS});
+    let tasks = json!([
+        {"queue": "q", "task_id": 9, "delay_ms": HOUR_MS}, waiting, {"queue": "a b"}, waiting, waiting
+    ]);
+    let batch = || keyed("k", post("/v1/tasks/batch", &json!({"tasks": tasks})));
+    let statuses = |answer: &Value| -> Vec<u64> {
+        answer["results"].as_array().unwrap().iter().map(|item| item["status"].as_u64().unwrap()).collect()
+    };
+    let first = world.send(batch()).await.expect(200);
+    assert_eq!(statuses(&first), [201, 201, 400, 429, 429]);
+    let again = world.send(batch()).await;
+    assert!(!is_replayed(&again), "it was tried again");
+    assert_eq!(statuses(&again.expect(200)), [201, 201, 400, 429, 429], "there is no room yet");
+
+    // What became of an item is not done over, whatever has become of its task since.
+    let withdrawn = first["results"][0]["task"]["ref"].as_str().unwrap();
+    world.send(ask("POST", format!("/v1/tasks/{withdrawn}/cancel"))).await.expect(200);
+    // What waits is counted again after a second of the runtime's clock.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    tokio::time::resume();
+    let second = world.send(batch()).await.expect(200);
+    assert_eq!(statuses(&second), [201, 201, 400, 201, 429]);
+    world.send(room(9)).await.expect(200);
+    let third = world.send(batch()).await.expect(200);
+    assert_eq!(statuses(&third), [201, 201, 400, 201, 201]);
+    for nth in [0, 1, 3] {
+        assert_eq!(third["results"][nth]["task"], second["results"][nth]["task"]);
+    }
+    assert_eq!(accepted(&world).await, 4);
+    let last = world.send(batch()).await;
+    assert!(is_replayed(&last), "now all is answered for good");
+    assert_eq!(last.expect(200), third);
+}
+
+#[tokio::test]
+async fn the_order_of_fields_makes_no_other_request() {
+    let world = World::new();
+    let of = |body: &'static str| keyed("k", ask("POST", "/v1/tasks").raw("application/json", body));
+    let first = world.send(of(r#"{"queue":"q","payload":{"a":1,"b":2},"delay_ms":60000}"#)).await.expect(201);
+    let second = world.send(of(r#"{"delay_ms": 60000, "payload": {"b": 2, "a": 1}, "queue": "q"}"#)).await;
+    assert!(is_replayed(&second));
+    assert_eq!(second.expect(201), first);
+    let other = world.send(of(r#"{"delay_ms":60000,"payload":{"b":1,"a":2},"queue":"q"}"#)).await;
+    other.expect_problem(422, "idempotency.key_reused");
 }
 
 #[tokio::test]

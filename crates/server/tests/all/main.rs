@@ -26,5 +26,6 @@ mod queues;
 mod readable;
 mod roster;
 mod serving;
+mod set_aside;
 mod tls;
 mod truth;

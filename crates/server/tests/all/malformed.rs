@@ -101,3 +101,29 @@ async fn answers_before_one_that_is_refused_are_whole() {
     assert!(second.contains("request.malformed_http"), "{told}");
     door.close().await;
 }
+
+/// Seen to fail: with the heads of requests that came in one write with the one before not looked at.
+#[tokio::test]
+async fn a_request_in_the_write_of_the_one_before_is_looked_at_like_the_first() {
+    let door = Door::open(ListenerOptions::default()).await;
+    let length = format!("content-length: {}\r\n", BODY.len());
+    let two = insert(&format!("host: localhost\r\n{length}transfer-encoding: chunked\r\n"), &chunked(BODY));
+    let bare = insert(&format!("host: localhost\n{length}"), BODY);
+    let bare_end = insert(&format!("host: localhost\r\n{length}"), BODY).replace("\r\n\r\n", "\r\n\n");
+    let in_chunks = insert("host: localhost\r\ntransfer-encoding: chunked\r\n", &chunked(BODY));
+    let mut inserted = 0.0;
+    for before in [String::new(), post("/v1/tasks", BODY), in_chunks] {
+        for (bad, part) in [(&two, "Transfer-Encoding"), (&bare, "line feed"), (&bare_end, "line feed")] {
+            let mut stream = door.connect().await;
+            stream.write_all(format!("{before}{before}{bad}").as_bytes()).await.unwrap();
+            let told = rest(&mut stream).await;
+            let good = told.matches("HTTP/1.1 201").count();
+            assert_eq!(good, if before.is_empty() { 0 } else { 2 }, "{told}");
+            assert_eq!(told.matches("HTTP/1.1 400").count(), 1, "{told}");
+            assert!(told.contains("request.malformed_http") && told.contains(part), "{told}");
+            inserted += f64::from(u8::try_from(good).unwrap());
+        }
+    }
+    assert_eq!(tasks(&door).await, inserted, "nothing was done of what is refused");
+    door.close().await;
+}

@@ -406,6 +406,30 @@ async fn late_tasks_and_dead_letters_and_long_waits_raise_alerts() {
 }
 
 #[tokio::test]
+async fn alerts_of_every_namespace_that_is_reached_are_shown_with_it() {
+    let world = World::new();
+    for namespace in ["acme", "default"] {
+        let task = json!({"queue": "mail", "delay_ms": 1_000});
+        world.send(post("/v1/tasks", &task).header("punctual-namespace", namespace)).await.expect(201);
+    }
+    // They fire, and then wait.
+    world.advance(1_000).await;
+    world.advance(61_000).await;
+    let namespaces = async |query: &str| {
+        let page = world.send(get(format!("/v1/alerts{query}"))).await.expect(200);
+        let items = page["items"].as_array().unwrap().clone();
+        let waiting = items.into_iter().filter(|alert| alert["name"] == "waiting_long");
+        waiting.map(|alert| (alert["namespace"].clone(), alert["queue"].clone())).collect::<Vec<_>>()
+    };
+    let of = |namespace: &str| (json!(namespace), json!("mail"));
+    assert_eq!(namespaces("").await, [of("acme"), of("default")]);
+    assert_eq!(namespaces("?namespace=acme").await, [of("acme")]);
+    assert_eq!(namespaces("?queue=mail").await, [of("default")], "the namespace of the call");
+    assert_eq!(namespaces("?queue=mail&namespace=acme").await, [of("acme")]);
+    world.send(get("/v1/alerts?namespace=a%20b")).await.expect_problem(400, "request.invalid");
+}
+
+#[tokio::test]
 async fn a_push_queue_refuses_tasks_that_demand_a_version() {
     let world = World::new();
     let asked = json!({"queue": "mail", "handler_versions": ">=2"});

@@ -201,3 +201,16 @@ async fn a_stop_answers_what_waits_over_http2_and_ends_what_is_idle() {
     assert_eq!(rest, b"");
     it.door.ended().await;
 }
+
+#[tokio::test]
+async fn over_tls_browsers_are_told_to_come_by_tls_alone() {
+    let secured = Secured::open().await;
+    let client = secured.client().build().unwrap();
+    for path in ["/livez", "/v1/queues", "/docs/", "/console"] {
+        let answer = client.get(secured.url(path)).send().await.unwrap();
+        let told =
+            answer.headers().get("strict-transport-security").map(|it| it.to_str().unwrap().to_owned());
+        assert_eq!(told.as_deref(), Some("max-age=31536000"), "{path}");
+    }
+    secured.door.close().await;
+}

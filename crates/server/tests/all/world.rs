@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) clock: ManualClock,
     pub(crate) engine: Engine,
     pub(crate) store: Arc<FaultyStore>,
+    /// Of schedules, workflows and bulk operations.
+    pub(crate) documents: Arc<SqliteStore>,
     pub(crate) hot: Arc<FaultyHot>,
     pub(crate) bus: Arc<FaultyBus>,
     pub(crate) router: Router,
@@ -183,6 +185,7 @@ impl World {
         let engine = Engine::new(backends, its_engine);
         // In a store of its own: the other may be any.
         let schedules = Arc::new(SqliteStore::in_memory(&punctual_store::Options::default()).unwrap());
+        let documents = schedules.clone();
         let bulk = Runner::new(engine.clone(), schedules.clone(), punctual_bulk::Options::default(), None);
         let workflows =
             Workflows::new(engine.clone(), schedules.clone(), punctual_workflows::Options::default());
@@ -192,7 +195,7 @@ impl World {
         let (cluster, log) = (Some(cluster), Some(LogFilters::new(Box::new(NoLog), "info".to_owned())));
         let options = ServerOptions { schedules, bulk, workflows, cluster, log, ..options };
         let router = punctual_server::router(engine.clone(), options);
-        Self { clock, engine, store, hot, bus, router }
+        Self { clock, engine, store, documents, hot, bus, router }
     }
 
     /// The API of another engine on the same store.

@@ -58,6 +58,7 @@ pub(super) async fn forget_namespace(
             include_str!("../../sql/mysql/namespace/schedules.sql"),
             include_str!("../../sql/mysql/namespace/bulk_failures.sql"),
             include_str!("../../sql/mysql/namespace/bulks.sql"),
+            include_str!("../../sql/mysql/namespace/evaluations.sql"),
         ] {
             let delete = Statement::new(file).text(namespace.as_str()).int(most);
             deleted += delete.execute(&catalog).await?;

@@ -35,6 +35,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0018_cluster", include_str!("../../../../migrations/mysql/0018_cluster.sql")),
     ("0019_retention", include_str!("../../../../migrations/mysql/0019_retention.sql")),
     ("0020_queue_samples", include_str!("../../../../migrations/mysql/0020_queue_samples.sql")),
+    ("0021_run_identity", include_str!("../../../../migrations/mysql/0021_run_identity.sql")),
+    ("0022_evaluations", include_str!("../../../../migrations/mysql/0022_evaluations.sql")),
 ];
 
 /// By which their texts are recorded, in the same order.

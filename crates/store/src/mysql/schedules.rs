@@ -14,13 +14,14 @@ use crate::{Error, runs};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use punctual_contract::{
-    Error as CallError, Happened, ScheduleStore,
+    Error as CallError, Happened, IdentityStore, ScheduleStore,
     schedules::{
-        Advance, OlderDocuments, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+        Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        StoredSchedule, TakesBack,
     },
     store::Applied,
 };
-use punctual_domain::{name::Name, time::Millis};
+use punctual_domain::{identity::IdentitySecret, name::Name, schedule::Outcome, time::Millis};
 use serde_json::json;
 use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::HashSet, sync::Arc};
@@ -28,6 +29,13 @@ use std::{collections::HashSet, sync::Arc};
 const REVISION: &str = "schedules_revision";
 /// Schedules of one transaction, and runs of one statement.
 const ROWS_MAX: usize = 500;
+
+#[async_trait]
+impl IdentityStore for MysqlStore {
+    async fn identity_secret(&self, offered: IdentitySecret) -> Result<IdentitySecret, CallError> {
+        self.changing("keep the secret of ids", move |tx| Box::pin(secret(tx, offered))).await
+    }
+}
 
 #[async_trait]
 impl ScheduleStore for MysqlStore {
@@ -107,8 +115,8 @@ impl ScheduleStore for MysqlStore {
         let catalog = self.inner.catalog.clone();
         apart("settle runs", Happened::Maybe, async move {
             for some in all.chunks(ROWS_MAX) {
-                let one = |SettleRun { key, task_ref }: &SettleRun| {
-                    json!([key.schedule, key.at.0, key.kind.code(), key.revision, task_ref])
+                let one = |SettleRun { key, task_ref, note }: &SettleRun| {
+                    json!([key.schedule, key.at.0, key.kind.code(), key.revision, task_ref, note])
                 };
                 let rows = runs::text(&some.iter().map(one).collect::<Vec<_>>());
                 Statement::new(sql!("schedule/settle.sql")).text(&rows).execute(&catalog).await?;
@@ -158,17 +166,17 @@ impl ScheduleStore for MysqlStore {
         self.reading("read the runs of a schedule", work).await
     }
 
-    async fn run_refs(&self, all: Vec<RunKey>) -> Result<Vec<Option<String>>, CallError> {
+    async fn run_tasks(&self, all: Vec<RunKey>) -> Result<Vec<RunTask>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
             let mut refs = Vec::with_capacity(all.len());
             for some in all.chunks(ROWS_MAX) {
                 let asked = sqlx::query(sql!("schedule/refs.sql")).bind(keys(some));
-                let mut found = vec![None; some.len()];
+                let mut found = vec![RunTask::Unknown; some.len()];
                 for it in asked.fetch_all(&mut *inner.catalog.acquire().await?).await? {
                     // Counted from 1.
                     let nth = usize::try_from(it.try_get::<i64, _>(0)? - 1).unwrap_or(usize::MAX);
                     if let Some(place) = found.get_mut(nth) {
-                        *place = it.try_get(1)?;
+                        *place = runs::task(Some(it.try_get(1)?));
                     }
                 }
                 refs.extend(found);
@@ -178,12 +186,12 @@ impl ScheduleStore for MysqlStore {
         self.reading("read which tasks runs have", work).await
     }
 
-    async fn cancel_runs(&self, all: Vec<RunKey>, reason: &str) -> Result<(), CallError> {
+    async fn withdraw_runs(&self, all: Vec<RunKey>, outcome: Outcome, reason: &str) -> Result<(), CallError> {
         let (catalog, reason) = (self.inner.catalog.clone(), reason.to_owned());
-        apart("take runs back", Happened::Maybe, async move {
+        apart("withdraw runs", Happened::Maybe, async move {
             for some in all.chunks(ROWS_MAX) {
-                let cancel = Statement::new(sql!("schedule/cancel.sql")).text(&keys(some)).text(&reason);
-                cancel.execute(&catalog).await?;
+                let withdraw = Statement::new(sql!("schedule/withdraw.sql")).text(&keys(some));
+                withdraw.int(i64::from(outcome.code())).text(&reason).execute(&catalog).await?;
             }
             Ok(())
         })
@@ -270,6 +278,15 @@ where
     Ok(done)
 }
 
+async fn secret(tx: &mut MySqlConnection, offered: IdentitySecret) -> sqlx::Result<IdentitySecret> {
+    let offer = sqlx::query(sql!("identity/offer.sql")).bind(offered.bytes().as_slice());
+    offer.execute(&mut *tx).await?;
+    let found = sqlx::query(sql!("identity/secret.sql")).fetch_one(&mut *tx).await?;
+    let bytes: Vec<u8> = found.try_get(0)?;
+    let bytes = bytes.try_into().map_err(|_| row::odd(0, "has another length"))?;
+    Ok(IdentitySecret::new(bytes))
+}
+
 async fn one(catalog: &mut MySqlConnection, key: &ScheduleKey) -> sqlx::Result<Option<StoredSchedule>> {
     let asked = sqlx::query(sql!("schedule/one.sql")).bind(key.namespace.as_str()).bind(key.name.as_str());
     asked.fetch_optional(catalog).await?.map(|it| stored(&it)).transpose()
@@ -315,6 +332,13 @@ async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sq
     if !rows.is_empty() {
         sqlx::query(sql!("schedule/advance.sql")).bind(runs::text(&rows)).execute(&mut *tx).await?;
     }
+    for TakesBack { runs, reason } in moving().filter_map(|it| it.takes_back.as_ref()) {
+        for some in runs.chunks(ROWS_MAX) {
+            let withdraw = sqlx::query(sql!("schedule/withdraw.sql")).bind(keys(some));
+            let withdraw = withdraw.bind(i32::from(Outcome::Cancelled.code())).bind(reason);
+            withdraw.execute(&mut *tx).await?;
+        }
+    }
     let made = |it: &Advance| -> Vec<serde_json::Value> {
         let id = it.id;
         let one = |run: &punctual_contract::schedules::NewRun| {
@@ -331,7 +355,8 @@ async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sq
                 run.number,
                 run.reason,
                 unsettled_at,
-                now.0
+                now.0,
+                run.version
             ])
         };
         it.runs.iter().map(one).collect()
@@ -378,5 +403,6 @@ fn run(it: &MySqlRow, first: usize) -> sqlx::Result<Run> {
         task_ref: it.try_get(column(8))?,
         is_settled: it.try_get::<Option<i64>, _>(column(9))?.is_none(),
         created_at: row::millis(it, column(10))?,
+        version: it.try_get(column(11))?,
     })
 }

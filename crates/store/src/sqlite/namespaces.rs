@@ -38,6 +38,7 @@ impl NamespaceStore for SqliteStore {
                 + delete(sql::NAMESPACE_SCHEDULES)?
                 + delete(sql::NAMESPACE_BULK_FAILURES)?
                 + delete(sql::NAMESPACE_BULKS)?
+                + delete(sql::NAMESPACE_EVALUATIONS)?
                 + workflows::forget_namespace(conn, name.as_str(), most.min(WORKFLOWS_MAX))?)
         };
         self.maintaining("delete traces of a namespace", limit, work).await

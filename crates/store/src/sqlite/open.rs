@@ -37,6 +37,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0011_workflow_marks", include_str!("../../../../migrations/sqlite/0011_workflow_marks.sql")),
     ("0012_cluster", include_str!("../../../../migrations/sqlite/0012_cluster.sql")),
     ("0013_queue_samples", include_str!("../../../../migrations/sqlite/0013_queue_samples.sql")),
+    ("0014_run_identity", include_str!("../../../../migrations/sqlite/0014_run_identity.sql")),
+    ("0015_evaluations", include_str!("../../../../migrations/sqlite/0015_evaluations.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

@@ -5,14 +5,27 @@ use super::{SqliteStore, chunks, lanes::Lane, ledger::Ledger, row, statements as
 use crate::runs;
 use async_trait::async_trait;
 use punctual_contract::{
-    Error as CallError, ScheduleStore,
+    Error as CallError, IdentityStore, ScheduleStore,
     schedules::{
-        Advance, OlderDocuments, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+        Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        StoredSchedule, TakesBack,
     },
     store::Applied,
 };
-use punctual_domain::{name::Name, time::Millis};
+use punctual_domain::{identity::IdentitySecret, name::Name, schedule::Outcome, time::Millis};
 use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+
+#[async_trait]
+impl IdentityStore for SqliteStore {
+    async fn identity_secret(&self, offered: IdentitySecret) -> Result<IdentitySecret, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::IDENTITY_OFFER)?.execute([offered.bytes()])?;
+            let secret = conn.prepare_cached(sql::IDENTITY_SECRET)?.query_row([], |row| row.get(0))?;
+            Ok(IdentitySecret::new(secret))
+        };
+        self.writing("keep the secret of ids", 1, work).await
+    }
+}
 
 #[async_trait]
 impl ScheduleStore for SqliteStore {
@@ -85,13 +98,14 @@ impl ScheduleStore for SqliteStore {
         for some in chunks(all) {
             let work = move |conn: &Connection, _: &mut Ledger| {
                 let mut settle = conn.prepare_cached(sql::SCHEDULE_SETTLE)?;
-                for SettleRun { key, task_ref } in &some {
+                for SettleRun { key, task_ref, note } in &some {
                     settle.execute(params![
                         key.schedule,
                         key.at.0,
                         key.kind.code(),
                         key.revision,
-                        task_ref
+                        task_ref,
+                        note
                     ])?;
                 }
                 Ok(())
@@ -142,29 +156,22 @@ impl ScheduleStore for SqliteStore {
         self.reading("read the runs of a schedule", Lane::Bulk, work).await
     }
 
-    async fn run_refs(&self, all: Vec<RunKey>) -> Result<Vec<Option<String>>, CallError> {
+    async fn run_tasks(&self, all: Vec<RunKey>) -> Result<Vec<RunTask>, CallError> {
         let work = move |conn: &Connection| {
             let mut asking = conn.prepare_cached(sql::SCHEDULE_REF)?;
             let mut one = |it: &RunKey| {
-                asking
-                    .query_row(params![it.schedule, it.at.0, it.kind.code(), it.revision], |row| row.get(0))
-                    .optional()
+                let key = params![it.schedule, it.at.0, it.kind.code(), it.revision];
+                Ok(runs::task(asking.query_row(key, |row| row.get(0)).optional()?))
             };
             all.iter().map(&mut one).collect()
         };
         self.reading("read which tasks runs have", Lane::Urgent, work).await
     }
 
-    async fn cancel_runs(&self, all: Vec<RunKey>, reason: &str) -> Result<(), CallError> {
+    async fn withdraw_runs(&self, all: Vec<RunKey>, outcome: Outcome, reason: &str) -> Result<(), CallError> {
         let reason = reason.to_owned();
-        let work = move |conn: &Connection, _: &mut Ledger| {
-            let mut cancel = conn.prepare_cached(sql::SCHEDULE_CANCEL)?;
-            for it in &all {
-                cancel.execute(params![it.schedule, it.at.0, it.kind.code(), it.revision, reason])?;
-            }
-            Ok(())
-        };
-        self.writing("take runs back", 1, work).await
+        let work = move |conn: &Connection, _: &mut Ledger| withdraw(conn, &all, outcome, &reason);
+        self.writing("withdraw runs", 1, work).await
     }
 
     async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, CallError> {
@@ -215,10 +222,22 @@ fn save(conn: &Connection, it: &SaveSchedule, now: Millis) -> rusqlite::Result<O
     if saved == 0 { Ok(None) } else { one(conn, &it.key) }
 }
 
+fn withdraw(conn: &Connection, all: &[RunKey], outcome: Outcome, reason: &str) -> rusqlite::Result<()> {
+    let mut withdraw = conn.prepare_cached(sql::SCHEDULE_WITHDRAW)?;
+    for it in all {
+        let (kind, outcome) = (it.kind.code(), outcome.code());
+        withdraw.execute(params![it.schedule, it.at.0, kind, it.revision, reason, outcome])?;
+    }
+    Ok(())
+}
+
 fn advance(conn: &Connection, it: &Advance, now: Millis) -> rusqlite::Result<Applied> {
     let moved = params![it.id, it.step, runs::text(&it.progress), it.wake_at.map(|it| it.0)];
     if conn.prepare_cached(sql::SCHEDULE_ADVANCE)?.execute(moved)? == 0 {
         return Ok(Applied::Lost);
+    }
+    if let Some(TakesBack { runs, reason }) = &it.takes_back {
+        withdraw(conn, runs, Outcome::Cancelled, reason)?;
     }
     let mut insert = conn.prepare_cached(sql::SCHEDULE_RUN)?;
     for run in &it.runs {
@@ -232,7 +251,8 @@ fn advance(conn: &Connection, it: &Advance, now: Millis) -> rusqlite::Result<App
             i64::try_from(run.number).unwrap_or(i64::MAX),
             run.reason,
             runs::unsettled_at(run, now),
-            now.0
+            now.0,
+            run.version
         ])?;
     }
     Ok(Applied::Moved)
@@ -278,5 +298,6 @@ fn run(it: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
         task_ref: it.get(column(8))?,
         is_settled: it.get::<_, Option<i64>>(column(9))?.is_none(),
         created_at: row::millis(it, column(10))?,
+        version: it.get(column(11))?,
     })
 }

@@ -123,6 +123,7 @@ pub(crate) const NAMESPACES_SCHEDULING: &str = sql!("namespace/scheduling.sql");
 pub(crate) const NAMESPACE_SCHEDULES: &str = sql!("namespace/schedules.sql");
 pub(crate) const NAMESPACE_BULKS: &str = sql!("namespace/bulks.sql");
 pub(crate) const NAMESPACE_BULK_FAILURES: &str = sql!("namespace/bulk_failures.sql");
+pub(crate) const NAMESPACE_EVALUATIONS: &str = sql!("namespace/evaluations.sql");
 pub(crate) const NAMESPACE_CHANGES: &str = sql!("namespace/changes.sql");
 
 pub(crate) const TOKENS: &str = sql!("token/all.sql");
@@ -131,6 +132,13 @@ pub(crate) const TOKEN_NEXT: &str = sql!("token/next.sql");
 pub(crate) const TOKEN_SAVE: &str = sql!("token/save.sql");
 pub(crate) const TOKEN_FORGET: &str = sql!("token/forget.sql");
 pub(crate) const TOKEN_USED: &str = sql!("token/used.sql");
+
+pub(crate) const EVALUATION_OTHERS: &str = sql!("evaluation/others.sql");
+pub(crate) const EVALUATION_BEGIN: &str = sql!("evaluation/begin.sql");
+pub(crate) const EVALUATION_END: &str = sql!("evaluation/end.sql");
+pub(crate) const EVALUATION_RELEASE: &str = sql!("evaluation/release.sql");
+pub(crate) const EVALUATION_SET_ASIDE: &str = sql!("evaluation/set_aside.sql");
+pub(crate) const EVALUATION_LEAVE: &str = sql!("evaluation/leave.sql");
 
 pub(crate) const SCHEDULE_ONE: &str = sql!("schedule/one.sql");
 pub(crate) const SCHEDULE_LIST: &str = sql!("schedule/list.sql");
@@ -144,7 +152,9 @@ pub(crate) const SCHEDULE_REMOVE: &str = sql!("schedule/remove.sql");
 pub(crate) const SCHEDULE_ADVANCE: &str = sql!("schedule/advance.sql");
 pub(crate) const SCHEDULE_RUN: &str = sql!("schedule/run.sql");
 pub(crate) const SCHEDULE_SETTLE: &str = sql!("schedule/settle.sql");
-pub(crate) const SCHEDULE_CANCEL: &str = sql!("schedule/cancel.sql");
+pub(crate) const SCHEDULE_WITHDRAW: &str = sql!("schedule/withdraw.sql");
+pub(crate) const IDENTITY_OFFER: &str = sql!("identity/offer.sql");
+pub(crate) const IDENTITY_SECRET: &str = sql!("identity/secret.sql");
 pub(crate) const SCHEDULE_UNSETTLED: &str = sql!("schedule/unsettled.sql");
 pub(crate) const SCHEDULE_RUNS: &str = sql!("schedule/runs.sql");
 pub(crate) const SCHEDULE_PUT_OFF: &str = sql!("schedule/put_off.sql");

@@ -8,6 +8,7 @@
 )]
 
 pub mod bus;
+pub mod evaluations;
 pub mod hot;
 pub mod limiter;
 pub mod ownership;
@@ -209,6 +210,23 @@ macro_rules! for_each_store_case {
     };
 }
 
+/// Cases of marks of evaluations: `async fn(Arc<dyn EvaluationStore>)`, on an empty store each.
+#[macro_export]
+macro_rules! for_each_evaluation_case {
+    ($stamp:ident) => {
+        $stamp! {
+            evaluations::what_is_ended_was_no_death,
+            evaluations::what_an_engine_died_of_is_marked_alone_and_after_two_deaths_not_at_all,
+            evaluations::an_engine_counts_once_however_many_turns_it_had,
+            evaluations::a_turn_ends_its_own_marks_only,
+            evaluations::kinds_do_not_mix,
+            evaluations::what_is_released_was_no_death_and_own_marks_stay,
+            evaluations::an_engine_that_leaves_leaves_no_mark,
+            evaluations::more_than_one_statement_holds_is_marked_and_ended,
+        }
+    };
+}
+
 /// Cases of a store of schedules: `async fn(Arc<dyn ScheduleStore>)`, on an empty one each.
 #[macro_export]
 macro_rules! for_each_schedule_case {
@@ -224,6 +242,8 @@ macro_rules! for_each_schedule_case {
             schedules::the_tasks_of_runs_are_found_together_in_order,
             schedules::runs_that_are_put_off_stand_behind_all_others,
             schedules::what_is_taken_back_stays_cancelled,
+            schedules::what_an_advance_takes_back_is_cancelled_if_it_is_applied,
+            schedules::the_first_secret_that_was_offered_stays,
             schedules::pages_of_runs_tear_no_instant_apart,
             schedules::old_runs_are_forgotten_and_young_ones_stay,
             schedules::schedules_are_listed_by_name_page_by_page,

@@ -3,11 +3,13 @@
 use punctual_contract::{
     ScheduleStore,
     schedules::{
-        Advance, NewRun, OlderDocuments, Run, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+        Advance, NewRun, OlderDocuments, Run, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        StoredSchedule, TakesBack,
     },
     store::Applied,
 };
 use punctual_domain::{
+    identity::IdentitySecret,
     name::Name,
     schedule::{LastRun, Outcome, Payload, Progress, RunKind, Schedule, SchedulePause, TaskTemplate},
     time::Millis,
@@ -48,6 +50,7 @@ fn run(at: i64, outcome: Outcome) -> NewRun {
         at: Millis(at),
         execute_at: Millis(at + 5),
         revision: 1,
+        version: Some(2),
         number: 3,
         outcome,
         reason: None,
@@ -56,7 +59,7 @@ fn run(at: i64, outcome: Outcome) -> NewRun {
 
 fn advance(stands: &StoredSchedule, wake_at: Option<Millis>, runs: Vec<NewRun>) -> Advance {
     let progress = Progress { runs: 7, ..stands.progress.clone() };
-    Advance { id: stands.id, step: stands.step, progress, wake_at, runs }
+    Advance { id: stands.id, step: stands.step, progress, wake_at, runs, takes_back: None }
 }
 
 async fn advanced(store: &dyn ScheduleStore, stands: &StoredSchedule, runs: Vec<NewRun>) -> Applied {
@@ -192,13 +195,15 @@ pub async fn a_run_is_settled_once(store: Arc<dyn ScheduleStore>) {
     assert_eq!(older(a.id, revision).await, [], "of this document");
     assert_eq!(older(a.id + 1, revision + 1).await, []);
     let settle = |task_ref: &str| {
-        vec![SettleRun { key: run(1, Outcome::Created).key(a.id), task_ref: task_ref.to_owned() }]
+        let key = run(1, Outcome::Created).key(a.id);
+        vec![SettleRun { key, task_ref: task_ref.to_owned(), note: Some("the next id".to_owned()) }]
     };
     store.settle_runs(settle("t1")).await.unwrap();
     store.settle_runs(settle("t2")).await.unwrap();
     assert_eq!(left(1).await, []);
     let runs = history(&*store, &a).await;
     assert_eq!((runs[1].task_ref.as_deref(), runs[1].is_settled), (Some("t1"), true), "the first stays");
+    assert_eq!((runs[1].reason.as_deref(), runs[1].version), (Some("the next id"), Some(2)));
     assert_eq!(runs[0].task_ref, None, "one that was missed has none");
 }
 
@@ -209,23 +214,28 @@ pub async fn the_tasks_of_runs_are_found_together_in_order(store: Arc<dyn Schedu
         assert_eq!(advanced(&*store, of, runs).await, Applied::Moved);
     }
     let key = |of: &StoredSchedule, at| run(at, Outcome::Created).key(of.id);
-    let settled = [(&a, 1), (&b, 3), (&b, 1)]
-        .map(|(of, at)| SettleRun { key: key(of, at), task_ref: format!("t{}-{at}", of.key.name.as_str()) });
+    let settled = [(&a, 1), (&b, 3), (&b, 1)].map(|(of, at)| SettleRun {
+        key: key(of, at),
+        task_ref: format!("t{}-{at}", of.key.name.as_str()),
+        note: None,
+    });
     store.settle_runs(settled.to_vec()).await.unwrap();
     let asked = vec![key(&b, 3), key(&a, 2), key(&a, 1), key(&a, 4), key(&b, 9), key(&b, 1), key(&b, 3)];
-    let refs = store.run_refs(asked).await.unwrap();
-    let refs: Vec<Option<&str>> = refs.iter().map(Option::as_deref).collect();
-    assert_eq!(refs, [Some("tb-3"), None, Some("ta-1"), None, None, Some("tb-1"), Some("tb-3")]);
-    assert_eq!(store.run_refs(Vec::new()).await.unwrap(), [] as [Option<String>; 0]);
-    let many = store.run_refs(vec![key(&a, 1); 1_200]).await.unwrap();
-    assert!(many.len() == 1_200 && many.iter().all(|it| it.as_deref() == Some("ta-1")));
+    let found = store.run_tasks(asked).await.unwrap();
+    let made = |task_ref: &str| RunTask::Made(task_ref.to_owned());
+    let (owed, unknown) = (RunTask::Owed, RunTask::Unknown);
+    let wanted = [made("tb-3"), owed, made("ta-1"), unknown.clone(), unknown, made("tb-1"), made("tb-3")];
+    assert_eq!(found, wanted);
+    assert_eq!(store.run_tasks(Vec::new()).await.unwrap(), []);
+    let many = store.run_tasks(vec![key(&a, 1); 1_200]).await.unwrap();
+    assert!(many.len() == 1_200 && many.iter().all(|it| *it == made("ta-1")));
 }
 
 pub async fn runs_that_are_put_off_stand_behind_all_others(store: Arc<dyn ScheduleStore>) {
     let a = saved(&*store, "a").await;
     advanced(&*store, &a, (1..=3).map(|at| run(at, Outcome::Created)).collect()).await;
     let key = |at: i64| run(at, Outcome::Created).key(a.id);
-    let settled = SettleRun { key: key(3), task_ref: "t3".to_owned() };
+    let settled = SettleRun { key: key(3), task_ref: "t3".to_owned(), note: None };
     store.settle_runs(vec![settled]).await.unwrap();
     store.put_off_runs(vec![key(1), key(3), key(9)], NOW.plus(10)).await.unwrap();
     let left = async |before: i64| {
@@ -240,16 +250,45 @@ pub async fn what_is_taken_back_stays_cancelled(store: Arc<dyn ScheduleStore>) {
     let a = saved(&*store, "a").await;
     advanced(&*store, &a, vec![run(1, Outcome::Created), run(2, Outcome::Created)]).await;
     let one = run(1, Outcome::Created).key(a.id);
-    store.cancel_runs(vec![one.clone()], "paused").await.unwrap();
-    let settled = SettleRun { key: one.clone(), task_ref: "t1".to_owned() };
+    store.withdraw_runs(vec![one.clone()], Outcome::Cancelled, "paused").await.unwrap();
+    let settled = SettleRun { key: one.clone(), task_ref: "t1".to_owned(), note: None };
     store.settle_runs(vec![settled]).await.unwrap();
     let runs = history(&*store, &a).await;
     let told = (runs[1].outcome, runs[1].reason.as_deref(), runs[1].is_settled);
     assert_eq!(told, (Outcome::Cancelled, Some("paused"), true));
     assert_eq!((runs[1].task_ref.clone(), runs[0].outcome), (None, Outcome::Created));
-    store.cancel_runs(vec![one], "again").await.unwrap();
+    store.withdraw_runs(vec![one], Outcome::Missed, "again").await.unwrap();
     assert_eq!(history(&*store, &a).await[1].reason.as_deref(), Some("paused"));
     assert_eq!(store.unsettled_runs(None, NOW.plus(1), 9).await.unwrap().len(), 1);
+}
+
+pub async fn what_an_advance_takes_back_is_cancelled_if_it_is_applied(store: Arc<dyn ScheduleStore>) {
+    let a = saved(&*store, "a").await;
+    advanced(&*store, &a, (1..=3).map(|at| run(at, Outcome::Created)).collect()).await;
+    let runs = vec![run(1, Outcome::Created).key(a.id), run(3, Outcome::Created).key(a.id)];
+    let takes_back = Some(TakesBack { runs, reason: "changed".to_owned() });
+    let outcomes = async || history(&*store, &a).await.iter().map(|it| it.outcome.code()).collect::<Vec<_>>();
+    let stale = Advance { takes_back: takes_back.clone(), ..advance(&a, None, vec![]) };
+    assert_eq!(store.advance_schedules(vec![stale], NOW).await.unwrap(), [Applied::Lost]);
+    assert_eq!(outcomes().await, [1, 1, 1], "nothing of it");
+    let stands = store.schedule(&key("a")).await.unwrap().unwrap();
+    let good = Advance { takes_back, ..advance(&stands, None, vec![]) };
+    assert_eq!(store.advance_schedules(vec![good], NOW).await.unwrap(), [Applied::Moved]);
+    assert_eq!(outcomes().await, [5, 1, 5]);
+    let runs = history(&*store, &a).await;
+    assert_eq!((runs[0].reason.as_deref(), runs[0].is_settled), (Some("changed"), true));
+}
+
+pub async fn the_first_secret_that_was_offered_stays(store: Arc<dyn ScheduleStore>) {
+    let mut asking = JoinSet::new();
+    for nth in 0..16_u8 {
+        let store = Arc::clone(&store);
+        asking.spawn(async move { store.identity_secret(IdentitySecret::new([nth; 32])).await.unwrap() });
+    }
+    let answers = asking.join_all().await;
+    assert!(answers.iter().all(|it| *it == answers[0]), "one of them, for all");
+    let again = store.identity_secret(IdentitySecret::new([99; 32])).await.unwrap();
+    assert_eq!(again, answers[0]);
 }
 
 pub async fn pages_of_runs_tear_no_instant_apart(store: Arc<dyn ScheduleStore>) {

@@ -84,6 +84,7 @@ pub async fn a_workflow_comes_back_as_it_was_created(store: Arc<dyn WorkflowStor
         completed: 5,
         deadline_at: Some(Millis::MAX),
         parent: Some(parent),
+        is_keyed: true,
     };
     let asked =
         NewWorkflow { definition: document(Some("order"), "k"), progress: progress.clone(), ..wish("k") };

@@ -29,6 +29,8 @@ impl FaultyBulk {
     }
 }
 
+crate::evaluations::passes_evaluations_on!(FaultyBulk);
+
 #[async_trait]
 impl BulkStore for FaultyBulk {
     async fn create_bulk(&self, new: NewBulk, now: Millis) -> Result<StoredBulk, Error> {

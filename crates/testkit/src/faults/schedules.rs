@@ -3,13 +3,14 @@
 use super::Faults;
 use async_trait::async_trait;
 use punctual_contract::{
-    Error, ScheduleStore,
+    Error, IdentityStore, ScheduleStore,
     schedules::{
-        Advance, OlderDocuments, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+        Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        StoredSchedule,
     },
     store::Applied,
 };
-use punctual_domain::{name::Name, time::Millis};
+use punctual_domain::{identity::IdentitySecret, name::Name, schedule::Outcome, time::Millis};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +29,16 @@ impl FaultySchedules {
     #[must_use]
     pub fn new(inner: Arc<dyn ScheduleStore>, seed: u64) -> Self {
         Self { inner, faults: Faults::seeded(seed) }
+    }
+}
+
+crate::evaluations::passes_evaluations_on!(FaultySchedules);
+
+#[async_trait]
+impl IdentityStore for FaultySchedules {
+    async fn identity_secret(&self, offered: IdentitySecret) -> Result<IdentitySecret, Error> {
+        let call = self.inner.identity_secret(offered);
+        self.faults.run(ScheduleGroup::Write, "keep the secret of ids", call).await
     }
 }
 
@@ -98,12 +109,14 @@ impl ScheduleStore for FaultySchedules {
         self.faults.run(ScheduleGroup::Read, "read runs", self.inner.runs(query)).await
     }
 
-    async fn run_refs(&self, runs: Vec<RunKey>) -> Result<Vec<Option<String>>, Error> {
-        self.faults.run(ScheduleGroup::Read, "read the tasks of runs", self.inner.run_refs(runs)).await
+    async fn run_tasks(&self, runs: Vec<RunKey>) -> Result<Vec<RunTask>, Error> {
+        self.faults.run(ScheduleGroup::Read, "read the tasks of runs", self.inner.run_tasks(runs)).await
     }
 
-    async fn cancel_runs(&self, runs: Vec<RunKey>, reason: &str) -> Result<(), Error> {
-        self.faults.run(ScheduleGroup::Write, "cancel runs", self.inner.cancel_runs(runs, reason)).await
+    async fn withdraw_runs(&self, runs: Vec<RunKey>, outcome: Outcome, reason: &str) -> Result<(), Error> {
+        self.faults
+            .run(ScheduleGroup::Write, "cancel runs", self.inner.withdraw_runs(runs, outcome, reason))
+            .await
     }
 
     async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, Error> {

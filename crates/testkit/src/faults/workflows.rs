@@ -4,14 +4,14 @@ use super::Faults;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
-    Error, WorkflowStore,
+    Error, IdentityStore, WorkflowStore,
     store::Applied,
     workflows::{
         AdvanceWorkflow, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent, StoredDefinition, StoredNode,
         StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
     },
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{identity::IdentitySecret, time::Millis};
 use std::{
     collections::HashSet,
     sync::{
@@ -43,6 +43,16 @@ impl FaultyWorkflows {
     pub fn new(inner: Arc<dyn WorkflowStore>, seed: u64) -> Self {
         let (unreadable, is_contended) = Default::default();
         Self { inner, faults: Faults::seeded(seed), unreadable, is_contended }
+    }
+}
+
+crate::evaluations::passes_evaluations_on!(FaultyWorkflows);
+
+#[async_trait]
+impl IdentityStore for FaultyWorkflows {
+    async fn identity_secret(&self, offered: IdentitySecret) -> Result<IdentitySecret, Error> {
+        let call = self.inner.identity_secret(offered);
+        self.faults.run(WorkflowGroup::Write, "keep the secret of ids", call).await
     }
 }
 

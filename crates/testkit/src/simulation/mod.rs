@@ -4,6 +4,7 @@
 
 mod access;
 mod back_ends;
+mod changes;
 mod check;
 mod engines;
 mod known;
@@ -16,6 +17,7 @@ mod urgency;
 mod workflows;
 mod world;
 
+pub use changes::run_changes;
 pub use ops::{How, Op, Work, seeded, seeded_for_many, seeded_with_urgency, with_a_bus, with_limits};
 pub use schedules::run_schedules;
 pub use urgency::Urgency;

@@ -6,13 +6,14 @@ mod workflows;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
-    Bus, Error, Hot, Limiter, Ownership, ScheduleStore, SettingStore, Store,
+    Bus, Error, Hot, IdentityStore, Limiter, Ownership, ScheduleStore, SettingStore, Store,
     bus::Delivery,
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
     ownership::{Live, Owner, Says, Tenure},
     schedules::{
-        Advance, OlderDocuments, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+        Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        StoredSchedule,
     },
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
@@ -22,9 +23,11 @@ use punctual_contract::{
 };
 use punctual_domain::{
     executor::{Executor, Roll, Sign, Wish},
+    identity::IdentitySecret,
     limits::Scope as LimitScope,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    schedule::Outcome,
     settings::{Retries, Scope},
     task::{NewTask, Task},
     time::Millis,
@@ -445,6 +448,15 @@ impl Bus for Mortal<dyn Bus> {
     }
 }
 
+crate::evaluations::leaves_evaluations_out!(Mortal<dyn ScheduleStore>);
+
+#[async_trait]
+impl IdentityStore for Mortal<dyn ScheduleStore> {
+    async fn identity_secret(&self, offered: IdentitySecret) -> Result<IdentitySecret, Error> {
+        self.life.call(self.inner.identity_secret(offered)).await
+    }
+}
+
 #[async_trait]
 impl ScheduleStore for Mortal<dyn ScheduleStore> {
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Error> {
@@ -495,11 +507,11 @@ impl ScheduleStore for Mortal<dyn ScheduleStore> {
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error> {
         self.life.call(self.inner.runs(query)).await
     }
-    async fn run_refs(&self, runs: Vec<RunKey>) -> Result<Vec<Option<String>>, Error> {
-        self.life.call(self.inner.run_refs(runs)).await
+    async fn run_tasks(&self, runs: Vec<RunKey>) -> Result<Vec<RunTask>, Error> {
+        self.life.call(self.inner.run_tasks(runs)).await
     }
-    async fn cancel_runs(&self, runs: Vec<RunKey>, reason: &str) -> Result<(), Error> {
-        self.life.call(self.inner.cancel_runs(runs, reason)).await
+    async fn withdraw_runs(&self, runs: Vec<RunKey>, outcome: Outcome, reason: &str) -> Result<(), Error> {
+        self.life.call(self.inner.withdraw_runs(runs, outcome, reason)).await
     }
     async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, Error> {
         self.life.call(self.inner.forget_runs(created_before, limit)).await

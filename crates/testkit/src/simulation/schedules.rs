@@ -9,14 +9,15 @@ use super::{
 use crate::clock::ManualClock;
 use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Clock as _, ScheduleStore, Store,
+    Clock as _, IdentityStore as _, ScheduleStore, Store,
     schedules::{Run, RunQuery, ScheduleKey},
     store::Query,
 };
 use punctual_domain::{
+    identity::IdentitySecret,
     name::{Name, QueueKey},
     outcome::Report,
-    schedule::{Missed, Outcome, Overlap, RunKind, Schedule, TaskTemplate, Timing},
+    schedule::{Budget, Missed, Outcome, Overlap, RunKind, Schedule, TaskTemplate, Timing},
     state::State,
     task::{Task, TaskResult},
     time::Millis,
@@ -36,6 +37,9 @@ const START: Millis = Millis(1_900_000_020_000);
 const SCHEDULES: usize = 4;
 const PLANNERS: usize = 2;
 const ALL: usize = 100_000;
+const CALENDAR_STEPS: u32 = 100_000;
+/// Ids and with them partitions are the same in each run of a seed.
+pub(super) const SECRET: IdentitySecret = IdentitySecret::new([7; IdentitySecret::BYTES]);
 
 struct PlannerNode {
     planner: Planner,
@@ -64,11 +68,11 @@ fn key(nth: usize) -> ScheduleKey {
     ScheduleKey { namespace: Name::default_namespace(), name }
 }
 
-fn queue() -> QueueKey {
+pub(super) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
 }
 
-fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
+pub(super) fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
     let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
     let backends = Backends {
         store,
@@ -87,7 +91,8 @@ impl Stage {
         let clock = ManualClock::at(START);
         let store = stores::fresh(4);
         let engine = engine_on(store.clone(), &clock);
-        let asked = Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default());
+        let asked =
+            Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default().in_place());
         let mut stage = Self {
             clock,
             rng: fastrand::Rng::with_seed(seed),
@@ -112,7 +117,7 @@ impl Stage {
         let inner: Arc<dyn ScheduleStore> = self.store.clone();
         let schedules: Arc<dyn ScheduleStore> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let engine = engine_on(store, &self.clock);
-        let planner = Planner::new(engine, schedules, punctual_schedules::Options::default());
+        let planner = Planner::new(engine, schedules, punctual_schedules::Options::default().in_place());
         self.nodes.push(PlannerNode { planner, life, asleep: None });
     }
 
@@ -307,14 +312,15 @@ impl Stage {
         let stored = self.store.schedule(&key(nth)).await.map_err(|it| it.to_string())?;
         let timing =
             Timing::of(&stored.ok_or("a schedule is gone")?.schedule).map_err(|it| it.to_string())?;
+        let unknown = |_| "the next instant was not found".to_owned();
         // In the quiet time each instant ran once.
-        let mut next = timing.next_after(from);
+        let mut next = timing.next_after(from, &mut Budget::of_steps(CALENDAR_STEPS)).map_err(unknown)?;
         while let Some(at) = next.filter(|it| it.plus(1_000) < self.clock.now()) {
             if !self.handed.contains_key(&(name.clone(), at.0)) {
                 let told: Vec<&Run> = runs.iter().filter(|it| it.key.at == at).collect();
                 return Err(format!("{name} at {at:?} did not run: {told:?}"));
             }
-            next = timing.next_after(at);
+            next = timing.next_after(at, &mut Budget::of_steps(CALENDAR_STEPS)).map_err(unknown)?;
         }
         match runs.iter().any(|it| it.key.kind != RunKind::Planned) {
             true => Err("nobody asked for a run".to_owned()),
@@ -329,6 +335,7 @@ impl Stage {
 /// The first promise that was broken, and the step that broke it.
 pub async fn run_schedules(seed: u64, steps: usize) -> Result<(), String> {
     let mut stage = Stage::new(seed);
+    stage.store.identity_secret(SECRET).await.map_err(|error| error.to_string())?;
     for nth in 0..SCHEDULES {
         let schedule = stage.schedule(Overlap::Allow);
         let put = stage.asked.put(&key(nth), schedule, "sim", |_| true).await;

@@ -119,7 +119,8 @@ impl Stage {
         let clock = ManualClock::at(START);
         let store = stores::fresh(4);
         let engine = engine_on(store.clone(), &clock);
-        let asked = Runner::new(engine.clone(), store.clone(), punctual_workflows::Options::default());
+        let asked =
+            Runner::new(engine.clone(), store.clone(), punctual_workflows::Options::default().in_place());
         let mut stage = Self {
             clock,
             rng: fastrand::Rng::with_seed(seed),
@@ -143,7 +144,8 @@ impl Stage {
         let engine = engine_on(Arc::new(Mortal { inner, life: Arc::clone(&life) }), &self.clock);
         let inner: Arc<dyn WorkflowStore> = self.store.clone();
         let workflows: Arc<dyn WorkflowStore> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
-        let runner = Runner::new(engine.clone(), workflows, punctual_workflows::Options::default());
+        let runner =
+            Runner::new(engine.clone(), workflows, punctual_workflows::Options::default().in_place());
         self.nodes.push(RunnerNode { engine, runner, life, asleep: None });
     }
 

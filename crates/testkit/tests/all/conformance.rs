@@ -168,6 +168,26 @@ mod cluster_in_sqlite {
     punctual_testkit::for_each_cluster_case!(stamp);
 }
 
+mod evaluations_in_sqlite {
+    use punctual_contract::EvaluationStore;
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let options = super::StoreOptions::default();
+                let in_memory: Arc<dyn EvaluationStore> = Arc::new(super::SqliteStore::in_memory(&options).unwrap());
+                punctual_testkit::conformance::$module::$case(in_memory).await;
+                let dir = tempfile::tempdir().unwrap();
+                let on_file = super::SqliteStore::open(dir.path().join("punctual.db"), &options).unwrap();
+                punctual_testkit::conformance::$module::$case(Arc::new(on_file)).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_evaluation_case!(stamp);
+}
+
 mod schedules_in_sqlite {
     use punctual_contract::ScheduleStore;
     use std::sync::Arc;

@@ -149,7 +149,7 @@ async fn statements_over_many_look_each_up_in_its_key() {
         ("schedule/refs", vec![&runs], "schedule_run", 500),
         ("schedule/settle", vec![&runs], "schedule_run", 500),
         ("schedule/put_off", vec![&runs, "5"], "schedule_run", 500),
-        ("schedule/cancel", vec![&runs, "'x'"], "schedule_run", 500),
+        ("schedule/withdraw", vec![&runs, "5", "'x'"], "schedule_run", 500),
         ("workflow/made", vec![&nodes, "77"], "workflow_node", 10),
         ("workflow/unmark", vec![&marks], "workflow_mark", 500),
     ];

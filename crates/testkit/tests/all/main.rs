@@ -15,6 +15,7 @@ mod counted_lately;
 mod crash_points;
 mod databases;
 mod engine;
+mod evaluations;
 mod flow_plans;
 mod housekeeping;
 mod kit;

@@ -136,6 +136,23 @@ mod cluster_over_three {
     punctual_testkit::for_each_cluster_case!(stamp);
 }
 
+mod evaluations_in_one_database {
+    use super::{MysqlStore, fresh, open};
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                let store: Arc<MysqlStore> = Arc::new(open(&fresh(1).await).await);
+                punctual_testkit::conformance::$module::$case(store.clone()).await;
+                store.close().await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_evaluation_case!(stamp);
+}
+
 mod schedules_in_one_database {
     use super::{MysqlStore, fresh, open};
     use std::sync::Arc;

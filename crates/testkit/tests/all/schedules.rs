@@ -2,7 +2,9 @@
 //! two steps; what is changed or paused is taken back; policies hold with real tasks. Time stands still until a test moves it.
 
 mod asked_for;
+mod changes;
 mod crashing;
+mod identity;
 mod policies;
 mod rig;
 
@@ -34,7 +36,7 @@ async fn a_run_is_made_a_minute_ahead_fires_at_its_instant_and_stands_in_the_his
     assert_eq!(runs[1].task_ref.as_deref(), Some(leased[0].place.to_string().as_str()));
     let stored = rig.planner.get(&key("digest")).await.unwrap();
     assert_eq!(stored.progress.runs, 2);
-    assert_eq!(rig.planner.next(&stored, 2).unwrap()[0].at, START.plus(2 * MINUTE_MS));
+    assert_eq!(rig.planner.next(&stored, 2).await.unwrap()[0].at, START.plus(2 * MINUTE_MS));
 }
 
 on_both!(two_engines_that_plan_at_once_make_one);
@@ -67,7 +69,7 @@ async fn a_pause_takes_back_what_had_not_fired_and_a_resume_goes_on(rig: Rig) {
     let states: Vec<State> = rig.tasks().await.iter().map(|it| it.state).collect();
     assert!(states.contains(&State::Cancelled) && !states.contains(&State::Scheduled), "{states:?}");
     assert_eq!(shown(&rig.runs("digest").await), [(2, Outcome::Cancelled), (1, Outcome::Created)]);
-    assert_eq!(rig.planner.next(&paused.schedule, 5).unwrap(), []);
+    assert_eq!(rig.planner.next(&paused.schedule, 5).await.unwrap(), []);
     rig.pass(3 * MINUTE_MS).await;
     assert_eq!(rig.leased().await, [], "nothing of it fires");
     rig.planner.resume(&key("digest"), "ada").await.unwrap();
@@ -160,7 +162,7 @@ async fn each_run_has_its_own_payload(rig: Rig) {
     let payloads: Vec<String> =
         rig.leased().await.iter().map(|it| String::from_utf8_lossy(&it.payload.bytes).into_owned()).collect();
     let at = |minute: i64| rfc3339(START.plus(minute * MINUTE_MS));
-    let wanted = [1, 2].map(|run| format!(r#"{{"at":"{}","file":"digest-{run}"}}"#, at(run)));
+    let wanted = [1, 2].map(|run| format!(r#"{{"at": "{}", "file": "digest-{run}"}}"#, at(run)));
     assert_eq!(payloads, wanted);
 }
 

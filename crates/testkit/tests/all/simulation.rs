@@ -1,8 +1,8 @@
 //! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
 
 use punctual_testkit::simulation::{
-    Faults, Hands, Op, Setup, Urgency, run, run_schedules, run_workflows, seeded, seeded_for_many,
-    seeded_with_urgency, with_a_bus, with_limits,
+    Faults, Hands, Op, Setup, Urgency, run, run_changes, run_schedules, run_workflows, seeded,
+    seeded_for_many, seeded_with_urgency, with_a_bus, with_limits,
 };
 
 /// More by `PUNCTUAL_SEEDS` (`scripts/test --nightly`: 10,000), from another place by `PUNCTUAL_FIRST_SEED`.
@@ -133,6 +133,24 @@ fn each_instant_of_a_schedule_runs_once_whoever_dies_or_sleeps_and_however_the_c
             panic!("seed {seed}: {broken}");
         }
     }
+}
+
+/// Lives of schedules that are changed all the time. `PUNCTUAL_CHANGES`: so many changes in all, however many lives that takes.
+const CHANGE_SEEDS: u64 = 25;
+const CHANGE_STEPS: usize = 120;
+
+#[test]
+fn each_instant_runs_once_or_has_a_reason_however_schedules_are_changed() {
+    let first = number("PUNCTUAL_FIRST_SEED", 0);
+    let (seeds, wanted) = (number("PUNCTUAL_SEEDS", CHANGE_SEEDS), number("PUNCTUAL_CHANGES", 0));
+    let (mut seed, mut changes) = (first, 0);
+    while seed < first + seeds || changes < wanted {
+        let done = block_on(run_changes(seed, CHANGE_STEPS));
+        changes += u64::try_from(done.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"))).unwrap();
+        seed += 1;
+    }
+    println!("{changes} changes in {} lives", seed - first);
+    assert!(changes >= seeds * 20, "{changes} changes in {} lives say too little", seed - first);
 }
 
 /// Seeds of workflows: each has several runners, and quiet at its end until all is over.

@@ -1,6 +1,7 @@
 //! Workflows on a real engine and both kinds of back ends: nodes run in the order that their edges say, each once, whoever dies
 //! between two steps; what fails is undone in the reverse order. Time stands still until a test moves it.
 
+mod costs;
 mod crashing;
 mod ending;
 mod failing;
@@ -34,7 +35,7 @@ async fn a_chain_runs_in_order_and_passes_results_on(rig: Rig) {
         })
         .await;
     assert_eq!(ran, ["a", "b", "c"]);
-    assert_eq!(given, [r#"{"n":5}"#, "50", r#"["succeeded",50]"#]);
+    assert_eq!(given, [r#"{"n": 5}"#, "50", r#"["succeeded", 50]"#]);
     let stored = rig.stands(id).await;
     assert_eq!(
         (stored.state, stored.wake_at, stored.finished_at),

@@ -47,7 +47,8 @@ fn permission(action: &str) -> &'static str {
 
 pub(super) fn buttons(context: &Context, it: &Workflow) -> Markup {
     let to = |action: &str| context.href(&format!("{}/{action}", under(super::LIST, &it.r#ref)), &[]);
-    let can_be_retried = matches!(it.state, WorkflowState::Failed | WorkflowState::Cancelled);
+    let has_failed = matches!(it.state, WorkflowState::Failed | WorkflowState::Cancelled);
+    let can_be_retried = has_failed || it.set_aside.is_some();
     html! {
         @if can_be_retried { (parts::button(context, CHANGE, &to("retry"), "Retry from failed", "primary")) " " }
         (parts::button(context, "insert", &to("rerun"), "Begin a copy", "")) " "

@@ -1,8 +1,12 @@
-//! A workflow drawn: a node stands in the layer behind the last of what it waits for, and lines lead from layer to layer. A layer of many
+//! A workflow drawn: a node stands in the layer behind the last of what it waits for, and edges lead from layer to layer. A layer of many
 //! nodes is one box that counts them, and so are layers that follow each other where there are very many, so that ten thousand nodes are a
 //! picture, too, wide or long. Drawn by the server; scripts only pan and zoom.
 
-use super::{Workflow, address, counts, node_word};
+use super::{
+    Workflow, address, counts,
+    geometry::{HEIGHT, Point, WIDTH, geometry, path},
+    node_word,
+};
 use crate::{api::segment, context::Context, parts, texts};
 use maud::{Markup, html};
 use punctual_protocol::NodeStatus;
@@ -17,12 +21,8 @@ const LAYER_MAX: usize = 12;
 const BOXES_MAX: usize = 400;
 /// Columns of a picture; where there are more layers, as many as need be share one.
 const COLUMNS_MAX: usize = 60;
-const WIDTH: usize = 176;
-const HEIGHT: usize = 46;
-const GAP_X: usize = 54;
-const GAP_Y: usize = 16;
-const MARGIN: usize = 12;
-const NAME_CHARS: usize = 22;
+/// Between the frame of a box and its text.
+const PADDING: usize = 10;
 
 /// Beside the picture, so that they stay as they are when it is made again.
 pub(super) fn tools() -> Markup {
@@ -49,40 +49,18 @@ pub(super) fn drawn(context: &Context, workflow: &Workflow, nodes: &BTreeMap<Str
         return html! {};
     }
     let boxes = boxes(&layers(nodes));
-    let mut rows = HashMap::new();
-    let mut tallest: BTreeMap<usize, usize> = BTreeMap::new();
-    for (place, it) in boxes.iter().enumerate() {
-        let row = tallest.entry(it.column).or_insert(0);
-        rows.insert(place, *row);
-        *row += 1;
-    }
-    let columns = tallest.len();
-    let height = tallest.values().max().copied().unwrap_or(1);
-    let corner = |place: usize| {
-        let it = boxes.get(place)?;
-        let of_layer = tallest.get(&it.column).copied().unwrap_or(1);
-        // Layers stand in the middle.
-        let top = (height - of_layer) * (HEIGHT + GAP_Y) / 2;
-        Some((MARGIN + it.column * (WIDTH + GAP_X), MARGIN + top + rows.get(&place)? * (HEIGHT + GAP_Y)))
-    };
-    let (width, height) =
-        (2 * MARGIN + columns * (WIDTH + GAP_X) - GAP_X, 2 * MARGIN + height * (HEIGHT + GAP_Y) - GAP_Y);
+    let columns: Vec<usize> = boxes.iter().map(|boxed| boxed.column).collect();
+    let drawing = geometry(&columns, &edges(&boxes, nodes));
+    let (width, height) = (drawing.width, drawing.height);
+    // What is wider than the page is moved in its frame.
     html! {
-        div.scroll.graph tabindex="0" role="region" aria-label="Graph" data-graph {
+        div.scroll.graph tabindex="0" role="region" aria-label="Graph" data-graph data-scrolls {
             svg #graph viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="group" aria-label={ "Graph of " (texts::count(nodes.len() as u64, "node", "nodes")) } {
-                @for (from, to) in edges(&boxes, nodes) { @if let Some((from, to)) = corner(from).zip(corner(to)) { path.edge d=(line(from, to)) {} } }
-                @for (place, it) in boxes.iter().enumerate() { @if let Some(at) = corner(place) { (one(context, workflow, nodes, it, at)) } }
+                @for route in &drawing.routes { path.edge d=(path(route)) {} }
+                @for (boxed, at) in boxes.iter().zip(&drawing.corners) { (one(context, workflow, nodes, boxed, *at)) }
             }
         }
     }
-}
-
-/// From the right side of one box to the left side of another.
-fn line(from: (usize, usize), to: (usize, usize)) -> String {
-    let (x, y) = (from.0 + WIDTH, from.1 + HEIGHT / 2);
-    let (to_x, to_y) = (to.0, to.1 + HEIGHT / 2);
-    let bend = x + GAP_X / 2;
-    format!("M{x} {y}C{bend} {y} {} {to_y} {to_x} {to_y}", to_x.saturating_sub(GAP_X / 2))
 }
 
 /// Names by layer; in a layer near to what they wait for.
@@ -181,7 +159,7 @@ fn one(
     workflow: &Workflow,
     nodes: &BTreeMap<String, NodeStatus>,
     it: &Boxed<'_>,
-    at: (usize, usize),
+    at: Point,
 ) -> Markup {
     match it.names.as_slice() {
         [name] => {
@@ -200,23 +178,24 @@ pub(super) fn leads_to(context: &Context, workflow: &Workflow, name: &str, node:
     }
 }
 
-fn single(
-    context: &Context,
-    workflow: &Workflow,
-    name: &str,
-    node: &NodeStatus,
-    (x, y): (usize, usize),
-) -> Markup {
+fn single(context: &Context, workflow: &Workflow, name: &str, node: &NodeStatus, (x, y): Point) -> Markup {
     let (word, tone) = node_word(node.state);
     let undone = node.compensation.as_ref().map(|it| node_word(it.state).0);
     html! {
         a href=(leads_to(context, workflow, name, node)) data-node=(name) data-state=(word) {
             title { (name) ": " (word) @if let Some(error) = &node.error { ": " (parts::short(error, 300)) } }
             rect class={ "node " (tone) @if undone.is_some() { " undone" } } x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="6" {}
-            text.name x=(x + 10) y=(y + 19) { (parts::short(name, NAME_CHARS)) }
-            text.below x=(x + 10) y=(y + 36) { (below(word, node)) @if let Some(undone) = undone { " · undo " (undone) } }
+            (lettering((x, y), &html! {
+                div.name { (name) }
+                div.below { (below(word, node)) @if let Some(undone) = undone { " · undo " (undone) } }
+            }))
         }
     }
+}
+
+/// Text of a page, and not of a drawing: it ends where the box ends, with dots.
+fn lettering((x, y): Point, inside: &Markup) -> Markup {
+    html! { foreignObject x=(x + PADDING) y=(y + 3) width=(WIDTH - 2 * PADDING) height=(HEIGHT - 6) { (inside) } }
 }
 
 fn below(word: &str, node: &NodeStatus) -> String {
@@ -236,7 +215,7 @@ fn folded<'a>(
     layers: &Range<usize>,
     nodes: impl Iterator<Item = &'a NodeStatus>,
     count: usize,
-    (x, y): (usize, usize),
+    (x, y): Point,
 ) -> Markup {
     let counts = counts(nodes);
     let of_layers = match layers.len() {
@@ -248,7 +227,7 @@ fn folded<'a>(
     let bars: Vec<(&str, usize, usize)> = counts
         .iter()
         .map(|it| {
-            let width = usize::try_from(it.2).unwrap_or(0) * (WIDTH - 20) / count.max(1);
+            let width = usize::try_from(it.2).unwrap_or(0) * (WIDTH - 2 * PADDING) / count.max(1);
             from += width;
             (it.1, from - width, width)
         })
@@ -257,8 +236,8 @@ fn folded<'a>(
         a href={ (context.here_with("layer", &of_layers)) "#nodes" } data-layer=(of_layers) {
             title { @if layers.len() > 1 { (layers.len()) " layers: " } (said.join(", ")) }
             rect.node.many x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="6" {}
-            text.name x=(x + 10) y=(y + 19) { (texts::count(count as u64, "node", "nodes")) }
-            @for (tone, from, width) in bars { rect class={ "fill-" (tone) } x=(x + 10 + from) y=(y + 28) width=(width) height="8" {} }
+            (lettering((x, y), &html! { div.name { (texts::count(count as u64, "node", "nodes")) } }))
+            @for (tone, from, width) in bars { rect class={ "fill-" (tone) } x=(x + PADDING + from) y=(y + 28) width=(width) height="8" {} }
         }
     }
 }

@@ -10,12 +10,22 @@ struct Clockwork {
     progress: Progress,
     now: Millis,
     last_is_over: bool,
+    /// The number of the run whose payload has no value.
+    unfilled: u64,
+    budget: u32,
 }
 
 impl Clockwork {
     fn new(schedule: Schedule) -> Self {
         let now = ms(START);
-        Self { schedule, progress: Progress::beginning(now), now, last_is_over: true }
+        Self {
+            schedule,
+            progress: Progress::beginning(now),
+            now,
+            last_is_over: true,
+            unfilled: 0,
+            budget: 100_000,
+        }
     }
 
     fn step(&mut self) -> Step {
@@ -28,7 +38,12 @@ impl Clockwork {
             lead_ms: MINUTE_MS,
             last_is_over: self.last_is_over,
         };
-        let step = step(&self.schedule, &Timing::of(&self.schedule).unwrap(), &self.progress, &facts);
+        let unfilled = self.unfilled;
+        let fills =
+            |_: Millis, number: u64| if number == unfilled { Err("no value".to_owned()) } else { Ok(()) };
+        let timing = Timing::of(&self.schedule).unwrap();
+        let mut budget = Budget::of_steps(self.budget);
+        let step = step(&self.schedule, &timing, &self.progress, &facts, &fills, &mut budget);
         self.progress = step.progress.clone();
         step
     }
@@ -49,6 +64,33 @@ fn at(outcome: Outcome, minute: &str) -> (Outcome, String) {
 
 fn every_minute(overlap: Overlap) -> Schedule {
     Schedule { overlap, ..cron("* * * * *", "UTC") }
+}
+
+/// With the instant decided before its run was made, the run would have the version of the one that was cancelled, and find that
+/// in its place.
+#[test]
+fn a_run_that_was_taken_back_is_made_again_with_the_next_version_each_time() {
+    for (overlap, missed) in [(Overlap::Allow, Missed::Skip), (Overlap::CancelOther, Missed::Latest)] {
+        let mut clockwork = Clockwork::new(Schedule { missed, ..every_minute(overlap) });
+        for version in 1..4 {
+            let step = clockwork.step();
+            assert_eq!(told(&step), [at(Outcome::Created, "10:01")], "{overlap:?}");
+            assert_eq!(step.runs[0].version, version, "{overlap:?}");
+            take_back(&mut clockwork, version);
+        }
+        let late = clockwork.after(MINUTE_MS + 20_000);
+        let again = late.runs.iter().find(|it| it.at == ms("2026-11-23T10:01:00Z")).unwrap();
+        let wanted = if missed == Missed::Latest { (Outcome::Created, 4) } else { (Outcome::Missed, 0) };
+        assert_eq!((again.outcome, again.version), wanted, "{overlap:?}");
+    }
+}
+
+/// A change of the document in the same instant: the run of 10:01 is cancelled.
+fn take_back(clockwork: &mut Clockwork, version: i64) {
+    clockwork.progress.begin_taking_back(clockwork.now, 0, true);
+    let (at, outcome) = (ms("2026-11-23T10:01:00Z"), Outcome::Created);
+    let line = Line { at, version, outcome, is_taken_back: true };
+    clockwork.progress.end_taking_back(&[line], clockwork.now);
 }
 
 #[test]
@@ -180,4 +222,84 @@ fn what_is_not_enabled_does_nothing() {
     let mut clockwork = Clockwork::new(Schedule { enabled: false, ..every_minute(Overlap::Allow) });
     let step = clockwork.after(HOUR_MS);
     assert_eq!((step.runs.len(), step.wake_at), (0, None));
+}
+
+#[test]
+fn a_run_whose_payload_has_no_value_holds_nothing_up_and_is_no_run() {
+    for overlap in [Overlap::Allow, Overlap::Skip, Overlap::BufferOne, Overlap::CancelOther] {
+        let mut clockwork = Clockwork::new(Schedule { max_runs: Some(2), ..every_minute(overlap) });
+        clockwork.unfilled = 1;
+        let step = clockwork.step();
+        let left_out = at(Outcome::Skipped, "10:01");
+        assert_eq!(told(&step), [left_out], "{overlap:?}");
+        assert!(step.runs[0].reason.as_ref().unwrap().contains("no value"));
+        let mut made = Vec::new();
+        for _ in 0..3 {
+            clockwork.last_is_over = true;
+            let step = clockwork.after(MINUTE_MS);
+            assert_eq!(step.cancels, None);
+            made.extend(step.runs.into_iter().map(|it| (it.outcome, it.number)));
+        }
+        assert_eq!(made, [(Outcome::Created, 2), (Outcome::Created, 3)], "{overlap:?}");
+    }
+}
+
+#[test]
+fn where_the_budget_is_used_up_the_schedule_is_looked_at_again() {
+    let exclude = vec!["0-58 * * * * *".to_owned(), "59 * * * * *".to_owned()];
+    let mut clockwork = Clockwork::new(Schedule { exclude, ..cron("* * * * * *", "UTC") });
+    clockwork.budget = 100;
+    for _ in 0..3 {
+        let step = clockwork.after(MINUTE_MS);
+        assert_eq!(step.runs, []);
+        assert!(step.wake_at.is_some_and(|at| at > clockwork.now), "{:?}", step.wake_at);
+    }
+}
+
+/// As a change leaves it that has taken back the runs of these instants.
+fn taken_back(clockwork: &mut Clockwork, all: &[&str]) {
+    let line =
+        |text: &&str| Line { at: ms(text), version: 1, outcome: Outcome::Created, is_taken_back: true };
+    let lines: Vec<Line> = all.iter().map(line).collect();
+    clockwork.progress.begin_taking_back(clockwork.now, HOUR_MS, true);
+    clockwork.progress.end_taking_back(&lines, clockwork.now);
+}
+
+#[test]
+fn an_instant_that_was_taken_back_before_it_fired_is_decided_by_the_new_document() {
+    // Its instant has come, and its jitter not yet.
+    let late = || Clockwork::new(Schedule { jitter_ms: HOUR_MS, ..cron("0 10 * * *", "UTC") });
+    let mut clockwork = late();
+    clockwork.now = clockwork.now.plus(1_000);
+    clockwork.progress.decided_until = clockwork.now;
+    let ten = "2026-11-23T10:00:00Z";
+    taken_back(&mut clockwork, &[ten]);
+    let step = clockwork.step();
+    assert_eq!(told(&step), [at(Outcome::Created, "10:00")]);
+    assert_eq!(step.runs[0].version, 2, "another task of the same instant");
+    assert_eq!(clockwork.after(1_000).runs, [], "once");
+    // The new document does not have it.
+    let mut clockwork = late();
+    clockwork.progress.decided_until = clockwork.now.plus(MINUTE_MS);
+    taken_back(&mut clockwork, &[ten]);
+    clockwork.schedule.cron = vec!["30 11 * * *".to_owned()];
+    assert_eq!(clockwork.step().runs, []);
+    assert_eq!(clockwork.progress.taken_back, []);
+}
+
+#[test]
+fn what_was_taken_back_and_is_over_meanwhile_was_missed() {
+    for (missed, wanted) in [
+        (Missed::Skip, [Outcome::Missed, Outcome::Missed]),
+        (Missed::Latest, [Outcome::Missed, Outcome::Created]),
+        (Missed::All, [Outcome::Created, Outcome::Created]),
+    ] {
+        let mut clockwork = Clockwork::new(Schedule { missed, ..cron("0,1 10 * * *", "UTC") });
+        clockwork.now = clockwork.now.plus(2 * MINUTE_MS);
+        clockwork.progress.decided_until = clockwork.now;
+        taken_back(&mut clockwork, &["2026-11-23T10:00:00Z", "2026-11-23T10:01:00Z"]);
+        let step = clockwork.after(5 * MINUTE_MS);
+        assert_eq!(step.runs.iter().map(|it| it.outcome).collect::<Vec<_>>(), wanted, "{missed:?}");
+        assert_eq!(clockwork.after(1_000).runs, []);
+    }
 }

@@ -88,12 +88,14 @@ const PLANS: &[(&str, &str)] = &[
 ];
 
 /// Read every row on purpose: the audit counts, declared labels are few, books and settings are as short as the list of queues, tokens are
-/// few, what is asked of executors reads their list, and the index of what is paused has nothing else. Of a cluster: steps are
+/// few, what is being evaluated is little, what is asked of executors reads their list, and the index of what is paused has nothing else. Of a cluster: steps are
 /// grouped of the few rows that a bounded range gave, and events are ten thousand at most. What makes a store in memory new again
 /// takes all of it.
 const SCANS: &[&str] = &[
     "cluster/due",
     "cluster/trim_beyond",
+    "evaluation/leave",
+    "evaluation/set_aside",
     "executor/forget",
     "executor/roll",
     "executor/wishes",
@@ -101,6 +103,7 @@ const SCANS: &[&str] = &[
     "ledger/audit",
     "ledger/books",
     "meta/objects",
+    "namespace/evaluations",
     "pristine/rows",
     "pristine/tables",
     "setting/all",

@@ -3,14 +3,23 @@
 use super::Mortal;
 use async_trait::async_trait;
 use punctual_contract::{
-    Error, WorkflowStore,
+    Error, IdentityStore, WorkflowStore,
     store::Applied,
     workflows::{
         AdvanceWorkflow, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent, StoredDefinition, StoredNode,
         StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
     },
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{identity::IdentitySecret, time::Millis};
+
+crate::evaluations::leaves_evaluations_out!(Mortal<dyn WorkflowStore>);
+
+#[async_trait]
+impl IdentityStore for Mortal<dyn WorkflowStore> {
+    async fn identity_secret(&self, offered: IdentitySecret) -> Result<IdentitySecret, Error> {
+        self.life.call(self.inner.identity_secret(offered)).await
+    }
+}
 
 #[async_trait]
 impl WorkflowStore for Mortal<dyn WorkflowStore> {

@@ -82,6 +82,48 @@ async fn of_a_schedule_that_is_paused_and_resumed() {
     .await;
 }
 
+/// Replicas store one document as they start: a lost race is no answer, unless the caller has said what must stand.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_overtaken_changes_a_schedule_all_the_same_unless_a_revision_is_demanded() {
+    both(async |site| {
+        let put = || {
+            let schedule = json!({"cron": "@yearly", "owner": "ada", "task": {"queue": "q"}});
+            ask("PUT", "/v1/schedules/s").within(NS).body(Some(schedule))
+        };
+        let patch = || ask("PATCH", "/v1/schedules/s").within(NS).body(Some(json!({"description": "b"})));
+        let delete = || ask("DELETE", "/v1/schedules/s").within(NS);
+        let key = ScheduleKey { namespace: namespace(), name: Name::new("s").unwrap() };
+        for (nth, asked) in [put as fn() -> Ask, patch, delete].into_iter().enumerate() {
+            let first = site.admin(put()).await;
+            let tag = first.headers["etag"].to_str().unwrap().to_owned();
+            for demands in [true, false] {
+                let gate = site.schedules.faults.hold(ScheduleGroup::Write);
+                let overtakes = async {
+                    gate.reached().await;
+                    let mut schedule = site.another.planner.get(&key).await.unwrap().schedule;
+                    schedule.owner = Some(format!("{nth} {demands}"));
+                    site.another.planner.put(&key, schedule, "another", |_| true).await.unwrap();
+                    gate.open();
+                };
+                let asked = if demands { asked().header("if-match", tag.clone()) } else { asked() };
+                // What changes nothing is not written: it is another document each time.
+                let asked = match nth {
+                    0 => asked.body(Some(json!({"cron": "@daily", "owner": "eve", "task": {"queue": "q"}}))),
+                    _ => asked,
+                };
+                let (answer, ()) = tokio::join!(site.admin(asked), overtakes);
+                assert_eq!(answer.status, if demands { 412 } else { 200 }, "{nth}: {}", answer.text);
+            }
+        }
+        let storing = (0..4).map(|_| site.admin(put()));
+        let stored = futures_util::future::join_all(storing).await;
+        assert!(stored.iter().all(|it| [200, 201].contains(&it.status)), "four at once");
+        let revisions: Vec<&Value> = stored.iter().map(|it| &it.body["revision"]).collect();
+        assert!(revisions.iter().all(|it| *it == revisions[0]), "one document: {revisions:?}");
+    })
+    .await;
+}
+
 /// Another caller puts it into a queue that the token does not reach, after the token's look.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_token_does_not_reach_any_more_when_it_is_changed_is_not_there_for_it() {
@@ -93,6 +135,10 @@ async fn what_a_token_does_not_reach_any_more_when_it_is_changed_is_not_there_fo
             let put = ask("PUT", "/v1/schedules/s").within(NS).body(Some(schedule));
             let status = if what == "pause" { 201 } else { 200 };
             site.admin(put).await.expect(status);
+            // What changes nothing is not written: there is a pause to end.
+            if what == "resume" {
+                site.admin(call("/v1/schedules/s/pause")).await.expect(200);
+            }
             let gate = site.schedules.faults.hold(ScheduleGroup::Write);
             let overtakes = async {
                 gate.reached().await;
@@ -105,8 +151,11 @@ async fn what_a_token_does_not_reach_any_more_when_it_is_changed_is_not_there_fo
             let (answer, ()) = tokio::join!(asked, overtakes);
             answer.expect_problem(404, "schedule.not_found");
             let stands = site.another.planner.get(&key).await.unwrap();
-            assert!(stands.schedule.pause.is_none(), "{what}");
+            assert_eq!(stands.schedule.pause.is_some(), what == "resume", "{what}");
             assert_eq!(stands.progress.runs, 0, "{what}");
+            if what == "resume" {
+                site.admin(call("/v1/schedules/s/resume")).await.expect(200);
+            }
         }
     })
     .await;

@@ -19,6 +19,8 @@ pub(super) struct Browser<'a> {
     pub(super) cookies: BTreeMap<String, String>,
     /// Of every request.
     pub(super) headers: Vec<(&'static str, &'static str)>,
+    /// As browsers do of each form that they send.
+    pub(super) names_its_page: bool,
 }
 
 pub(super) struct Page {
@@ -58,7 +60,7 @@ impl Page {
 
 impl<'a> Browser<'a> {
     pub(super) const fn at(site: &'a Site) -> Self {
-        Self { site, cookies: BTreeMap::new(), headers: Vec::new() }
+        Self { site, cookies: BTreeMap::new(), headers: Vec::new(), names_its_page: true }
     }
 
     /// At the overview, with this token.
@@ -108,6 +110,10 @@ impl<'a> Browser<'a> {
         body: Option<String>,
     ) -> axum::response::Response {
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let is_said = self.headers.iter().any(|it| matches!(it.0, "origin" | "sec-fetch-site"));
+        if method == "POST" && self.names_its_page && !is_said {
+            request = request.header("origin", "http://localhost");
+        }
         for (name, value) in &self.headers {
             request = request.header(*name, *value);
         }

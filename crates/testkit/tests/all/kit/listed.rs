@@ -31,6 +31,7 @@ fn every_case_that_is_written_is_listed() {
         ("namespaces", include_str!("../../../src/conformance/store/namespaces.rs")),
         ("schedules", include_str!("../../../src/conformance/schedules.rs")),
         ("workflows", include_str!("../../../src/conformance/workflows.rs")),
+        ("evaluations", include_str!("../../../src/conformance/evaluations.rs")),
         ("bulk", include_str!("../../../src/conformance/store/bulk.rs")),
         ("cluster", include_str!("../../../src/conformance/store/cluster.rs")),
         ("cases", include_str!("../../../src/conformance/limiter/cases.rs")),

@@ -94,7 +94,9 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
             "0017_uncounted_bytes",
             "0018_cluster",
             "0019_retention",
-            "0020_queue_samples"
+            "0020_queue_samples",
+            "0021_run_identity",
+            "0022_evaluations"
         ]
     );
     assert_eq!(sql(url, "SELECT LENGTH(room) FROM task").await, "0");

@@ -49,7 +49,11 @@ fn collect(dir: &Path, prefix: &str, files: &mut Vec<File>) {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         let full = format!("{prefix}{name}");
-        if path.is_dir() && !SKIPPED.contains(&name) {
+        // In a worktree `.git` is a file.
+        if SKIPPED.contains(&name) {
+            continue;
+        }
+        if path.is_dir() {
             collect(&path, &format!("{full}/"), files);
         } else if let Ok(text) = fs::read_to_string(&path) {
             files.push(File { path: full, text });

@@ -1,25 +1,11 @@
 //! What a schedule makes of a run that is not over, and of instants that nobody saw, with real tasks and executors.
 
 use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
-use punctual_contract::store::Assignment;
 use punctual_domain::{
-    outcome::Report,
     schedule::{Missed, Outcome, Overlap, Schedule},
-    task::TaskResult,
     time::Millis,
 };
-use punctual_engine::OutcomeReport;
 use punctual_testkit::faults::StoreGroup;
-
-async fn succeed(rig: &Rig, leased: &[Assignment]) {
-    let report = |it: &Assignment| OutcomeReport {
-        place: it.place,
-        fence: it.fence,
-        report: Report::Succeeded,
-        result: TaskResult::default(),
-    };
-    rig.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
-}
 
 on_both!(a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outcome_ends_it);
 async fn a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outcome_ends_it(rig: Rig) {
@@ -30,7 +16,7 @@ async fn a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outc
     rig.pass(MINUTE_MS).await;
     assert_eq!(shown(&rig.runs("digest").await), [(2, Outcome::Skipped), (1, Outcome::Created)]);
     rig.pass(20_000).await;
-    succeed(&rig, &first).await;
+    rig.succeed(&first).await;
     rig.pass(40_000).await;
     let third = rig.leased().await;
     assert_eq!(third.len(), 1);
@@ -45,7 +31,7 @@ async fn one_run_waits_for_the_one_before_and_begins_when_it_ends(rig: Rig) {
     rig.pass(2 * MINUTE_MS).await;
     let told = [(3, Outcome::Skipped), (2, Outcome::Buffered), (1, Outcome::Created)];
     assert_eq!(shown(&rig.runs("digest").await), told);
-    succeed(&rig, &first).await;
+    rig.succeed(&first).await;
     rig.pass(5_000).await;
     let second = rig.leased().await;
     assert_eq!(second.len(), 1);
@@ -139,7 +125,7 @@ async fn the_last_runs_of_many_schedules_are_looked_at_together(rig: Rig) {
     rig.pass(MINUTE_MS).await;
     let first = rig.leased().await;
     assert_eq!(first.len(), 60);
-    succeed(&rig, &first[..20]).await;
+    rig.succeed(&first[..20]).await;
     let mut most = 0;
     for _ in 0..62 {
         rig.clock.advance_ms(1_000);

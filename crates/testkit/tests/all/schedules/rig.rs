@@ -8,11 +8,12 @@ use punctual_contract::{
 };
 use punctual_domain::{
     name::{Name, QueueKey},
+    outcome::Report,
     schedule::{Outcome, Schedule, TaskTemplate},
-    task::Task,
+    task::{Task, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
 use punctual_schedules::{Planner, TakenBack};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
@@ -149,9 +150,8 @@ impl Rig {
 
     /// What is ready now; each stays with its executor.
     pub(super) async fn leased(&self) -> Vec<Assignment> {
-        let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
         let asked = LeaseRequest {
-            queue: Arc::new(queue),
+            queue: Arc::new(self.queue()),
             max: 100,
             wait_ms: 0,
             lease_ms: 3_600_000,
@@ -159,6 +159,20 @@ impl Rig {
             version: None,
         };
         self.engine.lease(asked).await.unwrap()
+    }
+
+    pub(super) fn queue(&self) -> QueueKey {
+        QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() }
+    }
+
+    pub(super) async fn succeed(&self, leased: &[Assignment]) {
+        let report = |it: &Assignment| OutcomeReport {
+            place: it.place,
+            fence: it.fence,
+            report: Report::Succeeded,
+            result: TaskResult::default(),
+        };
+        self.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
     }
 
     pub(super) async fn runs(&self, name: &str) -> Vec<Run> {

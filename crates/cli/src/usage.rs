@@ -1,0 +1,124 @@
+//! A command line that cannot be taken: what is wrong with it, in the terms of who typed it. Knows no command.
+
+use crate::{logs, output::clean};
+use clap::{CommandFactory as _, Parser as _};
+use punctual_protocol::fault_in_words;
+use std::io::IsTerminal as _;
+
+/// What the readers of single values say.
+const READERS: [&str; 6] = [
+    "invalid digit found in string",
+    "cannot parse integer from empty string",
+    "number too large to fit in target type",
+    "number too small to fit in target type",
+    "invalid float literal",
+    "cannot parse float from empty string",
+];
+
+/// The command, or the end of the process.
+pub(crate) fn parsed() -> crate::args::Cli {
+    crate::args::Cli::try_parse().unwrap_or_else(|error| end(&of_clean_arguments(error)))
+}
+
+/// The same fault, told of arguments that make no line of their own: the parser quotes them as they were typed.
+fn of_clean_arguments(error: clap::Error) -> clap::Error {
+    let typed = arguments().map(|argument| clean::line(&argument).into_owned());
+    let again = crate::args::Cli::try_parse_from(std::iter::once("punctual".to_owned()).chain(typed));
+    again.err().unwrap_or(error)
+}
+
+fn end(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        // Help, or the version.
+        error.exit()
+    }
+    let styled = error.render();
+    let plain = styled.to_string();
+    // Colours are the parser's own, unless somebody pasted an escape into the line.
+    let cleaned = clean::lines(&plain).into_owned();
+    let has_colours = std::io::stderr().is_terminal() && cleaned == plain;
+    let said = if has_colours { styled.ansi().to_string() } else { cleaned };
+    logs::line(explained(&said).trim_end());
+    std::process::exit(error.exit_code())
+}
+
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned())
+}
+
+fn explained(said: &str) -> String {
+    READERS.iter().fold(said.to_owned(), |said, reader| said.replace(reader, &fault_in_words(reader)))
+}
+
+/// The flag of the command that runs for a field of the interface, `/delay_ms` or `/labels/a`: `--delay`, `--label`.
+pub(crate) fn flag_of(pointer: &str) -> Option<String> {
+    flag_in(arguments(), pointer)
+}
+
+fn flag_in(arguments: impl Iterator<Item = String>, pointer: &str) -> Option<String> {
+    let mut command = crate::args::Cli::command();
+    for argument in arguments {
+        let Some(below) = command.find_subcommand(&argument) else { continue };
+        command = below.clone();
+    }
+    let field = pointer.strip_prefix('/')?.split('/').next()?;
+    let is_flag = |name: &str| command.get_arguments().any(|flag| flag.get_long() == Some(name));
+    let whole = field.replace('_', "-");
+    let short = |end: &str| whole.strip_suffix(end).map(str::to_owned);
+    let of_time = whole.starts_with("execute-at").then(|| "at".to_owned());
+    let names = [Some(whole.clone()), short("-ms"), short("s"), short("-per-second"), of_time];
+    names.into_iter().flatten().find(|name| is_flag(name)).map(|name| format!("--{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_told_as_the_flag_that_set_it() {
+        let flag = |line: &str, pointer: &str| flag_in(line.split(' ').map(str::to_owned), pointer);
+        for (line, pointer, wanted) in [
+            ("task insert --queue q", "/delay_ms", Some("--delay")),
+            ("task insert", "/labels/a~1b", Some("--label")),
+            ("task insert", "/execute_at", Some("--at")),
+            ("task insert", "/max_attempts", Some("--max-attempts")),
+            ("task insert", "/nothing", None),
+            ("task insert", "", None),
+            ("dead redrive", "/all", Some("--all")),
+            ("dead redrive", "/rate_per_second", Some("--rate")),
+            ("queue set mail", "/concurrency", None),
+        ] {
+            assert_eq!(flag(line, pointer).as_deref(), wanted, "{line} {pointer}");
+        }
+    }
+
+    #[test]
+    fn what_a_reader_of_numbers_says_is_told_in_words() {
+        for line in [
+            &["punctual", "task", "list", "--limit", "many"][..],
+            &["punctual", "task", "insert", "--queue", "q", "--priority", "x"],
+        ] {
+            let error = crate::args::Cli::try_parse_from(line).unwrap_err();
+            let said = explained(&error.render().to_string());
+            assert!(said.contains("must be a whole number") && !said.contains("invalid digit"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_duration_below_zero_is_told_so_and_not_taken_for_flags() {
+        let line = ["punctual", "task", "insert", "--queue", "q", "--delay", "-5s"];
+        let said = crate::args::Cli::try_parse_from(line).unwrap_err().to_string();
+        assert!(said.contains("--delay") && said.contains("below zero"), "{said}");
+    }
+
+    #[test]
+    fn a_word_that_is_not_known_names_those_that_are() {
+        let line = ["punctual", "task", "list", "--state", "ded"];
+        let said = crate::args::Cli::try_parse_from(line).unwrap_err().to_string();
+        assert!(said.contains("did you mean `dead`?") && !said.contains("variant"), "{said}");
+        let line =
+            ["punctual", "task", "insert", "--queue", "q", "--retry", r#"{"strategy":"fixd","delay_ms":1}"#];
+        let said = crate::args::Cli::try_parse_from(line).unwrap_err().to_string();
+        assert!(said.contains("did you mean `fixed`?") && !said.contains("variant"), "{said}");
+    }
+}

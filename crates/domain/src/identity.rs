@@ -1,0 +1,45 @@
+//! Ids that follow from what a task is of, keyed by a secret of the cluster. Without the secret nobody can compute them; with it
+//! every engine computes the same. A durable format: a change here makes tasks twice that were made before it.
+
+/// Ids of this width are exact in JavaScript.
+const BITS: u32 = 53;
+
+/// A secret of the cluster. Ids that follow from it can be computed by its engines only: no caller can take one before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct IdentitySecret([u8; Self::BYTES]);
+
+impl IdentitySecret {
+    pub const BYTES: usize = 32;
+
+    #[must_use]
+    pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// For who stores it.
+    #[must_use]
+    pub const fn bytes(&self) -> &[u8; Self::BYTES] {
+        &self.0
+    }
+
+    pub(crate) fn hasher(&self) -> blake3::Hasher {
+        blake3::Hasher::new_keyed(&self.0)
+    }
+}
+
+impl std::fmt::Debug for IdentitySecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IdentitySecret")
+    }
+}
+
+/// The first bits of a hash as an id below zero: callers count upwards from 1, and the engine from 2^52.
+pub(crate) fn negative_id(hash: &blake3::Hash) -> i64 {
+    let kept = first_bits(hash) >> (u64::BITS - BITS);
+    -i64::try_from(kept).unwrap_or(0) - 1
+}
+
+pub(crate) fn first_bits(hash: &blake3::Hash) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+}

@@ -1,0 +1,395 @@
+//! What an engine evaluates for others: marked before, unmarked after, so that no engine dies of it a third time. Knows which of
+//! it goes now, which goes alone, and which is set aside; evaluates nothing itself, and no task's path passes here.
+//!
+//! What an engine has died of is evaluated alone, one at a time in a process: what was only in flight with it is cleared by that.
+
+use crate::{core::Core, engine::Engine};
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error as BackendError, EvaluationStore,
+    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, SetAside, Standing, Subject, Turn},
+};
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{sync::OwnedMutexGuard, time::timeout};
+
+/// Those that an alert and a list know of.
+const SET_ASIDE_MAX: usize = 1_000;
+/// Those that an alert names.
+const NAMED_MAX: usize = 5;
+/// Another that is alone is waited for so long.
+const ALONE_WAIT: Duration = Duration::from_secs(5);
+/// Those that are known to have left marks of dead engines.
+const SUSPECTS_MAX: usize = 10_000;
+/// What is set aside is looked at again then, in case it was released.
+pub const SET_ASIDE_LOOK_MS: i64 = 60_000;
+
+type Hears = dyn Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync;
+
+/// Hears of each evaluation before it begins, so that a test can end the engine there.
+#[derive(Clone)]
+pub struct Probe(Arc<Hears>);
+
+impl Probe {
+    pub fn new(
+        hears: impl Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(hears))
+    }
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Probe")
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Evaluations {
+    /// As in signs of life; where there are none, drawn by each engine.
+    engine: String,
+    turns: AtomicI64,
+    alone: Arc<tokio::sync::Mutex<()>>,
+    /// Their callers are gone, or they could not be removed: removed with the next.
+    left: Mutex<Vec<(Turn, Vec<i64>)>>,
+    /// Other engines have marked these.
+    suspects: Mutex<HashSet<(EvaluationKind, i64)>>,
+    /// As of the last look.
+    set_aside: Mutex<Vec<SetAside>>,
+}
+
+impl Evaluations {
+    pub(crate) fn of(name: &str, is_shared: bool) -> Self {
+        let engine = if is_shared { name.to_owned() } else { format!("{name}-{:016x}", fastrand::u64(..)) };
+        Self {
+            engine,
+            turns: AtomicI64::new(1),
+            alone: Arc::default(),
+            left: Mutex::default(),
+            suspects: Mutex::default(),
+            set_aside: Mutex::default(),
+        }
+    }
+
+    /// The sentence of the alert. None: nothing is set aside.
+    pub(crate) fn alert(&self) -> Option<String> {
+        let all = self.set_aside.lock();
+        if all.is_empty() {
+            return None;
+        }
+        let named = all.iter().take(NAMED_MAX).map(named);
+        let more = all.len().saturating_sub(NAMED_MAX);
+        let more = (more > 0).then(|| format!("{more} more"));
+        let names: Vec<String> = named.chain(more).collect();
+        Some(format!(
+            "engines have died while they evaluated it, and it is not evaluated any more: {}",
+            names.join(", ")
+        ))
+    }
+}
+
+fn named(it: &SetAside) -> String {
+    format!("{} {}/{}", it.kind.word(), it.namespace, it.name)
+}
+
+/// Why something is not evaluated now. An answer, and no fault of the engine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotEvaluated {
+    #[error(
+        "engines have died while they evaluated it: it is set aside until it is changed, resumed or retried"
+    )]
+    SetAside,
+    #[error("other engines evaluate it: it is looked at again")]
+    AtWork,
+}
+
+impl NotEvaluated {
+    /// Of an error of a back end, whatever it was put into.
+    #[must_use]
+    pub fn of(error: &BackendError) -> Option<&Self> {
+        error.source.downcast_ref()
+    }
+
+    fn by(it: Standing) -> Option<Self> {
+        match (it.is_marked, it.died) {
+            (_, DEATHS_MAX..) => Some(Self::SetAside),
+            // Of several that began at once, the last ones give way.
+            (true, died) if died + it.at_work < DEATHS_MAX => None,
+            _ => Some(Self::AtWork),
+        }
+    }
+}
+
+/// What is to become of one subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is marked, together with the others.
+    Go,
+    /// An engine has died of it, or evaluates it: to be begun alone.
+    Alone,
+    Not(NotEvaluated),
+}
+
+/// Marks of one pass. To be ended; dropped, they are removed with the next.
+#[derive(Debug)]
+pub struct Evaluating {
+    core: Arc<Core>,
+    turn: Turn,
+    ids: Vec<i64>,
+    /// Nothing else that engines have died of is evaluated meanwhile.
+    alone: Option<OwnedMutexGuard<()>>,
+}
+
+impl Evaluating {
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.alone.is_some()
+    }
+
+    /// All has been evaluated that is to be: what engines died of meanwhile was something else.
+    pub async fn cleared(mut self, store: &dyn EvaluationStore) {
+        if self.is_alone() {
+            let cleared = store.release_evaluations(self.turn.kind, &self.ids, &self.turn.engine).await;
+            match cleared {
+                Ok(_) => self.forget(),
+                Err(error) => {
+                    tracing::warn!(%error, "what engines have not died of could not be cleared; it is evaluated alone once more");
+                }
+            }
+        }
+        self.remove(store).await;
+    }
+
+    /// An answer was found, or an error; not all has been evaluated.
+    pub async fn ended(mut self, store: &dyn EvaluationStore) {
+        self.remove(store).await;
+    }
+
+    /// As [`Evaluating::cleared`], where nothing is left to be evaluated.
+    fn forget(&self) {
+        let mut suspects = self.core.evaluations.suspects.lock();
+        for id in &self.ids {
+            suspects.remove(&(self.turn.kind, *id));
+        }
+    }
+
+    async fn remove(&mut self, store: &dyn EvaluationStore) {
+        if self.ids.is_empty() {
+            return;
+        }
+        match store.end_evaluations(&self.turn, &self.ids).await {
+            Ok(()) => self.ids.clear(),
+            Err(error) => {
+                tracing::warn!(%error, "marks of evaluations could not be removed; they are removed with the next");
+            }
+        }
+    }
+}
+
+impl Drop for Evaluating {
+    fn drop(&mut self) {
+        if !self.ids.is_empty() {
+            let ids = std::mem::take(&mut self.ids);
+            self.core.evaluations.left.lock().push((self.turn.clone(), ids));
+        }
+    }
+}
+
+impl Engine {
+    /// Marks what is about to be evaluated together. A verdict each, in order.
+    ///
+    /// # Errors
+    /// A failing store: then nothing is to be evaluated.
+    pub async fn begin_evaluations(
+        &self,
+        store: &dyn EvaluationStore,
+        kind: EvaluationKind,
+        subjects: &[Subject],
+    ) -> Result<(Evaluating, Vec<Verdict>), BackendError> {
+        self.remove_left(store).await?;
+        let mut evaluating = self.next_turn(kind, subjects);
+        let standing = self.mark(store, &evaluating, subjects, Crowd::Together).await?;
+        let verdict = |it: &Standing| match NotEvaluated::by(*it) {
+            None => Verdict::Go,
+            Some(NotEvaluated::AtWork) if !it.is_marked => Verdict::Alone,
+            Some(not) => Verdict::Not(not),
+        };
+        let verdicts: Vec<Verdict> = standing.iter().map(verdict).collect();
+        self.suspect(kind, subjects, &verdicts);
+        let marked = standing.iter().zip(subjects).zip(&verdicts).filter(|((it, _), _)| it.is_marked);
+        let (go, given_way): (Vec<_>, Vec<_>) = marked.partition(|(_, verdict)| **verdict == Verdict::Go);
+        let ids = |all: Vec<((&Standing, &Subject), &Verdict)>| all.iter().map(|it| it.0.1.id).collect();
+        let (go, given_way): (Vec<i64>, Vec<i64>) = (ids(go), ids(given_way));
+        if !given_way.is_empty() {
+            store.end_evaluations(&evaluating.turn, &given_way).await?;
+        }
+        evaluating.ids = go;
+        Ok((evaluating, verdicts))
+    }
+
+    /// Marks what is evaluated alone, when nothing else of that kind is under way here.
+    ///
+    /// # Errors
+    /// As [`Engine::begin_evaluations`].
+    pub async fn begin_alone(
+        &self,
+        store: &dyn EvaluationStore,
+        kind: EvaluationKind,
+        subject: &Subject,
+    ) -> Result<Result<Evaluating, NotEvaluated>, BackendError> {
+        let alone = Arc::clone(&self.core.evaluations.alone).lock_owned();
+        // Whoever is alone may wait for something of its own that has to be alone too.
+        let Ok(guard) = timeout(ALONE_WAIT, alone).await else { return Ok(Err(NotEvaluated::AtWork)) };
+        let subjects = std::slice::from_ref(subject);
+        let mut evaluating = self.next_turn(kind, subjects);
+        evaluating.alone = Some(guard);
+        let standing = self.mark(store, &evaluating, subjects, Crowd::Alone).await?;
+        match standing.first().copied().and_then(NotEvaluated::by) {
+            None => Ok(Ok(evaluating)),
+            Some(not) => {
+                if standing.iter().any(|it| it.is_marked) {
+                    evaluating.ended(store).await;
+                } else {
+                    evaluating.ids.clear();
+                }
+                Ok(Err(not))
+            }
+        }
+    }
+
+    fn suspect(&self, kind: EvaluationKind, subjects: &[Subject], verdicts: &[Verdict]) {
+        let mut suspects = self.core.evaluations.suspects.lock();
+        for (subject, _) in subjects.iter().zip(verdicts).filter(|(_, it)| **it == Verdict::Alone) {
+            if suspects.len() < SUSPECTS_MAX {
+                suspects.insert((kind, subject.id));
+            }
+        }
+    }
+
+    /// There is nothing of it to evaluate: what an engine had died of, as far as is known here, was something else.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn nothing_to_evaluate(
+        &self,
+        store: &dyn EvaluationStore,
+        kind: EvaluationKind,
+        id: i64,
+    ) -> Result<(), BackendError> {
+        let is_suspect = self.core.evaluations.suspects.lock().remove(&(kind, id));
+        if is_suspect { self.release_evaluation(store, kind, id).await.map(drop) } else { Ok(()) }
+    }
+
+    /// To be said right before something is evaluated. Nothing but a test listens.
+    pub async fn evaluates(&self, kind: EvaluationKind, name: &str) {
+        if let Some(probe) = &self.core.options.probe {
+            (probe.0)(kind, name).await;
+        }
+    }
+
+    fn next_turn(&self, kind: EvaluationKind, subjects: &[Subject]) -> Evaluating {
+        let evaluations = &self.core.evaluations;
+        let number = evaluations.turns.fetch_add(1, Relaxed);
+        let turn = Turn { kind, engine: evaluations.engine.clone(), number };
+        // Until it is known which of them are marked, all of them may be.
+        let ids = subjects.iter().map(|it| it.id).collect();
+        Evaluating { core: Arc::clone(&self.core), turn, ids, alone: None }
+    }
+
+    async fn mark(
+        &self,
+        store: &dyn EvaluationStore,
+        evaluating: &Evaluating,
+        subjects: &[Subject],
+        crowd: Crowd,
+    ) -> Result<Vec<Standing>, BackendError> {
+        if subjects.is_empty() {
+            return Ok(Vec::new());
+        }
+        store.begin_evaluations(&evaluating.turn, subjects, crowd, self.now()).await
+    }
+
+    async fn remove_left(&self, store: &dyn EvaluationStore) -> Result<(), BackendError> {
+        let mut left = std::mem::take(&mut *self.core.evaluations.left.lock());
+        while let Some((turn, ids)) = left.pop() {
+            if let Err(error) = store.end_evaluations(&turn, &ids).await {
+                left.push((turn, ids));
+                self.core.evaluations.left.lock().extend(left);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// A human has changed it, or wants it to go on. True: it was set aside, or an engine had died of it.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn release_evaluation(
+        &self,
+        store: &dyn EvaluationStore,
+        kind: EvaluationKind,
+        id: i64,
+    ) -> Result<bool, BackendError> {
+        let engine = &self.core.evaluations.engine;
+        let released = store.release_evaluations(kind, &[id], engine).await? > 0;
+        if released {
+            self.core.evaluations.set_aside.lock().retain(|it| (it.kind, it.id) != (kind, id));
+        }
+        Ok(released)
+    }
+
+    /// What is evaluated no more, of one kind.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn set_aside(
+        &self,
+        store: &dyn EvaluationStore,
+        kind: EvaluationKind,
+    ) -> Result<Vec<SetAside>, BackendError> {
+        let mut all = store.set_aside(&self.core.evaluations.engine, SET_ASIDE_MAX).await?;
+        all.retain(|it| it.kind == kind);
+        Ok(all)
+    }
+
+    /// Looks what is evaluated no more, for the alert. How much.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn look_at_set_aside(&self, store: &dyn EvaluationStore) -> Result<usize, BackendError> {
+        let all = store.set_aside(&self.core.evaluations.engine, SET_ASIDE_MAX).await?;
+        let mut known = self.core.evaluations.set_aside.lock();
+        for it in
+            all.iter().filter(|it| !known.iter().any(|known| (known.kind, known.id) == (it.kind, it.id)))
+        {
+            let (kind, namespace, name, engines) = (it.kind.word(), it.namespace.as_str(), &it.name, it.died);
+            tracing::error!(
+                kind,
+                namespace,
+                name,
+                engines,
+                "engines have died while they evaluated it; it is set aside"
+            );
+        }
+        *known = all;
+        Ok(known.len())
+    }
+
+    /// An engine that stops leaves no mark.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn leave_evaluations(&self, store: &dyn EvaluationStore) -> Result<(), BackendError> {
+        self.core.evaluations.left.lock().clear();
+        store.leave_evaluations(&self.core.evaluations.engine).await
+    }
+}

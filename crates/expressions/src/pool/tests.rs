@@ -1,0 +1,120 @@
+//! What waits is bounded, lanes take turns, and no thread is lost: not to a panic, not to a caller who is gone, not to the clock.
+
+use super::*;
+use crate::budget::{Bound, Budget};
+use std::sync::mpsc;
+use tokio::task::JoinSet;
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// Holds the only thread until the sender is dropped.
+async fn held(pool: &'static Pool, jobs: &mut JoinSet<()>) -> mpsc::Sender<()> {
+    let (release, released) = mpsc::channel::<()>();
+    let (begin, begun) = oneshot::channel();
+    jobs.spawn(async move {
+        let work = move |_: &Turn| {
+            begin.send(()).unwrap();
+            released.recv().unwrap_err();
+        };
+        pool.run(Lane::Request, work).await.unwrap();
+    });
+    begun.await.unwrap();
+    release
+}
+
+/// With one thread.
+fn leaked(waiting_max: usize) -> &'static Pool {
+    Box::leak(Box::new(Pool::new(1, waiting_max, LONG)))
+}
+
+#[tokio::test]
+async fn a_full_lane_refuses_at_once_and_the_other_lane_does_not() {
+    let pool = leaked(2);
+    let mut jobs = JoinSet::new();
+    let release = held(pool, &mut jobs).await;
+    let waiting: Vec<_> = (0..2).map(|_| Box::pin(pool.run(Lane::Request, |_| ()))).collect();
+    let mut waiting = waiting.into_iter().map(|mut job| {
+        assert!(futures_poll(&mut job).is_none());
+        job
+    });
+    let (first, second) = (waiting.next().unwrap(), waiting.next().unwrap());
+    assert_eq!(pool.run(Lane::Request, |_| ()).await, Err(Unavailable::Full));
+    let mut engine = Box::pin(pool.run(Lane::Engine, |_| 7));
+    assert!(futures_poll(&mut engine).is_none());
+    drop(release);
+    assert_eq!((first.await, second.await, engine.await), (Ok(()), Ok(()), Ok(7)));
+}
+
+fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(future).poll(&mut context) {
+        std::task::Poll::Ready(done) => Some(done),
+        std::task::Poll::Pending => None,
+    }
+}
+
+#[tokio::test]
+async fn lanes_take_turns() {
+    let pool = leaked(100);
+    let mut jobs = JoinSet::new();
+    let release = held(pool, &mut jobs).await;
+    let (begun, order) = mpsc::channel();
+    let mut all = Vec::new();
+    for lane in [Lane::Request, Lane::Request, Lane::Request, Lane::Engine, Lane::Engine] {
+        let begun = begun.clone();
+        let mut job = Box::pin(pool.run(lane, move |_| begun.send(lane).unwrap()));
+        assert!(futures_poll(&mut job).is_none());
+        all.push(job);
+    }
+    drop(release);
+    for job in all {
+        job.await.unwrap();
+    }
+    let wanted = [Lane::Engine, Lane::Request, Lane::Engine, Lane::Request, Lane::Request];
+    assert_eq!(order.try_iter().collect::<Vec<_>>(), wanted);
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_and_costs_no_thread() {
+    let pool = Pool::new(1, 1, LONG);
+    for _ in 0..3 {
+        let done = pool.run(Lane::Engine, |_| -> () { std::panic::resume_unwind(Box::new("a fault")) }).await;
+        assert_eq!(done, Err(Unavailable::Panicked));
+    }
+    assert_eq!(pool.run(Lane::Engine, |_| 1).await, Ok(1));
+}
+
+fn endless(turn: &Turn) -> Bound {
+    let mut budget = Budget::of_request(turn);
+    loop {
+        if let Err(problem) = budget.within(u64::MAX, u64::MAX, |part| part.look()) {
+            return problem.bound;
+        }
+    }
+}
+
+#[tokio::test]
+async fn endless_work_ends_by_its_deadline() {
+    let pool = Pool::new(1, 1, Duration::from_millis(20));
+    assert_eq!(pool.run(Lane::Request, endless).await, Ok(Bound::Time));
+    assert_eq!(pool.run(Lane::Request, |_| 1).await, Ok(1));
+}
+
+#[tokio::test]
+async fn work_whose_caller_is_gone_stops_or_is_not_begun() {
+    let pool = leaked(10);
+    let (begin, begun) = oneshot::channel();
+    let mut asked = Box::pin(pool.run(Lane::Request, move |turn| {
+        begin.send(()).unwrap();
+        endless(turn)
+    }));
+    assert!(futures_poll(&mut asked).is_none());
+    begun.await.unwrap();
+    let (begun, order) = mpsc::channel();
+    let mut second = Box::pin(pool.run(Lane::Request, move |_| begun.send(()).unwrap()));
+    assert!(futures_poll(&mut second).is_none());
+    drop(second);
+    drop(asked);
+    assert_eq!(pool.run(Lane::Request, |_| 1).await, Ok(1));
+    assert_eq!(order.try_recv(), Err(mpsc::TryRecvError::Disconnected), "it was never begun");
+}

@@ -1,0 +1,27 @@
+//! Instants and payloads are computed on the threads of the pool: never on those that serve requests and tasks.
+
+use crate::Error;
+use punctual_contract::Error as BackendError;
+use punctual_expressions::{Lane, Pool, Unavailable};
+
+const DOING: &str = "compute the instants of schedules";
+
+/// For the planner. What is not computed now is computed at its next look.
+pub(crate) async fn for_planner<T: Send + 'static>(
+    pool: &Pool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, BackendError> {
+    let computed = pool.run(Lane::Engine, move |_| work()).await;
+    computed.map_err(|problem| BackendError::did_not_happen(DOING, problem))
+}
+
+/// For a request. The work has a budget of steps of its own.
+pub(crate) async fn for_request<T: Send + 'static>(
+    pool: &Pool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    pool.run(Lane::Request, move |_| work()).await.map_err(|problem| match problem {
+        Unavailable::Full => Error::Busy,
+        Unavailable::Panicked => BackendError::did_not_happen(DOING, problem).into(),
+    })
+}

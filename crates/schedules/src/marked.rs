@@ -1,0 +1,110 @@
+//! Makes runs with their schedules marked while payloads are filled in, so that no engine dies of one a third time; and what
+//! users see and do of what is set aside.
+
+use crate::{
+    Error, Planner,
+    calls::TRIES,
+    make::{self, Made, OwnedRun, Purpose},
+    planner::Inner,
+};
+use punctual_contract::{
+    Error as BackendError,
+    evaluations::{EvaluationKind, SetAside, Subject},
+    schedules::{Advance, ScheduleKey, StoredSchedule},
+    store::Applied,
+};
+use punctual_engine::Verdict;
+use std::collections::BTreeMap;
+
+pub(crate) fn subject(stored: &StoredSchedule) -> Subject {
+    let (namespace, name) = (stored.key.namespace.clone(), stored.key.name.as_str().to_owned());
+    Subject { id: stored.id, namespace, name }
+}
+
+/// What becomes of each, in order. Of what is not evaluated now: [`Made::NotNow`].
+pub(crate) async fn make_some(inner: &Inner, runs: &[OwnedRun]) -> Result<Vec<Made>, BackendError> {
+    let subjects: BTreeMap<i64, Subject> =
+        runs.iter().map(|(stored, _)| (stored.id, subject(stored))).collect();
+    let subjects: Vec<Subject> = subjects.into_values().collect();
+    let begun = inner.engine.begin_evaluations(&*inner.store, EvaluationKind::Schedule, &subjects);
+    let (evaluating, verdicts) = begun.await?;
+    let of: BTreeMap<i64, &Verdict> = subjects.iter().map(|it| it.id).zip(&verdicts).collect();
+    let mut answers: Vec<Made> = runs.iter().map(|_| Made::NotNow).collect();
+    let go = |(stored, _): &OwnedRun| of.get(&stored.id) == Some(&&Verdict::Go);
+    let done = fill_in(inner, runs, &go, &mut answers).await;
+    evaluating.cleared(&*inner.store).await;
+    done?;
+    for (subject, _) in subjects.iter().zip(&verdicts).filter(|it| *it.1 == Verdict::Alone) {
+        let begun = inner.engine.begin_alone(&*inner.store, EvaluationKind::Schedule, subject).await?;
+        let Ok(evaluating) = begun else { continue };
+        let done = fill_in(inner, runs, &|(stored, _)| stored.id == subject.id, &mut answers).await;
+        evaluating.cleared(&*inner.store).await;
+        done?;
+    }
+    Ok(answers)
+}
+
+async fn fill_in(
+    inner: &Inner,
+    runs: &[OwnedRun],
+    is_one: &(dyn Fn(&OwnedRun) -> bool + Send + Sync),
+    answers: &mut [Made],
+) -> Result<(), BackendError> {
+    let (places, some): (Vec<usize>, Vec<OwnedRun>) =
+        runs.iter().cloned().enumerate().filter(|(_, run)| is_one(run)).unzip();
+    for (stored, _) in &some {
+        inner.engine.evaluates(EvaluationKind::Schedule, stored.key.name.as_str()).await;
+    }
+    let made = make::make_some(inner, &some, Purpose::Run).await?;
+    for (nth, made) in places.into_iter().zip(made) {
+        if let Some(place) = answers.get_mut(nth) {
+            *place = made;
+        }
+    }
+    Ok(())
+}
+
+impl Planner {
+    /// Schedules that are not evaluated any more, because engines have died of it.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn set_aside(&self) -> Result<Vec<SetAside>, Error> {
+        Ok(self.inner.engine.set_aside(&*self.inner.store, EvaluationKind::Schedule).await?)
+    }
+
+    /// An engine that stops leaves no marks: not of workflows and bulk operations either. Nothing is to be evaluated afterwards.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn leave(&self) -> Result<(), Error> {
+        Ok(self.inner.engine.leave_evaluations(&*self.inner.store).await?)
+    }
+
+    /// After a human has changed it: it is evaluated again, soon.
+    pub(crate) async fn release(&self, stored: &StoredSchedule) -> Result<(), Error> {
+        let inner = &self.inner;
+        let released = inner.engine.release_evaluation(&*inner.store, EvaluationKind::Schedule, stored.id);
+        if released.await.map_err(BackendError::after_a_change)? {
+            self.wake(&stored.key).await?;
+        }
+        Ok(())
+    }
+
+    /// It may have been put off since.
+    async fn wake(&self, key: &ScheduleKey) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            let stands = self.inner.store.schedule(key).await.map_err(BackendError::after_a_change)?;
+            let Some(stands) = stands else { return Ok(()) };
+            let now = self.inner.engine.now();
+            let (id, step, progress) = (stands.id, stands.step, stands.progress);
+            let advance =
+                Advance { id, step, progress, wake_at: Some(now), runs: Vec::new(), takes_back: None };
+            let applied = self.inner.store.advance_schedules(vec![advance], now).await;
+            if applied.map_err(BackendError::after_a_change)?.first() == Some(&Applied::Moved) {
+                return Ok(());
+            }
+        }
+        Err(Error::Contended)
+    }
+}

@@ -1,0 +1,315 @@
+//! Follows the requests of one connection of HTTP/1 along with the HTTP library, from the first to the last, for what the library
+//! takes and two readers could take differently: a body with two lengths, lines that end without a carriage return. A proxy and
+//! this server would then not agree where a request ends. Such a line is spoilt before the library sees it, so that the library
+//! itself refuses it, in its turn, and ends the connection. Must never touch a byte of a body.
+
+/// As long as the longest name that is looked for, and one more.
+const NAME_MAX_BYTES: usize = "transfer-encoding:".len();
+/// Of a header that says where a body ends.
+const LINE_MAX_BYTES: usize = 256;
+/// What a connection of HTTP/2 begins with.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0\r";
+
+const TWO_LENGTHS: &str =
+    "its head has Content-Length and Transfer-Encoding, and each says where the body ends";
+const UNCLEAR_LENGTH: &str = "its Content-Length or Transfer-Encoding is not one that says where the body ends: one whole number, or chunked";
+const BARE_LINE_FEED: &str =
+    "a line of it ends with a line feed alone: in HTTP/1.1 it ends with a carriage return and a line feed";
+const FOLDED: &str = "a header goes on in a line of its own, which HTTP/1.1 does not allow any more";
+const BROKEN_CHUNK: &str = "a chunk of its body does not have the length that it says";
+
+/// What the next byte belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// A request that has not begun, but for blank lines.
+    #[default]
+    Before,
+    Headers,
+    Body {
+        left: u64,
+    },
+    ChunkSize,
+    Chunk {
+        left: u64,
+    },
+    ChunkEnd,
+    Trailers,
+    /// HTTP/2, or what the library refuses.
+    Unwatched,
+}
+
+/// Of the head that comes, as far as it has come.
+#[derive(Debug, Default)]
+struct Head {
+    length: Option<u64>,
+    has_coding: bool,
+    is_chunked: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Framing {
+    place: Place,
+    head: Head,
+    /// How the present line begins.
+    line: Vec<u8>,
+    /// Of the whole line, as far as it has come.
+    line_bytes: usize,
+    ends_with_return: bool,
+    has_request: bool,
+    fault: Option<&'static str>,
+}
+
+impl Framing {
+    /// What came. A line that must not be understood is spoilt in it.
+    pub(super) fn read(&mut self, bytes: &mut [u8]) {
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            match self.place {
+                Place::Unwatched => return,
+                Place::Body { left } => {
+                    at += self.pass(left, rest.len(), Place::Before, |left| Place::Body { left })
+                }
+                Place::Chunk { left } => {
+                    at += self.pass(left, rest.len(), Place::ChunkEnd, |left| Place::Chunk { left })
+                }
+                _ => {
+                    let end = rest.iter().position(|byte| *byte == b'\n');
+                    self.keep(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default());
+                    let Some(end) = end else { return };
+                    at += end;
+                    if let Err(fault) = self.end_line() {
+                        (self.fault, self.place) = (Some(fault), Place::Unwatched);
+                        bytes.get_mut(at).into_iter().for_each(|byte| *byte = 0);
+                        return;
+                    }
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// Why the library refuses what it has refused; None: that it knows itself.
+    pub(super) const fn fault(&self) -> Option<&'static str> {
+        self.fault
+    }
+
+    /// Bytes of a body, of which `left` are to come.
+    fn pass(&mut self, left: u64, come: usize, then: Place, still: impl Fn(u64) -> Place) -> usize {
+        let taken = usize::try_from(left).map_or(come, |left| left.min(come));
+        let left = left.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX));
+        self.place = if left == 0 { then } else { still(left) };
+        taken
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        let Some(last) = piece.last() else { return };
+        self.ends_with_return = *last == b'\r';
+        self.line_bytes = self.line_bytes.saturating_add(piece.len());
+        let (first, more) = piece.split_at(piece.len().min(NAME_MAX_BYTES.saturating_sub(self.line.len())));
+        self.line.extend_from_slice(first);
+        if value(&self.line, b"content-length:")
+            .or_else(|| value(&self.line, b"transfer-encoding:"))
+            .is_some()
+        {
+            self.line.extend(more.iter().take(LINE_MAX_BYTES.saturating_sub(self.line.len())));
+        }
+    }
+
+    fn end_line(&mut self) -> Result<(), &'static str> {
+        let (is_whole, bytes) = (self.ends_with_return, std::mem::take(&mut self.line_bytes));
+        self.ends_with_return = false;
+        let line = std::mem::take(&mut self.line);
+        let is_empty = bytes == 1;
+        if !is_whole {
+            return Err(BARE_LINE_FEED);
+        }
+        let begins = self.place == Place::Before && !is_empty;
+        let is_first = begins && !std::mem::replace(&mut self.has_request, true);
+        self.place = match self.place {
+            Place::Before if is_empty => Place::Before,
+            Place::Before if is_first && line.starts_with(HTTP2) => Place::Unwatched,
+            Place::Before => Place::Headers,
+            Place::Headers if is_empty => self.end_head()?,
+            Place::Headers => {
+                self.header(&line, bytes)?;
+                Place::Headers
+            }
+            Place::ChunkSize => match size(&line)? {
+                0 => Place::Trailers,
+                left => Place::Chunk { left },
+            },
+            Place::ChunkEnd if is_empty => Place::ChunkSize,
+            Place::ChunkEnd => return Err(BROKEN_CHUNK),
+            Place::Trailers if is_empty => Place::Before,
+            other => other,
+        };
+        // Its room serves the next line.
+        self.line = line;
+        self.line.clear();
+        Ok(())
+    }
+
+    fn header(&mut self, line: &[u8], bytes: usize) -> Result<(), &'static str> {
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            return Err(FOLDED);
+        }
+        let (length, coding) = (value(line, b"content-length:"), value(line, b"transfer-encoding:"));
+        if length.or(coding).is_some() && bytes > line.len() {
+            return Err(UNCLEAR_LENGTH);
+        }
+        if let Some(length) = length {
+            let length = whole_number(length.trim_ascii()).ok_or(UNCLEAR_LENGTH)?;
+            if self.head.length.is_some_and(|other| other != length) {
+                return Err(UNCLEAR_LENGTH);
+            }
+            self.head.length = Some(length);
+        }
+        if let Some(coding) = coding {
+            let last = coding.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+            self.head.has_coding = true;
+            self.head.is_chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+        }
+        if self.head.has_coding && self.head.length.is_some() { Err(TWO_LENGTHS) } else { Ok(()) }
+    }
+
+    fn end_head(&mut self) -> Result<Place, &'static str> {
+        match std::mem::take(&mut self.head) {
+            Head { has_coding: true, is_chunked: false, .. } => Err(UNCLEAR_LENGTH),
+            Head { is_chunked: true, .. } => Ok(Place::ChunkSize),
+            Head { length: Some(left @ 1..), .. } => Ok(Place::Body { left }),
+            _ => Ok(Place::Before),
+        }
+    }
+}
+
+fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    let (is, value) = line.split_at_checked(name.len())?;
+    is.eq_ignore_ascii_case(name).then_some(value)
+}
+
+fn whole_number(digits: &[u8]) -> Option<u64> {
+    let is_plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
+}
+
+/// Of a chunk; what stands behind it in its line says nothing about its length.
+fn size(line: &[u8]) -> Result<u64, &'static str> {
+    let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).ok_or(BROKEN_CHUNK)?;
+    let digits =
+        line.get(..end).and_then(|digits| str::from_utf8(digits).ok()).filter(|digits| !digits.is_empty());
+    digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or(BROKEN_CHUNK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    /// Its body looks like requests that would be refused.
+    const SIZED: &str =
+        "POST / HTTP/1.1\r\nContent-Length:  30 \r\nhost: a\r\n\r\nGET / HTTP/1.1\ncontent-length:";
+    const CHUNKED: &str = "\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n1A;x=\"y\"\r\nG / HTTP/1.1\n\ncontent-leng\r\n3\r\na\nb\r\n0\r\nx-sum: 1\r\n\r\n";
+    const TWICE: &str =
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nhost: a\r\nContent-LENGTH: 3\r\n\r\n";
+
+    /// What the library is given, and why it will refuse it.
+    fn read(pieces: &[&[u8]]) -> (Vec<u8>, Option<&'static str>) {
+        let (mut framing, mut given) = (Framing::default(), Vec::new());
+        for piece in pieces {
+            let mut piece = piece.to_vec();
+            framing.read(&mut piece);
+            given.extend(piece);
+        }
+        (given, framing.fault())
+    }
+
+    fn fault(text: &str) -> Option<&'static str> {
+        read(&[text.as_bytes()]).1
+    }
+
+    #[test]
+    fn requests_that_are_well_formed_are_not_touched_however_they_come() {
+        let all = [PLAIN, SIZED, CHUNKED, PLAIN, CHUNKED, SIZED, "\r\n\r\n", PLAIN].concat();
+        let all = all.as_bytes();
+        for at in 0..all.len() {
+            let (first, second) = all.split_at(at);
+            assert_eq!(read(&[first, second]), (all.to_vec(), None), "{at}");
+        }
+        let bytes: Vec<&[u8]> = all.chunks(1).collect();
+        assert_eq!(read(&bytes), (all.to_vec(), None));
+    }
+
+    #[test]
+    fn two_lengths_are_found_at_any_place_of_the_stream_in_either_order() {
+        let other = "POST / HTTP/1.1\r\ncontent-length:3\r\ntransfer-encoding:chunked\r\n\r\n";
+        for twice in [TWICE, other] {
+            for before in ["", PLAIN, SIZED, CHUNKED] {
+                let text = format!("{before}{twice}");
+                let (given, found) = read(&[text.as_bytes()]);
+                assert_eq!(found, Some(TWO_LENGTHS), "{text}");
+                assert!(given.starts_with(before.as_bytes()), "what came before is whole");
+                assert!(given.contains(&0), "and this one is none any more");
+                for at in 1..text.len() {
+                    let (first, second) = text.as_bytes().split_at(at);
+                    assert_eq!(read(&[first, second]), (given.clone(), Some(TWO_LENGTHS)), "{at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_feed_alone_ends_no_line() {
+        for text in [
+            "GET / HTTP/1.1\nhost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a\r\n\n",
+            "\nGET / HTTP/1.1\r\n\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: y\n\r\n",
+        ] {
+            for before in ["", PLAIN, SIZED, CHUNKED] {
+                assert_eq!(fault(&format!("{before}{text}")), Some(BARE_LINE_FEED), "{before}{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_is_one_whole_number_or_chunked() {
+        let head = |headers: &str| fault(&format!("POST / HTTP/1.1\r\n{headers}\r\n\r\n"));
+        for bad in [
+            "content-length: -1",
+            "content-length: +5",
+            "content-length: 5, 5",
+            "content-length:",
+            "content-length: 99999999999999999999",
+            "content-length: 1\r\ncontent-length: 2",
+            "transfer-encoding: gzip",
+            "transfer-encoding: chunked\r\ntransfer-encoding: gzip",
+            &format!("content-length: {}5", "0".repeat(300)),
+        ] {
+            assert_eq!(head(bad), Some(UNCLEAR_LENGTH), "{bad}");
+        }
+        assert_eq!(head("host: a\r\n b"), Some(FOLDED));
+        for good in [
+            "content-length: 0",
+            "content-length: 7\r\ncontent-length: 7",
+            "x-content-length: 3\r\ntransfer-encoding: chunked",
+            "content-length-x: a\r\ntransfer-encodings: b",
+        ] {
+            assert_eq!(head(good), None, "{good}");
+        }
+        let chunks =
+            |body: &str| fault(&format!("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{body}"));
+        for bad in ["x\r\n", "\r\n", "1\r\nab\r\n", "11111111111111111\r\n"] {
+            assert_eq!(chunks(bad), Some(BROKEN_CHUNK), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_connection_of_http2_is_not_read() {
+        let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        let frames = format!("{preface}\0\0\0\n\nGET / HTTP/1.1\n\n");
+        assert_eq!(read(&[frames.as_bytes()]), (frames.into_bytes(), None));
+        assert_eq!(fault(&format!("{PLAIN}{preface}\n")), Some(BARE_LINE_FEED), "only the first can be");
+    }
+}

@@ -1,0 +1,135 @@
+//! Marks of evaluations, in the catalog. Which engines are alive is said by their signs of life, on the database's clock. A mark is
+//! made before the others are looked at, each in a statement of its own: of engines that begin at once the last sees the others.
+
+use super::{
+    Inner, MysqlStore,
+    ownership::{Statement, apart},
+    row,
+    statements::sql,
+};
+use crate::{
+    evaluations::{Mark, standing},
+    runs,
+};
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, EvaluationStore, Happened,
+    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, SetAside, Standing, Subject, Turn},
+};
+use punctual_domain::time::Millis;
+use serde_json::json;
+use sqlx::{Row as _, mysql::MySqlRow};
+use std::sync::Arc;
+
+/// Subjects of one statement.
+const ROWS_MAX: usize = 500;
+
+#[async_trait]
+impl EvaluationStore for MysqlStore {
+    async fn begin_evaluations(
+        &self,
+        turn: &Turn,
+        subjects: &[Subject],
+        crowd: Crowd,
+        now: Millis,
+    ) -> Result<Vec<Standing>, CallError> {
+        let (catalog, turn, subjects) = (self.inner.catalog.clone(), turn.clone(), subjects.to_vec());
+        apart("mark what is evaluated", Happened::Maybe, async move {
+            let mut all = Vec::with_capacity(subjects.len());
+            for some in subjects.chunks(ROWS_MAX) {
+                let kind = i64::from(turn.kind.code());
+                // Whoever marks the same at once, locks in the same order.
+                let mut wanted: Vec<&Subject> = some.iter().collect();
+                wanted.sort_unstable_by_key(|it| it.id);
+                let one = |it: &&Subject| json!([it.id, it.namespace.as_str(), it.name]);
+                let rows = runs::text(&wanted.iter().map(one).collect::<Vec<_>>());
+                let begin = Statement::new(sql!("evaluation/begin.sql")).int(kind).text(&turn.engine);
+                let begin = begin.int(turn.number).int(now.0).text(&rows).int(kind).text(&turn.engine);
+                begin.int(count(crowd.others_max())).execute(&catalog).await?;
+                let ids: Vec<i64> = some.iter().map(|it| it.id).collect();
+                let marks = Statement::new(sql!("evaluation/marks.sql")).text(&runs::text(&ids)).int(kind);
+                let marks = marks.fetch(&catalog).await?;
+                let marks = marks.iter().map(mark).collect::<sqlx::Result<_>>()?;
+                all.extend(standing(&turn, some, marks));
+            }
+            Ok(all)
+        })
+        .await
+    }
+
+    async fn end_evaluations(&self, turn: &Turn, ids: &[i64]) -> Result<(), CallError> {
+        let (catalog, turn, ids) = (self.inner.catalog.clone(), turn.clone(), ids.to_vec());
+        apart("unmark what was evaluated", Happened::Maybe, async move {
+            for some in ids.chunks(ROWS_MAX) {
+                let end = Statement::new(sql!("evaluation/end.sql")).text(&runs::text(&some));
+                let end = end.int(i64::from(turn.kind.code())).text(&turn.engine).int(turn.number);
+                end.execute(&catalog).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn release_evaluations(
+        &self,
+        kind: EvaluationKind,
+        ids: &[i64],
+        engine: &str,
+    ) -> Result<usize, CallError> {
+        let (catalog, ids, engine) = (self.inner.catalog.clone(), ids.to_vec(), engine.to_owned());
+        apart("release what was set aside", Happened::Maybe, async move {
+            let mut released = 0;
+            for some in ids.chunks(ROWS_MAX) {
+                let release = Statement::new(sql!("evaluation/release.sql")).text(&runs::text(&some));
+                released += release.int(i64::from(kind.code())).text(&engine).execute(&catalog).await?;
+            }
+            Ok(usize::try_from(released).unwrap_or(usize::MAX))
+        })
+        .await
+    }
+
+    async fn set_aside(&self, engine: &str, limit: usize) -> Result<Vec<SetAside>, CallError> {
+        let engine = engine.to_owned();
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("evaluation/set_aside.sql")).bind(engine);
+            let asked = asked.bind(count(DEATHS_MAX)).bind(count(limit));
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(set_aside).collect::<sqlx::Result<_>>()
+        };
+        self.reading("list what is set aside", work).await
+    }
+
+    async fn leave_evaluations(&self, engine: &str) -> Result<(), CallError> {
+        let (catalog, engine) = (self.inner.catalog.clone(), engine.to_owned());
+        apart("remove the marks of an engine", Happened::Maybe, async move {
+            Statement::new(sql!("evaluation/leave.sql")).text(&engine).execute(&catalog).await?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn count(it: usize) -> i64 {
+    i64::try_from(it).unwrap_or(i64::MAX)
+}
+
+fn mark(it: &MySqlRow) -> sqlx::Result<Mark> {
+    Ok(Mark {
+        id: it.try_get(0)?,
+        engine: it.try_get(1)?,
+        turn: it.try_get(2)?,
+        is_alive: it.try_get::<Option<String>, _>(3)?.is_some(),
+    })
+}
+
+fn set_aside(it: &MySqlRow) -> sqlx::Result<SetAside> {
+    let code = u8::try_from(it.try_get::<i32, _>(0)?).ok();
+    Ok(SetAside {
+        kind: code.and_then(EvaluationKind::from_code).ok_or_else(|| row::odd(0, "is no kind"))?,
+        id: it.try_get(1)?,
+        namespace: row::name(it, 2)?,
+        name: it.try_get(3)?,
+        since: row::millis(it, 4)?,
+        died: usize::try_from(it.try_get::<i64, _>(5)?).unwrap_or(usize::MAX),
+    })
+}

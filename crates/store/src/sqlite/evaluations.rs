@@ -1,0 +1,110 @@
+//! Marks of evaluations. A file belongs to one process: all engines but the one that asks are dead.
+
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, EvaluationStore,
+    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, SetAside, Standing, Subject, Turn},
+};
+use punctual_domain::time::Millis;
+use rusqlite::{Connection, Row, params, types::Type};
+
+#[async_trait]
+impl EvaluationStore for SqliteStore {
+    async fn begin_evaluations(
+        &self,
+        turn: &Turn,
+        subjects: &[Subject],
+        crowd: Crowd,
+        now: Millis,
+    ) -> Result<Vec<Standing>, CallError> {
+        let (turn, subjects) = (turn.clone(), subjects.to_vec());
+        let rows = subjects.len();
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            subjects.iter().map(|it| begin(conn, &turn, it, crowd, now)).collect()
+        };
+        self.writing("mark what is evaluated", rows, work).await
+    }
+
+    async fn end_evaluations(&self, turn: &Turn, ids: &[i64]) -> Result<(), CallError> {
+        let (turn, ids) = (turn.clone(), ids.to_vec());
+        let rows = ids.len();
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let mut end = conn.prepare_cached(sql::EVALUATION_END)?;
+            for id in &ids {
+                end.execute(params![turn.kind.code(), id, turn.engine, turn.number])?;
+            }
+            Ok(())
+        };
+        self.writing("unmark what was evaluated", rows, work).await
+    }
+
+    async fn release_evaluations(
+        &self,
+        kind: EvaluationKind,
+        ids: &[i64],
+        engine: &str,
+    ) -> Result<usize, CallError> {
+        let (ids, engine) = (ids.to_vec(), engine.to_owned());
+        let rows = ids.len();
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let mut release = conn.prepare_cached(sql::EVALUATION_RELEASE)?;
+            ids.iter().try_fold(0, |sum, id| Ok(sum + release.execute(params![kind.code(), id, engine])?))
+        };
+        self.writing("release what was set aside", rows, work).await
+    }
+
+    async fn set_aside(&self, engine: &str, limit: usize) -> Result<Vec<SetAside>, CallError> {
+        let engine = engine.to_owned();
+        let work = move |conn: &Connection| {
+            let asked = params![engine, count(DEATHS_MAX), count(limit)];
+            conn.prepare_cached(sql::EVALUATION_SET_ASIDE)?.query_map(asked, set_aside)?.collect()
+        };
+        self.reading("list what is set aside", Lane::Urgent, work).await
+    }
+
+    async fn leave_evaluations(&self, engine: &str) -> Result<(), CallError> {
+        let engine = engine.to_owned();
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::EVALUATION_LEAVE)?.execute([engine])?;
+            Ok(())
+        };
+        self.writing("remove the marks of an engine", 1, work).await
+    }
+}
+
+fn count(it: usize) -> i64 {
+    i64::try_from(it).unwrap_or(i64::MAX)
+}
+
+fn begin(
+    conn: &Connection,
+    turn: &Turn,
+    subject: &Subject,
+    crowd: Crowd,
+    now: Millis,
+) -> rusqlite::Result<Standing> {
+    let (kind, id) = (turn.kind.code(), subject.id);
+    let others = params![kind, id, turn.engine];
+    let died: i64 = conn.prepare_cached(sql::EVALUATION_OTHERS)?.query_row(others, |it| it.get(0))?;
+    let died = usize::try_from(died).unwrap_or(usize::MAX);
+    let is_marked = died < crowd.others_max();
+    if is_marked {
+        let (namespace, name) = (subject.namespace.as_str(), &subject.name);
+        let mark = params![kind, id, turn.engine, turn.number, namespace, name, now.0];
+        conn.prepare_cached(sql::EVALUATION_BEGIN)?.execute(mark)?;
+    }
+    Ok(Standing { is_marked, died, at_work: 0 })
+}
+
+fn set_aside(it: &Row<'_>) -> rusqlite::Result<SetAside> {
+    let odd = || rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, "is no kind".into());
+    Ok(SetAside {
+        kind: EvaluationKind::from_code(it.get(0)?).ok_or_else(odd)?,
+        id: it.get(1)?,
+        namespace: row::name(it, 2)?,
+        name: it.get(3)?,
+        since: row::millis(it, 4)?,
+        died: usize::try_from(it.get::<_, i64>(5)?).unwrap_or(usize::MAX),
+    })
+}

@@ -1,0 +1,36 @@
+//! Reads and evaluates what users wrote on the threads of the pool: never on those that serve requests and tasks.
+
+use crate::Error;
+use punctual_contract::Error as BackendError;
+use punctual_expressions::{Lane, Pool, Problem, Turn, Unavailable};
+
+/// It took longer on this machine than work on the pool may: it is tried again, and is no fault of the document.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("expressions took too long on this machine")]
+pub(crate) struct OutOfTime;
+
+/// Of a loop of the engine. What is not done now is done at the next look.
+pub(crate) async fn for_engine<T: Send + 'static>(
+    pool: &Pool,
+    work: impl FnOnce(&Turn) -> Result<T, OutOfTime> + Send + 'static,
+) -> Result<T, BackendError> {
+    let done = pool.run(Lane::Engine, work).await;
+    let done = done.map_err(|problem| BackendError::did_not_happen("evaluate expressions", problem))?;
+    done.map_err(|problem| BackendError::did_not_happen("evaluate expressions", problem))
+}
+
+/// Of a request.
+pub(crate) async fn for_request<T: Send + 'static>(
+    pool: &Pool,
+    work: impl FnOnce(&Turn) -> T + Send + 'static,
+) -> Result<T, Error> {
+    pool.run(Lane::Request, work).await.map_err(|problem| match problem {
+        Unavailable::Full => Error::Busy,
+        Unavailable::Panicked => BackendError::did_not_happen("evaluate expressions", problem).into(),
+    })
+}
+
+/// What a row carries where an expression has no value.
+pub(crate) fn recorded(problem: Problem) -> Result<String, OutOfTime> {
+    if problem.is_out_of_time() { Err(OutOfTime) } else { Ok(problem.into()) }
+}
