@@ -23,6 +23,7 @@ use punctual_domain::{
     state::{Event, State},
     task::{Lease, Task},
 };
+use punctual_wheel::Key;
 use std::sync::Arc;
 use what::what_changes;
 
@@ -100,16 +101,19 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
         Withdrawn::Fired => return Ok(Hold::Fired),
         // Its owner may have it.
         Withdrawn::Absent if is_ahead && *removed != Some(fence) => return Ok(Hold::Fired),
-        Withdrawn::Absent => {}
+        Withdrawn::Absent => cancel_on_wheel(core, core.live.lock().forget(place.id, fence)),
         Withdrawn::Removed => {
-            core.ahead.withdrawn(place.id, fence);
+            cancel_on_wheel(core, core.live.lock().withdrawn(place.id, fence));
             *removed = Some(fence);
         }
     }
-    if let Some(key) = core.claims.forget(place.partition, place.id, fence) {
+    Ok(Hold::Held)
+}
+
+fn cancel_on_wheel(core: &Core, key: Option<Key>) {
+    if let Some(key) = key {
         core.timer.cancel(key);
     }
-    Ok(Hold::Held)
 }
 
 /// Another engine has leased it ahead, and hands it over if it finds it in the hot set at its instant. A load that has looked

@@ -14,6 +14,7 @@ use crate::{
     engine::{Backends, Shared},
     evaluations::Evaluations,
     executors::Roster,
+    live::Live,
     maintenance::{
         compensate::Unsent, deletion::Deletions, leases::LeaseLooks, mark_ready::MarkPace,
         overdue::OverdueWatch, reconcile::Reconciler, unanswered::Unanswered,
@@ -22,7 +23,7 @@ use crate::{
     options::Options,
     parts::Parts,
     pipeline::{
-        admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, in_hand::InHand,
+        admit::Admissions, ahead::Ahead, from_store::FromStore, in_hand::InHand,
         missed::Missed, room::Room, settle::Settling, timer::Timer, unknown::UnknownLeases,
     },
     quota::Quotas,
@@ -92,7 +93,8 @@ pub(crate) struct Core {
     pub(crate) holdings: Holdings,
     /// Partitions in which the hot set has seen newer terms than this engine's.
     pub(crate) overtaken: Overtaken,
-    pub(crate) claims: Claims,
+    /// What is on the wheel or leased ahead of its instant.
+    pub(crate) live: Live,
     pub(crate) meters: Meters,
     pub(crate) ends: Ends,
     pub(crate) stopping: CancellationToken,
@@ -161,7 +163,7 @@ impl Core {
             reach: Reach::default(),
             holdings: Holdings::new(partitions, sole),
             overtaken: Overtaken::default(),
-            claims: Claims::new(usize::from(partitions), sole),
+            live: Live::new(partitions, sole),
             meters: Meters::default(),
             ends: Ends::default(),
             stopping: CancellationToken::new(),

@@ -516,7 +516,7 @@ impl Engine {
     /// Tasks claimed and on the wheel.
     #[must_use]
     pub fn claimed(&self) -> usize {
-        self.core.claims.len()
+        self.core.live.lock().len()
     }
 
     /// Tasks that could not be sent, as far as this engine knows, and wait for the compensator.

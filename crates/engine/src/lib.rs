@@ -25,6 +25,7 @@ mod executors;
 mod fired;
 mod identity;
 mod idle;
+mod live;
 mod meters;
 mod namespaces;
 mod options;

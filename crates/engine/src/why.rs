@@ -176,7 +176,7 @@ fn waiting(task: &Task, now: Millis) -> Why {
 
 /// Its time has passed, and whatever this engine knows does not say that it has fired.
 fn has_not_fired_in_time(core: &Core, task: &Task, now: Millis) -> bool {
-    let is_claimed = || core.claims.holds(&intake::entry_of(task));
+    let is_claimed = || core.live.lock().holds(&intake::entry_of(task));
     now.since(task.due_at) > core.options.overdue_after_ms
         && (task.state != State::Dispatching || is_claimed())
 }

@@ -119,7 +119,7 @@ async fn begin_anew(core: &Arc<Core>) {
     ahead::begin_anew(core).await;
     for tenure in core.holdings.tenures() {
         if core.holdings.begin_anew(tenure) {
-            core.claims.open(tenure.partition);
+            core.live.lock().open(tenure.partition);
         }
     }
     core.look_through.notify_one();

@@ -169,11 +169,11 @@ fn recent(until: Millis) -> Key {
 
 /// What there is no room for fires from the store: it is overdue. None: all was there.
 async fn load(core: &Arc<Core>, mut page: Vec<HotEntry>) -> Result<Option<usize>, Error> {
-    let (reload, leased) = core.ahead.reload(&mut page, core.now());
+    let (load, leased) = core.live.begin_load(&mut page, core.now());
     preload::give_back_soon(core, leased);
     match core.hot.load(page.clone()).await {
         Ok(loaded) => {
-            reload.answered();
+            load.answered();
             Ok((loaded > 0).then_some(loaded))
         }
         Err(error) => {

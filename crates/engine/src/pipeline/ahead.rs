@@ -17,6 +17,7 @@ use crate::{
     arrivals::{Arrival, Shelved},
     clock::Present,
     core::Core,
+    live::{Granted, Ready},
     outside, parts,
     pipeline::{
         fire, from_store,
@@ -39,11 +40,9 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-mod leased;
-mod reloading;
+mod untold;
 
-use leased::Made;
-pub(crate) use leased::{Ahead, Fired, Ready, Untold};
+pub(crate) use untold::{Ahead, Untold};
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
 const TICK: Duration = Duration::from_millis(20);
@@ -76,14 +75,11 @@ pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 /// Why a lease is given back that may have ended.
 pub(crate) const TOO_LATE: &str = "too_late_for_its_lease";
 
-/// It has been claimed, and goes on the wheel.
-pub(crate) fn claimed(core: &Core, entry: &HotEntry) {
-    if core.options.ahead_ms > 0 && may_be_leased(entry) {
-        core.ahead.claimed(entry);
-    }
+pub(crate) fn may_be_leased(core: &Core, entry: &HotEntry) -> bool {
+    core.options.ahead_ms > 0 && is_leasable(entry)
 }
 
-fn may_be_leased(entry: &HotEntry) -> bool {
+fn is_leasable(entry: &HotEntry) -> bool {
     entry.demands.is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
 }
 
@@ -101,7 +97,7 @@ pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<
     };
     entries.into_iter().partition(|it| {
         let is_new = matches!(it.state, State::Scheduled | State::Retrying);
-        is_new && may_be_leased(it) && is_waited_for(&it.queue)
+        is_new && is_leasable(it) && is_waited_for(&it.queue)
     })
 }
 
@@ -126,7 +122,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     }
     let mut count = 0;
     while !core.stopping.is_cancelled() {
-        if core.ahead.is_empty() {
+        if core.ahead.is_empty() && core.live.lock().has_no_leases() {
             tokio::select! {
                 () = core.ahead.something.notified() => {}
                 () = core.stopping.cancelled() => break,
@@ -158,7 +154,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
     // Their instant has passed, and the hot set did not have them: withdrawn, or its answer was lost. Nobody had them, and
     // that is said before their leases end: what ends in an engine's name is counted.
-    let (unfired, _) = core.ahead.give_up(|it| it.due_at < now.plus(-UNFIRED_MS));
+    let (unfired, _) = core.live.lock().drop_leases(|entry| entry.due_at < now.plus(-UNFIRED_MS));
     if !unfired.is_empty() {
         let its = Arc::clone(core);
         core.detach_claim(async move { hand_over::give_back(&its, unfired, "not_fired").await });
@@ -166,7 +162,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     if core.options.ahead_ms == 0 || core.stopping.is_cancelled() {
         return Ok(0);
     }
-    let mut near = core.ahead.near(now.plus(core.options.ahead_ms));
+    let mut near = core.live.lock().take_candidates(now.plus(core.options.ahead_ms));
     near.retain(|it| it.due_at >= now.plus(TOO_LATE_MS));
     if near.is_empty() || core.from_store.is_away() {
         return Ok(0);
@@ -174,7 +170,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut near = parts::split(core, near, |it| it.place.partition);
     near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !core.parts.is_doubtful(it.0));
     let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
-    let chosen = core.ahead.ask(chosen, now, core.moment());
+    let chosen = core.live.lock().begin_leases(chosen, now, core.moment());
     let count = chosen.len();
     for (part, some) in parts::split(core, chosen, |it| it.place.partition) {
         let its = Arc::clone(core);
@@ -187,8 +183,12 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 /// urgent, or versions of tasks are among them, and not all of them find somebody who waits, none: which of them go is
 /// chosen among all that have fired.
 fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
-    let leased = core.ahead.count();
-    near.retain(|it| core.holdings.tenure(it.place.partition).is_some() && core.claims.holds(it));
+    near.retain(|entry| core.holdings.tenure(entry.place.partition).is_some());
+    let leased = {
+        let table = core.live.lock();
+        near.retain(|entry| table.holds(entry));
+        table.leases_by_queue()
+    };
     let mut queues: HashMap<Arc<QueueKey>, Candidates> = HashMap::new();
     for it in &near {
         let new = || {
@@ -276,14 +276,15 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
     if made.len() < asked.len() {
         // What cannot be read has been marked, and is another's to bring back.
         let good: Vec<i64> = made.iter().map(|it| it.place.id).collect();
-        core.ahead.give_up(|it| asked.contains(&it.place.id) && !good.contains(&it.place.id));
+        let is_bad = |id: i64| asked.contains(&id) && !good.contains(&id);
+        core.live.lock().drop_leases(|entry| is_bad(entry.place.id));
     }
     let (mut ready, mut unwanted) = (Vec::new(), Vec::new());
-    for it in made {
-        match core.ahead.made(it) {
-            Made::Waits => {}
-            Made::Fired(it) => ready.push(*it),
-            Made::Unwanted(it) => unwanted.push(*it),
+    for granted in core.live.lock().granted(made) {
+        match granted {
+            Granted::Kept => {}
+            Granted::Fired(fired) => ready.push(*fired),
+            Granted::Unwanted(lease) => unwanted.push(*lease),
         }
     }
     hand_over::give_back(core, unwanted, "handed_back").await;
@@ -292,7 +293,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
 
 /// No lease was made for these: what has fired meanwhile goes the usual way.
 async fn go_on_without(core: &Arc<Core>, entries: &[HotEntry]) {
-    let fired: Vec<HotEntry> = entries.iter().filter_map(|it| core.ahead.refused(it)).collect();
+    let fired = core.live.lock().not_granted(entries);
     if let Err(error) = fire::offer(core, fired).await {
         tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
     }
@@ -469,11 +470,9 @@ pub(crate) async fn lies_no_more(core: &Arc<Core>, entries: Vec<HotEntry>) {
     queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
 }
 
-/// The partition is another's from now on, or, None, all are: nothing that was leased there is handed over.
-pub(crate) async fn give_up(core: &Arc<Core>, partition: Option<Partition>) {
-    let is_there = |it: &HotEntry| partition.is_none_or(|of| of == it.place.partition);
-    core.ahead.upcoming.lock().retain(|_, it| !is_there(it));
-    let (made, fired) = core.ahead.give_up(is_there);
+/// Nothing that was leased ahead is handed over.
+pub(crate) async fn give_up(core: &Arc<Core>) {
+    let (made, fired) = core.live.lock().drop_all_leases();
     core.held_back.lock().extend(fired);
     hand_over::give_back(core, made, "handed_back").await;
 }
@@ -482,14 +481,14 @@ pub(crate) async fn give_up(core: &Arc<Core>, partition: Option<Partition>) {
 /// will hear of them, or they were withdrawn: their leases are given back.
 pub(crate) async fn give_back_unfired(core: &Arc<Core>, partition: Partition, leased: &HashSet<(i64, i64)>) {
     let is_one = |it: &HotEntry| it.place.partition == partition && leased.contains(&(it.place.id, it.fence));
-    let (made, fired) = core.ahead.give_up(is_one);
+    let (made, fired) = core.live.lock().drop_leases(is_one);
     core.held_back.lock().extend(fired);
     hand_over::give_back(core, made, "not_fired").await;
 }
 
 /// Nothing that was leased ahead, or lies here, is kept.
 pub(crate) async fn clear(core: &Arc<Core>) {
-    give_up(core, None).await;
+    give_up(core).await;
     let (leased, lying) = clear_shelves(core, Millis::MAX);
     hand_over::give_back(core, leased, "handed_back").await;
     lies_no_more(core, lying).await;

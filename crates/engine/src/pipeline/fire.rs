@@ -4,13 +4,10 @@
 
 use crate::{
     core::{Core, Unmarked},
+    live::{Fired, Ready},
     options::STEP_LIMIT,
     parts,
-    pipeline::{
-        admit,
-        ahead::{self, Fired, Ready},
-        claim::{self, Release},
-    },
+    pipeline::{admit, ahead, claim},
 };
 use futures_util::future::join_all;
 use hashbrown::{HashMap, HashSet};
@@ -95,7 +92,7 @@ pub(crate) async fn fire(core: &Arc<Core>, partition: Partition) -> Result<usize
 /// Fires all that is due in partitions, each named once. Tasks fired.
 pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) -> Result<usize, Error> {
     let (mut fired, mut result) = (0, Ok(()));
-    let (leased, none) = (core.ahead.made_until(core.now().plus(ALMOST_DUE_MS)), HashSet::new());
+    let (leased, none) = (core.live.lock().leased_until(core.now().plus(ALMOST_DUE_MS)), HashSet::new());
     let leased_in = |it: &Partition| leased.get(it).unwrap_or(&none);
     let mut partitions = VecDeque::from(partitions);
     while !partitions.is_empty() {
@@ -181,14 +178,12 @@ async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -
 /// `leased`: what has left the hot set as it was popped, by id and fence.
 fn sorted(core: &Core, popped: Vec<HotEntry>, leased: &HashSet<(i64, i64)>) -> Taken {
     let mut taken = Taken::default();
-    for it in popped {
-        let release = core.claims.release(&it);
-        let is_settled = leased.contains(&(it.place.id, it.fence));
-        match (release, core.ahead.fired(&it, is_settled)) {
-            (_, Fired::Leased(it)) => taken.leased.push(*it),
-            (Release::Awaited, _) | (_, Fired::Awaited) => {}
-            (Release::Claimed, Fired::Plain) => taken.claimed.push(it),
-            (Release::Unclaimed, Fired::Plain) => taken.unclaimed.push(it),
+    for fired in core.live.lock().fire(popped, leased) {
+        match fired {
+            Fired::Leased(ready) => taken.leased.push(*ready),
+            Fired::Awaited => {}
+            Fired::Claimed(entry) => taken.claimed.push(entry),
+            Fired::Unclaimed(entry) => taken.unclaimed.push(entry),
         }
     }
     taken

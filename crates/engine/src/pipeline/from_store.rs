@@ -176,7 +176,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
             terms::overtaken(core, tenure, newest);
         }
         if (has_gaps || wholeness == Wholeness::Lost) && core.holdings.begin_anew(tenure) {
-            core.claims.open(tenure.partition);
+            core.live.lock().open(tenure.partition);
             lost += 1;
         }
     }
@@ -189,7 +189,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
 
 async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     // Nobody can take them now.
-    ahead::give_up(core, None).await;
+    ahead::give_up(core).await;
     // Fired, and not offered: the store has them, and shows them.
     core.held_back.lock().clear();
     parts::each(core, "from_store", parts::PATIENCE, fire_part).await
@@ -265,7 +265,7 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
 fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
     for (it, is_new) in &won {
-        if let Some(key) = core.claims.forget(it.place.partition, it.place.id, it.fence) {
+        if let Some(key) = core.live.lock().forget(it.place.id, it.fence) {
             core.timer.cancel(key);
         }
         // It has fired here, and was counted, before the hot set was away.

@@ -128,9 +128,8 @@ async fn load(core: &Arc<Core>, entries: Vec<HotEntry>, ids: Ids) -> Result<usiz
         }
     };
     announce_soon(core, &entries);
-    let passed_by = |it: &HotEntry| core.claims.covers(it.place.partition, it.due_at);
     let count = entries.len();
-    let soon: Vec<HotEntry> = entries.into_iter().filter(passed_by).collect();
+    let soon = core.live.lock().passed_by(entries);
     if !soon.is_empty() {
         let claiming = Arc::clone(core);
         core.detach_claim(async move {

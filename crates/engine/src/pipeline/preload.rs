@@ -203,10 +203,10 @@ async fn load_window(
         let whole = page.len() < STEP_LIMIT;
         let page = core.unsent.sort_out(page, core.now());
         let mut not_leased = page.clone();
-        let (reload, leased) = core.ahead.reload(&mut not_leased, core.now());
+        let (load, leased) = core.live.begin_load(&mut not_leased, core.now());
         give_back_soon(core, leased);
         let loaded = intake::load_and_claim(core, not_leased).await?;
-        reload.answered();
+        load.answered();
         let is_short = reach == Reach::Far && core.room.is_short();
         let goes_on = goes_on(&page, loaded) && !is_short;
         if whole {

@@ -8,7 +8,7 @@ use crate::{
     core::Core,
     engine::Shared,
     options::STEP_LIMIT,
-    pipeline::{ahead, claim, from_store::HasHot},
+    pipeline::{claim, from_store::HasHot, hand_over},
     sharing::{
         announce,
         fitness::{self, Unfit},
@@ -213,7 +213,7 @@ async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<u
     let gained: Vec<Tenure> = tenures.into_iter().flatten().collect();
     for it in &gained {
         core.holdings.gain(*it);
-        core.claims.open(it.partition);
+        core.live.lock().open(it.partition);
     }
     if !gained.is_empty() {
         core.meters.terms_gained(gained.len());
@@ -227,13 +227,13 @@ async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef,
     let closed = {
         let _no_take_is_under_way = core.holdings.taking(partition).await;
         core.holdings.lose(partition);
-        core.claims.close(partition)
+        core.live.lock().close(partition)
     };
     for key in closed.keys {
         core.timer.cancel(key);
     }
     core.held_back.lock().extend(closed.fired);
-    ahead::give_up(core, Some(partition)).await;
+    hand_over::give_back(core, closed.leased, "handed_back").await;
     closed.claimed
 }
 

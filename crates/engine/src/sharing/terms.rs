@@ -63,7 +63,7 @@ pub(crate) async fn raise(core: &Arc<Core>, shared: &Shared) -> Result<Vec<Tenur
             tracing::warn!(%error, "what the hot set has of a time that is lost stays there until it is in the way");
         }
         core.holdings.gain(tenure);
-        core.claims.open(tenure.partition);
+        core.live.lock().open(tenure.partition);
     }
     if raised > 0 {
         tracing::error!(

@@ -1,0 +1,38 @@
+//! The live table: each task that this engine has on its wheel or leases ahead of its instant, exactly once, with its stage.
+//! Pure: no clock, no I/O and no `Core`; the present is an argument, and what the caller does next is an answer.
+//! Every call is a batch under one lock. Nothing here must outlive the process: the hot set and the store have it all.
+//!
+//! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
+//! besides its tasks), `table` (the tasks), `fired` (the answers to an instant that has come).
+
+mod fired;
+mod span;
+mod stage;
+mod steps;
+mod table;
+
+#[cfg(test)]
+mod model;
+
+pub(crate) use fired::{Fired, Granted, Ready};
+pub(crate) use table::Loaded;
+
+use table::Table;
+
+use parking_lot::{Mutex, MutexGuard};
+
+/// The table of one engine, behind its lock.
+#[derive(Debug)]
+pub(crate) struct Live(Mutex<Table>);
+
+impl Live {
+    /// `are_open`: this engine works on all partitions from the start.
+    pub(crate) fn new(partitions: u16, are_open: bool) -> Self {
+        Self(Mutex::new(Table::new(usize::from(partitions), are_open)))
+    }
+
+    /// Must not be held across an await.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock()
+    }
+}

@@ -1,0 +1,39 @@
+//! What the table answers when an instant has come or a lease was made. Plain data: nothing here decides.
+
+use crate::clock::Moment;
+use punctual_contract::{hot::HotEntry, store::Assignment};
+
+/// What the firing of an entry meets.
+#[derive(Debug)]
+pub(crate) enum Fired {
+    /// It was not claimed here.
+    Unclaimed(HotEntry),
+    /// It was claimed: it may be offered.
+    Claimed(HotEntry),
+    /// Its claim or its lease is on the way, and the answer goes on with it.
+    Awaited,
+    /// It was leased ahead: it may be handed over.
+    Leased(Box<Ready>),
+}
+
+/// What a lease meets that the store has made.
+#[derive(Debug)]
+pub(crate) enum Granted {
+    /// It waits for its instant, or whoever withdrew the task takes the lease back.
+    Kept,
+    /// The instant has come meanwhile.
+    Fired(Box<Ready>),
+    /// Nobody wants it any more: it is given back.
+    Unwanted(Box<Assignment>),
+}
+
+/// Fired and leased: an executor may have it.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) entry: HotEntry,
+    pub(crate) assignment: Assignment,
+    /// When the lease was asked for.
+    pub(crate) asked: Moment,
+    /// The hot set has nothing of the entry any more.
+    pub(crate) is_settled: bool,
+}

@@ -1,0 +1,44 @@
+//! Where a task is, and what can happen to it. `steps` says which event is legal in which stage.
+//! This file must never decide a move.
+
+/// Where a task is. A task that has left the table has no stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Stage {
+    /// The store is asked for the claim. `due`: the instant came before the answer.
+    Claiming { due: bool },
+    /// Claimed. Its instant has not come, and no lease is asked for.
+    Waiting,
+    /// The store is asked for a lease ahead of the instant. `due`: the instant came before the answer.
+    Leasing { due: bool },
+    /// Leased ahead of its instant.
+    Leased,
+    /// A caller has withdrawn the task, and the answer to its lease is on the way.
+    Held,
+}
+
+/// What happened to a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The hot set has the entry again, at the same fence.
+    PutBack,
+    /// The store has made the claim, or none is needed.
+    Claimed,
+    /// The store refused the claim, or did not answer.
+    NotClaimed,
+    /// The store is asked for a lease.
+    LeaseBegun,
+    /// The store has made the lease.
+    Granted,
+    /// The store refused the lease, or did not answer.
+    NotGranted,
+    /// The instant has come, and the hot set has given the entry.
+    Due,
+    /// A caller has taken the entry out of the hot set before its instant.
+    Withdrawn,
+    /// The entry is not in the hot set, or fires from the store.
+    Forgotten,
+    /// The lease is given back: the entry did not fire in time, or is loaded again.
+    LeaseDropped,
+    /// The engine gives the partition up.
+    GivenUp,
+}

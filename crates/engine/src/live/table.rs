@@ -1,0 +1,518 @@
+//! Every task that this engine has claimed, exactly once. Each call is a batch.
+//! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
+//! second copy of an entry: the two orders hold numbers of slots.
+
+use super::{
+    Live,
+    fired::{Fired, Granted, Ready},
+    span::{NEAR_MS, Range, Span},
+    stage::{Event, Stage},
+    steps::{Next, has_lease, is_claimed, step},
+};
+use crate::clock::Moment;
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_domain::{
+    name::QueueKey,
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+use punctual_wheel::Key;
+use slab::Slab;
+use std::{collections::BTreeMap, mem, sync::Arc};
+
+/// Slots by the instant of their entry.
+type Order = BTreeMap<(Millis, i64), usize>;
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    slots: Slab<Slot>,
+    by_id: HashMap<i64, usize>,
+    /// Those that wait, and were not yet looked at for a lease ahead of their instant.
+    candidates: Order,
+    /// Those whose lease is asked for or made.
+    leases: Order,
+    spans: Vec<Span>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    entry: HotEntry,
+    stage: Stage,
+    on_wheel: Option<Key>,
+    /// When its lease was asked for.
+    asked: Option<Moment>,
+    lease: Option<Box<Assignment>>,
+}
+
+/// What a batch of entries met.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    /// New here, or newer: to be claimed.
+    pub(crate) accepted: Vec<HotEntry>,
+    /// Withdrawn and put back while their leases are on the way: only the wheel is missing.
+    pub(crate) put_back: Vec<HotEntry>,
+    /// Keys of older entries on the wheel, which newer ones have replaced.
+    pub(crate) stale: Vec<Key>,
+}
+
+/// What entries met that the wheel has now.
+#[derive(Debug, Default)]
+pub(crate) struct Confirmed {
+    pub(crate) count: usize,
+    /// Before, nothing was to be looked at for a lease ahead.
+    pub(crate) has_first_candidate: bool,
+    /// Keys of entries that are not to be on the wheel: they have fired meanwhile, or were withdrawn.
+    pub(crate) stale: Vec<Key>,
+    /// Fired while their claim was on its way: to be offered.
+    pub(crate) fired: Vec<HotEntry>,
+}
+
+/// What the table had of a partition that this engine works on no more.
+#[derive(Debug, Default)]
+pub(crate) struct Closed {
+    pub(crate) keys: Vec<Key>,
+    /// Claimed and not fired, with the fence.
+    pub(crate) claimed: Vec<(TaskRef, i64)>,
+    /// Fired while their claim or lease was on its way.
+    pub(crate) fired: Vec<HotEntry>,
+    /// Leases of what has not fired: to be given back.
+    pub(crate) leased: Vec<Assignment>,
+}
+
+/// A move that was made.
+struct Moved {
+    before: Stage,
+    /// The slot, if the task has left the table.
+    gone: Option<Slot>,
+}
+
+impl Table {
+    pub(super) fn new(partitions: usize, are_open: bool) -> Self {
+        let span = || Span::new(are_open);
+        Self {
+            slots: Slab::new(),
+            by_id: HashMap::new(),
+            candidates: Order::new(),
+            leases: Order::new(),
+            spans: (0..partitions).map(|_| span()).collect(),
+        }
+    }
+
+    /// Work on the partition begins: nothing has been looked at there.
+    pub(crate) fn open(&mut self, partition: Partition) {
+        let span = self.span_mut(partition);
+        (span.is_open, span.claimed_until) = (true, Millis::ZERO);
+    }
+
+    /// Work on the partition ends. A claim or a lease that is on its way finds, when it is answered, that nobody wants it.
+    pub(crate) fn close(&mut self, partition: Partition) -> Closed {
+        let span = self.span_mut(partition);
+        (span.is_open, span.claimed_until) = (false, Millis::ZERO);
+        let there = |slot: &Slot| slot.entry.place.partition == partition;
+        let mut closed = Closed::default();
+        for nth in self.those(there) {
+            let Some(Moved { before, gone: Some(slot) }) = self.advance(nth, Event::GivenUp) else { continue };
+            match before {
+                Stage::Claiming { due: true } | Stage::Leasing { due: true } => closed.fired.push(slot.entry),
+                _ => closed.claimed.extend(slot.on_wheel.map(|_| (slot.entry.row(), slot.entry.fence))),
+            }
+            closed.keys.extend(slot.on_wheel);
+            closed.leased.extend(slot.lease.map(|lease| *lease));
+        }
+        closed
+    }
+
+    /// Of entries that come now, those that the claims have passed by.
+    pub(crate) fn passed_by(&self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
+        entries.retain(|entry| {
+            let span = self.span(entry.place.partition);
+            span.is_open && entry.due_at <= span.claimed_until
+        });
+        entries
+    }
+
+    /// All that is due until then is going to be claimed. Returns from where on it was not yet.
+    pub(crate) fn reach(&mut self, partition: Partition, until: Millis) -> Millis {
+        let span = self.span_mut(partition);
+        let from = span.claimed_until;
+        if span.is_open {
+            span.claimed_until = from.max(until);
+        }
+        from
+    }
+
+    /// The newest fence wins, the same fence is refused, and so is what lies in a partition of another engine.
+    pub(crate) fn load(&mut self, entries: Vec<HotEntry>) -> Loaded {
+        let mut loaded = Loaded::default();
+        for entry in entries {
+            if !self.span(entry.place.partition).is_open {
+                continue;
+            }
+            match self.by_id.get(&entry.place.id).copied() {
+                Some(nth) if self.fence(nth) == Some(entry.fence) => {
+                    if self.advance(nth, Event::PutBack).is_some() {
+                        loaded.put_back.push(entry);
+                    }
+                    continue;
+                }
+                Some(nth) if self.fence(nth) > Some(entry.fence) => continue,
+                // Its lease, if it had one, has ended in the store with the older fence.
+                Some(nth) => loaded.stale.extend(self.remove(nth).and_then(|older| older.on_wheel)),
+                None => {}
+            }
+            self.insert(entry.clone());
+            loaded.accepted.push(entry);
+        }
+        loaded
+    }
+
+    /// The claims of these were made, or need none, and the wheel has them. `may_lease`: by the entry, whether it may be
+    /// leased ahead of its instant.
+    pub(crate) fn confirm(
+        &mut self,
+        entries: impl Iterator<Item = (HotEntry, Key)>,
+        may_lease: impl Fn(&HotEntry) -> bool,
+    ) -> Confirmed {
+        let mut confirmed = Confirmed::default();
+        let had_candidates = !self.candidates.is_empty();
+        for (entry, key) in entries {
+            let moved = self.at(&entry).and_then(|nth| Some((nth, self.advance(nth, Event::Claimed)?)));
+            let Some((nth, moved)) = moved else {
+                confirmed.stale.push(key);
+                continue;
+            };
+            if let Some(slot) = moved.gone {
+                confirmed.stale.push(key);
+                confirmed.fired.push(slot.entry);
+                continue;
+            }
+            confirmed.count += 1;
+            if let Some(slot) = self.slots.get_mut(nth) {
+                slot.on_wheel = Some(key);
+                if slot.stage == Stage::Waiting && may_lease(&entry) {
+                    self.candidates.insert(entry.key(), nth);
+                }
+            }
+        }
+        confirmed.has_first_candidate = !had_candidates && !self.candidates.is_empty();
+        confirmed
+    }
+
+    /// The claims of these were refused, or not answered. Returns what has fired meanwhile.
+    pub(crate) fn not_claimed(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
+        let mut fired = Vec::new();
+        for entry in entries {
+            let moved = self.at(entry).and_then(|nth| self.advance(nth, Event::NotClaimed));
+            if let Some(Moved { before: Stage::Claiming { due: true }, gone: Some(slot) }) = moved {
+                fired.push(slot.entry);
+            }
+        }
+        fired
+    }
+
+    /// These have come out of the hot set at their instant. `settled`: those of them, by id and fence, of which the hot set
+    /// has nothing any more.
+    pub(crate) fn fire(&mut self, popped: Vec<HotEntry>, settled: &HashSet<(i64, i64)>) -> Vec<Fired> {
+        popped.into_iter().map(|entry| self.fire_one(entry, settled)).collect()
+    }
+
+    fn fire_one(&mut self, entry: HotEntry, settled: &HashSet<(i64, i64)>) -> Fired {
+        let Some(nth) = self.at(&entry) else { return Fired::Unclaimed(entry) };
+        let Some(moved) = self.advance(nth, Event::Due) else {
+            // It comes a second time, or was withdrawn.
+            let is_due = self.slots.get(nth).is_some_and(|slot| !is_claimed(slot.stage) && slot.stage != Stage::Held);
+            return if is_due { Fired::Awaited } else { Fired::Unclaimed(entry) };
+        };
+        match moved.gone {
+            Some(Slot { lease: Some(lease), asked: Some(asked), .. }) => {
+                let is_settled = settled.contains(&(entry.place.id, entry.fence));
+                Fired::Leased(Box::new(Ready { entry, assignment: *lease, asked, is_settled }))
+            }
+            Some(_) => Fired::Claimed(entry),
+            None => {
+                if let Some(slot) = self.slots.get_mut(nth) {
+                    slot.entry = entry;
+                }
+                Fired::Awaited
+            }
+        }
+    }
+
+    /// Those that are due until then and were not looked at for a lease ahead. Each is answered once.
+    pub(crate) fn take_candidates(&mut self, until: Millis) -> Vec<HotEntry> {
+        let later = self.candidates.split_off(&(until, i64::MAX));
+        let near = mem::replace(&mut self.candidates, later);
+        near.into_values().filter_map(|nth| Some(self.slots.get(nth)?.entry.clone())).collect()
+    }
+
+    /// The store is about to be asked for the leases of these. Returns those that wait and are not being loaded from an older
+    /// look at the store.
+    pub(crate) fn begin_leases(&mut self, mut entries: Vec<HotEntry>, now: Millis, asked: Moment) -> Vec<HotEntry> {
+        entries.retain(|entry| {
+            if self.span(entry.place.partition).is_being_loaded(entry.due_at, now) {
+                return false;
+            }
+            let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, Event::LeaseBegun).is_some()) else {
+                return false;
+            };
+            if let Some(slot) = self.slots.get_mut(nth) {
+                slot.asked = Some(asked);
+            }
+            true
+        });
+        entries
+    }
+
+    /// The store has made these leases.
+    pub(crate) fn granted(&mut self, assignments: Vec<Assignment>) -> Vec<Granted> {
+        assignments.into_iter().map(|assignment| self.granted_one(assignment)).collect()
+    }
+
+    fn granted_one(&mut self, assignment: Assignment) -> Granted {
+        let asked_for = self.by_id.get(&assignment.place.id).copied();
+        let asked_for = asked_for.filter(|nth| self.fence(*nth) == Some(assignment.fence - 1));
+        let Some((nth, moved)) = asked_for.and_then(|nth| Some((nth, self.advance(nth, Event::Granted)?))) else {
+            return Granted::Unwanted(Box::new(assignment));
+        };
+        match moved {
+            Moved { before: Stage::Leasing { .. }, gone: Some(Slot { entry, asked: Some(asked), .. }) } => {
+                Granted::Fired(Box::new(Ready { entry, assignment, asked, is_settled: false }))
+            }
+            Moved { gone: Some(_), .. } => Granted::Kept,
+            Moved { gone: None, .. } => {
+                if let Some(slot) = self.slots.get_mut(nth) {
+                    slot.lease = Some(Box::new(assignment));
+                }
+                Granted::Kept
+            }
+        }
+    }
+
+    /// The leases of these were refused, or not answered. Returns what has fired meanwhile.
+    pub(crate) fn not_granted(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
+        let mut fired = Vec::new();
+        for entry in entries {
+            let moved = self.at(entry).and_then(|nth| self.advance(nth, Event::NotGranted));
+            if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
+                fired.push(slot.entry);
+            }
+        }
+        fired
+    }
+
+    /// Gives up leases of what has not fired. Returns those that were made, and what has fired meanwhile. A lease that is
+    /// being asked for finds that nobody wants it.
+    pub(crate) fn drop_leases(&mut self, which: impl Fn(&HotEntry) -> bool) -> (Vec<Assignment>, Vec<HotEntry>) {
+        let entries = self.leases.values().filter(|nth| self.slots.get(**nth).is_some_and(|slot| which(&slot.entry)));
+        let numbers: Vec<usize> = entries.copied().collect();
+        let (mut made, mut fired) = (Vec::new(), Vec::new());
+        for nth in numbers {
+            made.extend(self.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
+            let moved = self.advance(nth, Event::LeaseDropped);
+            if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
+                fired.push(slot.entry);
+            }
+        }
+        (made, fired)
+    }
+
+    /// The same for all, and nothing more is leased ahead of what is claimed now.
+    pub(crate) fn drop_all_leases(&mut self) -> (Vec<Assignment>, Vec<HotEntry>) {
+        self.candidates.clear();
+        self.drop_leases(|_| true)
+    }
+
+    /// A caller has taken the entry out of the hot set before its instant: should it be found there once more, this lease
+    /// does not go with it. Who withdrew it takes the lease back, also one that the store is about to make. Returns its key on
+    /// the wheel.
+    pub(crate) fn withdrawn(&mut self, id: i64, fence: i64) -> Option<Key> {
+        self.end(id, fence, &[Event::Withdrawn, Event::Forgotten])
+    }
+
+    /// The entry is not on the wheel any more, whatever became of its claim. Returns its key there.
+    pub(crate) fn forget(&mut self, id: i64, fence: i64) -> Option<Key> {
+        self.end(id, fence, &[Event::Forgotten])
+    }
+
+    fn end(&mut self, id: i64, fence: i64, events: &[Event]) -> Option<Key> {
+        let nth = *self.by_id.get(&id)?;
+        self.fence(nth).filter(|known| *known <= fence)?;
+        let key = self.slots.get_mut(nth).and_then(|slot| slot.on_wheel.take());
+        events.iter().find(|event| self.advance(nth, **event).is_some());
+        key
+    }
+
+    /// Forgets what was due before this and did not fire here: another engine has withdrawn it, or taken it. Returns what had
+    /// fired, and whose claim was never answered.
+    pub(crate) fn forget_old(&mut self, before: Millis) -> Vec<HotEntry> {
+        let mut fired = Vec::new();
+        for nth in self.those(|slot| slot.entry.due_at < before && !has_lease(slot.stage)) {
+            let moved = self.advance(nth, Event::Forgotten);
+            if let Some(Moved { before: Stage::Claiming { due: true }, gone: Some(slot) }) = moved {
+                fired.push(slot.entry);
+            }
+        }
+        fired
+    }
+
+    /// It is claimed with this fence, and has not fired.
+    pub(crate) fn holds(&self, entry: &HotEntry) -> bool {
+        self.at(entry).and_then(|nth| self.slots.get(nth)).is_some_and(|slot| is_claimed(slot.stage))
+    }
+
+    /// How many are claimed and have not fired.
+    pub(crate) fn len(&self) -> usize {
+        let leases = self.leases.values().filter_map(|nth| self.slots.get(*nth));
+        self.slots.len() - leases.filter(|slot| !is_claimed(slot.stage)).count()
+    }
+
+    /// Nothing is leased ahead, and nothing is to be looked at for it.
+    pub(crate) fn has_no_leases(&self) -> bool {
+        self.candidates.is_empty() && self.leases.is_empty()
+    }
+
+    /// Of each queue, how many leases are asked for or made.
+    pub(crate) fn leases_by_queue(&self) -> HashMap<Arc<QueueKey>, usize> {
+        let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+        for slot in self.leases.values().filter_map(|nth| self.slots.get(*nth)) {
+            *counts.entry(Arc::clone(&slot.entry.queue)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Those that are leased and due by then, by partition, id and fence: when they fire, their hand-over is known.
+    pub(crate) fn leased_until(&self, until: Millis) -> HashMap<Partition, HashSet<(i64, i64)>> {
+        let mut leased: HashMap<Partition, HashSet<(i64, i64)>> = HashMap::new();
+        let due = self.leases.range(..=(until, i64::MAX)).filter_map(|(_, nth)| self.slots.get(*nth));
+        for Slot { entry, .. } in due.filter(|slot| slot.stage == Stage::Leased) {
+            leased.entry(entry.place.partition).or_default().insert((entry.place.id, entry.fence));
+        }
+        leased
+    }
+
+    /// Each task: id, fence, stage, and whether each of the orders has it.
+    #[cfg(test)]
+    pub(super) fn of_model(&self) -> Vec<(i64, i64, Stage, bool, bool)> {
+        let is_in = |order: &Order, slot: &Slot, nth| order.get(&slot.entry.key()) == Some(&nth);
+        assert_eq!(self.by_id.len(), self.slots.len());
+        assert!(self.candidates.len() + self.leases.len() <= self.slots.len());
+        let of = |(nth, slot): (usize, &Slot)| {
+            let (candidate, leases) = (is_in(&self.candidates, slot, nth), is_in(&self.leases, slot, nth));
+            (slot.entry.place.id, slot.entry.fence, slot.stage, candidate, leases)
+        };
+        self.slots.iter().map(of).collect()
+    }
+
+    /// The only place where a stage changes. None: the event is not legal here, and changes nothing.
+    fn advance(&mut self, nth: usize, event: Event) -> Option<Moved> {
+        let slot = self.slots.get_mut(nth)?;
+        let before = slot.stage;
+        let Next::To(after) = step(before, event)? else { return Some(Moved { before, gone: self.remove(nth) }) };
+        slot.stage = after;
+        let key = slot.entry.key();
+        if before != after {
+            self.candidates.remove(&key);
+        }
+        match (has_lease(before), has_lease(after)) {
+            (false, true) => drop(self.leases.insert(key, nth)),
+            (true, false) => drop(self.leases.remove(&key)),
+            _ => {}
+        }
+        Some(Moved { before, gone: None })
+    }
+
+    fn insert(&mut self, entry: HotEntry) {
+        let id = entry.place.id;
+        let stage = Stage::Claiming { due: false };
+        let nth = self.slots.insert(Slot { entry, stage, on_wheel: None, asked: None, lease: None });
+        self.by_id.insert(id, nth);
+    }
+
+    fn remove(&mut self, nth: usize) -> Option<Slot> {
+        let slot = self.slots.try_remove(nth)?;
+        self.by_id.remove(&slot.entry.place.id);
+        self.candidates.remove(&slot.entry.key());
+        self.leases.remove(&slot.entry.key());
+        Some(slot)
+    }
+
+    fn those(&self, which: impl Fn(&Slot) -> bool) -> Vec<usize> {
+        self.slots.iter().filter(|(_, slot)| which(slot)).map(|(nth, _)| nth).collect()
+    }
+
+    /// The slot of this task at this fence.
+    fn at(&self, entry: &HotEntry) -> Option<usize> {
+        let nth = *self.by_id.get(&entry.place.id)?;
+        (self.fence(nth) == Some(entry.fence)).then_some(nth)
+    }
+
+    fn fence(&self, nth: usize) -> Option<i64> {
+        self.slots.get(nth).map(|slot| slot.entry.fence)
+    }
+
+    fn span(&self, partition: Partition) -> &Span {
+        self.spans.get(usize::from(partition.0)).expect("places name partitions of this store")
+    }
+
+    fn span_mut(&mut self, partition: Partition) -> &mut Span {
+        self.spans.get_mut(usize::from(partition.0)).expect("places name partitions of this store")
+    }
+}
+
+/// A load that is under way, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Load<'a> {
+    live: &'a Live,
+    ranges: Vec<(Partition, Range)>,
+    /// None: it was answered.
+    unanswered_at: Option<Millis>,
+}
+
+impl Load<'_> {
+    /// Nothing of it comes any more.
+    pub(crate) fn answered(mut self) {
+        self.unanswered_at = None;
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        let mut table = self.live.lock();
+        for (partition, range) in mem::take(&mut self.ranges) {
+            table.span_mut(partition).end_load(range, self.unanswered_at);
+        }
+    }
+}
+
+impl Live {
+    /// These were found in the store and are about to be loaded into the hot set: takes out of them what is leased ahead.
+    /// Returns the leases of these, which are good for nothing any more: given back, the store says whether they were still
+    /// there, and only then they are loaded.
+    pub(crate) fn begin_load(&self, entries: &mut Vec<HotEntry>, now: Millis) -> (Load<'_>, Vec<Assignment>) {
+        let mut table = self.lock();
+        let is_leased = |table: &Table, entry: &HotEntry| {
+            table.at(entry).and_then(|nth| table.slots.get(nth)).is_some_and(|slot| has_lease(slot.stage))
+        };
+        let (leased, others): (Vec<_>, Vec<_>) =
+            mem::take(entries).into_iter().partition(|entry| is_leased(&table, entry));
+        let mut made = Vec::new();
+        for nth in leased.iter().filter_map(|entry| table.at(entry)).collect::<Vec<_>>() {
+            let is_made = table.slots.get(nth).is_some_and(|slot| slot.stage == Stage::Leased);
+            if is_made {
+                made.extend(table.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
+                table.advance(nth, Event::LeaseDropped);
+            }
+        }
+        let mut ranges: HashMap<Partition, Range> = HashMap::new();
+        for entry in others.iter().filter(|entry| entry.due_at <= now.plus(NEAR_MS)) {
+            let range = ranges.entry(entry.place.partition);
+            let range = range.or_insert(Range { from: entry.due_at, until: entry.due_at });
+            *range = Range { from: range.from.min(entry.due_at), until: range.until.max(entry.due_at) };
+        }
+        let ranges: Vec<(Partition, Range)> = ranges.into_iter().collect();
+        ranges.iter().for_each(|(partition, range)| table.span_mut(*partition).begin_load(*range));
+        *entries = others;
+        (Load { live: self, ranges, unanswered_at: Some(now) }, made)
+    }
+}
