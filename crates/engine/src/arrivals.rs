@@ -5,6 +5,7 @@
 use crate::{
     clock::{Moment, Present},
     core::Core,
+    live::Live,
     pipeline::{ahead, from_store},
 };
 use parking_lot::Mutex;
@@ -103,13 +104,13 @@ impl Seats {
         self.shelf.drain(..good).collect()
     }
 
-    fn give_lying(&mut self, now: Millis) {
+    fn give_lying(&mut self, live: &Live, now: Millis) {
         while !self.lying.is_empty() {
             let Some(Idle { max, gives, .. }) = self.idle.pop_front() else { return };
-            let its = self.lying.take(max);
+            let its = self.lying.take(live, max);
             if let Err(Given::Fired(back)) = gives.send(Given::Fired(its)) {
                 // It has gone: the next one gets them.
-                self.lying.put_back(back, now);
+                self.lying.put_back(live, back, now);
             }
         }
     }
@@ -234,7 +235,7 @@ impl Arrival {
         seats.idle.push_back(Idle { number, max, gives });
         let present = core.present();
         seats.give_from_shelf(present);
-        seats.give_lying(present.now);
+        seats.give_lying(&core.live, present.now);
         Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given, never_given: None }
     }
 
@@ -271,11 +272,17 @@ impl Arrival {
     }
 
     /// Lets what has fired lie here for those who ask next, behind what lies here already. Answers what found no room.
-    pub(crate) fn lie(&self, mut entries: Vec<HotEntry>, now: Millis, most: usize) -> Vec<HotEntry> {
+    pub(crate) fn lie(
+        &self,
+        live: &Live,
+        mut entries: Vec<HotEntry>,
+        now: Millis,
+        most: usize,
+    ) -> Vec<HotEntry> {
         let mut seats = self.seats.lock();
         let rest = entries.split_off(entries.len().min(most.saturating_sub(seats.lying.len())));
-        seats.lying.push(entries, now);
-        seats.give_lying(now);
+        seats.lying.push(live, entries, now);
+        seats.give_lying(live, now);
         rest
     }
 
@@ -284,18 +291,13 @@ impl Arrival {
     }
 
     /// What has fired and lies here, for somebody who asks.
-    pub(crate) fn take_lying(&self, most: usize) -> Vec<HotEntry> {
-        self.seats.lock().lying.take(most)
+    pub(crate) fn take_lying(&self, live: &Live, most: usize) -> Vec<HotEntry> {
+        self.seats.lock().lying.take(live, most)
     }
 
     /// What has fired and was lying here before an instant: busy executors did not come back for it.
-    pub(crate) fn take_lying_before(&self, before: Millis) -> Vec<HotEntry> {
-        self.seats.lock().lying.take_before(before)
-    }
-
-    /// It lies here, or what is newer of the same task.
-    pub(crate) fn holds_lying(&self, entry: &HotEntry) -> bool {
-        self.seats.lock().lying.holds(entry)
+    pub(crate) fn take_lying_before(&self, live: &Live, before: Millis) -> Vec<HotEntry> {
+        self.seats.lock().lying.take_before(live, before)
     }
 
     /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something lies

@@ -23,7 +23,7 @@ use crate::{
     options::Options,
     parts::Parts,
     pipeline::{
-        admit::Admissions, ahead::Ahead, from_store::FromStore, in_hand::InHand,
+        admit::Admissions, ahead::Ahead, from_store::FromStore,
         missed::Missed, room::Room, settle::Settling, timer::Timer, unknown::UnknownLeases,
     },
     quota::Quotas,
@@ -118,7 +118,6 @@ pub(crate) struct Core {
     pub(crate) preload: Notify,
     pub(crate) settling: Settling,
     pub(crate) ahead: Ahead,
-    pub(crate) in_hand: InHand,
     pub(crate) parts: Parts,
     /// Asked for, and the answer was lost.
     pub(crate) unknown: UnknownLeases,
@@ -183,7 +182,6 @@ impl Core {
             has_unshared: AtomicBool::new(false),
             settling: Settling::default(),
             ahead: Ahead::default(),
-            in_hand: InHand::default(),
             parts: Parts::default(),
             unknown: UnknownLeases::default(),
             lease_looks: LeaseLooks::default(),
@@ -343,9 +341,7 @@ impl Core {
     /// It has fired, and lies here for executors that are busy, or is being handed over, or waits for its part of the store to
     /// answer: nobody else has to look after it.
     pub(crate) fn has(&self, entry: &HotEntry) -> bool {
-        let arrival = self.arrivals.lock().get(&entry.queue).map(Arc::clone);
-        // It goes from here to a hand: asked in this order it is found.
-        arrival.is_some_and(|it| it.holds_lying(entry)) || self.in_hand.has(entry) || self.parts.has(entry)
+        self.live.lock().keeps(entry)
     }
 
     /// Others may have put something into the ready sets.

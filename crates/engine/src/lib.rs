@@ -56,7 +56,6 @@ mod pipeline {
     pub(crate) mod from_store;
     pub(crate) mod granted;
     pub(crate) mod hand_over;
-    pub(crate) mod in_hand;
     pub(crate) mod kinds;
     pub(crate) mod missed;
     pub(crate) mod push;

@@ -17,6 +17,7 @@ mod model;
 pub(crate) use fired::{Fired, Granted, Ready};
 pub(crate) use table::Loaded;
 
+use punctual_contract::hot::HotEntry;
 use table::Table;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -31,8 +32,27 @@ impl Live {
         Self(Mutex::new(Table::new(usize::from(partitions), are_open)))
     }
 
+    /// Asks the store for the leases of an executor: until the answer is dropped, however the work ends, nobody else offers
+    /// these tasks.
+    pub(crate) fn grants(&self, entries: &[HotEntry]) -> Grants<'_> {
+        Grants { live: self, begun: self.lock().begin_grants(entries) }
+    }
+
     /// Must not be held across an await.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock()
+    }
+}
+
+/// Leases that the store is asked for.
+#[derive(Debug)]
+pub(crate) struct Grants<'a> {
+    live: &'a Live,
+    begun: Vec<(i64, i64)>,
+}
+
+impl Drop for Grants<'_> {
+    fn drop(&mut self) {
+        self.live.lock().end_grants(&self.begun);
     }
 }

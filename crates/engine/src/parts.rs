@@ -49,8 +49,6 @@ struct Inner {
     /// Leases that were made, and too late, in a row.
     late: HashMap<usize, u32>,
     pace: HashMap<usize, Pace>,
-    /// By id.
-    aside: HashMap<i64, HotEntry>,
 }
 
 #[derive(Debug)]
@@ -117,33 +115,16 @@ impl Parts {
         }
     }
 
-    pub(crate) fn set_aside(&self, entries: Vec<HotEntry>) {
-        let mut inner = self.0.lock();
-        let room = ASIDE_MAX.saturating_sub(inner.aside.len());
-        inner.aside.extend(entries.into_iter().take(room).map(|it| (it.place.id, it)));
-    }
-
-    /// It is set aside here, with this fence or a newer one.
-    pub(crate) fn has(&self, entry: &HotEntry) -> bool {
-        self.0.lock().aside.get(&entry.place.id).is_some_and(|it| it.fence >= entry.fence)
-    }
-
-    fn take_aside(&self, is_there: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
-        self.0.lock().aside.extract_if(|_, it| is_there(it)).map(|it| it.1).collect()
-    }
-
     /// The parts that something waits for, or that fail, and are to be looked at; with a partition there if one is known.
     fn to_look_at(
         &self,
         now: Instant,
-        part_of: impl Fn(Partition) -> usize,
+        aside: impl Iterator<Item = (usize, Partition)>,
     ) -> Vec<(usize, Option<Partition>)> {
         let inner = self.0.lock();
         let mut parts: HashMap<usize, Option<Partition>> =
             inner.failing.keys().map(|it| (*it, None)).collect();
-        for it in inner.aside.values() {
-            parts.insert(part_of(it.place.partition), Some(it.place.partition));
-        }
+        parts.extend(aside.map(|(part, partition)| (part, Some(partition))));
         parts.retain(|part, _| inner.failing.get(part).is_none_or(|it| it.look_at <= now));
         parts.into_iter().collect()
     }
@@ -351,8 +332,17 @@ pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntr
     }
     let is_doubtful = |it: &HotEntry| core.parts.is_doubtful(core.store.part_of(it.place.partition));
     let (doubtful, good): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_doubtful);
-    core.parts.set_aside(doubtful);
+    set_aside(core, &doubtful);
     good
+}
+
+/// Until the part of the store answers. They have fired, and are in no ready set.
+pub(crate) fn set_aside(core: &Core, entries: &[HotEntry]) {
+    core.live.lock().set_aside(entries, ASIDE_MAX);
+}
+
+fn take_aside(core: &Core, part: usize) -> Vec<HotEntry> {
+    core.live.lock().take_aside(|entry| core.store.part_of(entry.place.partition) == part)
 }
 
 /// Asks a part for leases: it is learnt how long it takes, and what was set aside while it was doubted comes back with
@@ -371,7 +361,7 @@ pub(crate) async fn leasing<T>(
     if answer.is_ok() {
         asked.pace(|it| it.leased(asked.asked, Instant::now()));
         if !core.parts.is_doubtful(part) {
-            let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
+            let back = take_aside(core, part);
             if !back.is_empty() {
                 let its = Arc::clone(core);
                 core.detach(async move { offer(&its, back, |queue, count| its.arrived(queue, count)).await });
@@ -401,11 +391,13 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut offered = 0;
     for part in (0..core.store.parts()).filter(|it| reach::is_only_elsewhere(core, *it)) {
         // Another engine can hand it over; its executors hear of it before this one's.
-        let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
+        let back = take_aside(core, part);
         offered += back.len();
         offer(core, back, |queue, _| core.announcer.ready(queue)).await;
     }
-    for (part, known) in core.parts.to_look_at(Instant::now(), |it| core.store.part_of(it)) {
+    let aside: Vec<Partition> = core.live.lock().aside().collect();
+    let aside = aside.into_iter().map(|partition| (core.store.part_of(partition), partition));
+    for (part, known) in core.parts.to_look_at(Instant::now(), aside) {
         let there = |it: &Partition| core.store.part_of(*it) == part;
         let Some(partition) = known.or_else(|| core.partitions().find(there)) else {
             core.parts.answers(part);
@@ -415,7 +407,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         match timeout(PATIENCE, core.store.scan(scan)).await {
             Ok(Ok(_)) => {
                 core.parts.answers(part);
-                let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
+                let back = take_aside(core, part);
                 offered += back.len();
                 offer(core, back, |queue, count| core.arrived(queue, count)).await;
             }
@@ -436,7 +428,7 @@ async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>, arrived: impl Fn(&Arc<Q
     }
     if let Err(error) = from_store::offer(core, entries.clone()).await {
         tracing::warn!(%error, "what was set aside could not be offered; it will be repeated");
-        core.parts.set_aside(entries);
+        set_aside(core, &entries);
         return;
     }
     queues.iter().for_each(|(queue, count)| arrived(queue, *count));
@@ -445,7 +437,6 @@ async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>, arrived: impl Fn(&Arc<Q
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::claim::tests::entry;
 
     #[test]
     fn a_part_that_fails_is_looked_at_less_and_less_often() {
@@ -455,7 +446,7 @@ mod tests {
             it.failed_at(1, now);
             it.failed_at(1, now);
             let began = now;
-            while it.to_look_at(now, |_| 0).is_empty() {
+            while it.to_look_at(now, std::iter::empty()).is_empty() {
                 now += Duration::from_millis(100);
             }
             pauses.push(now.duration_since(began).as_millis());
@@ -475,15 +466,5 @@ mod tests {
         }
         it.has_leased(1, true);
         assert_eq!(it.patience(1), LEASES_WITHIN);
-    }
-
-    #[test]
-    fn what_is_set_aside_is_known_until_it_is_taken() {
-        let it = Parts::default();
-        it.set_aside(vec![entry(1, 5), entry(2, 5)]);
-        assert!(it.has(&entry(1, 5)) && !it.has(&entry(3, 5)));
-        assert!(!it.has(&HotEntry { fence: entry(1, 5).fence + 1, ..entry(1, 5) }));
-        assert_eq!(it.take_aside(|it| it.place.id == 1).len(), 1);
-        assert!(!it.has(&entry(1, 5)) && it.has(&entry(2, 5)));
     }
 }

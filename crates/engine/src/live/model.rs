@@ -5,6 +5,7 @@ use super::{
     Live,
     fired::{Fired, Granted, Ready},
     stage::Stage,
+    steps::STEPS,
 };
 use crate::{clock::Moment, pipeline::claim::tests::entry};
 use fastrand::Rng;
@@ -58,6 +59,11 @@ struct World {
     /// May be offered or handed over: cancelled xor fired.
     given: HashSet<Key>,
     withdrawn: HashSet<Key>,
+    /// Fired and offered: in no line here.
+    offered: Vec<HotEntry>,
+    line: Vec<HotEntry>,
+    grants: Vec<Vec<HotEntry>>,
+    aside: HashSet<Key>,
     seen: Seen,
 }
 
@@ -103,6 +109,10 @@ impl World {
             awaited: HashSet::new(),
             given: HashSet::new(),
             withdrawn: HashSet::new(),
+            offered: Vec::new(),
+            line: Vec::new(),
+            grants: Vec::new(),
+            aside: HashSet::new(),
             seen: Seen::default(),
         }
     }
@@ -142,6 +152,7 @@ impl World {
         let confirmed = self.live.lock().confirm(entries.into_iter().zip(keys), |_| true);
         confirmed.stale.into_iter().for_each(|key| _ = self.wheel.cancel(key));
         confirmed.fired.iter().for_each(|entry| self.gives(key(entry), true));
+        self.offered.extend(confirmed.fired);
     }
 
     /// An awaited entry is answered once, and nothing is given that was withdrawn.
@@ -223,6 +234,7 @@ impl World {
                 Fired::Unclaimed(same) | Fired::Claimed(same) => {
                     assert_eq!(same, *entry);
                     self.gives(key(entry), false);
+                    self.offered.push(same);
                 }
                 Fired::Awaited => assert!(self.awaited.insert(key(entry)), "fired twice"),
                 Fired::Leased(ready) => {
@@ -247,6 +259,57 @@ impl World {
             self.hot.insert(id, entry);
         } else {
             self.withdrawn.insert(key(&entry));
+        }
+    }
+
+    /// Fired tasks go into the line, out of it, to an executor, or behind the gate of their database.
+    fn hand_over(&mut self) {
+        let take = |rng: &mut Rng, from: &mut Vec<HotEntry>| -> Vec<HotEntry> {
+            let most = rng.usize(0..=from.len());
+            from.drain(..most).collect()
+        };
+        match self.rng.u8(0..6) {
+            0 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                let kept = self.live.lock().keep_in_line(some);
+                self.line.extend(kept);
+            }
+            1 => {
+                let some = take(&mut self.rng, &mut self.line);
+                self.live.lock().leave_line(some.iter());
+                self.offered.extend(some);
+            }
+            2 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                let begun: HashSet<Key> = self.live.lock().begin_grants(&some).into_iter().collect();
+                let some: Vec<_> = some.into_iter().filter(|entry| begun.contains(&key(entry))).collect();
+                assert!(some.iter().all(|entry| self.live.lock().keeps(entry)));
+                self.grants.push(some);
+            }
+            3 => {
+                let Some(some) = self.grants.pop() else { return };
+                if self.rng.bool() {
+                    self.live.lock().set_aside(&some, 100);
+                    let newer = |entry: &HotEntry| self.fences.get(&entry.place.id) > Some(&entry.fence);
+                    assert!(some.iter().all(|entry| self.live.lock().keeps(entry) || newer(entry)));
+                    self.aside.extend(some.iter().map(key));
+                }
+                let keys: Vec<Key> = some.iter().map(key).collect();
+                self.live.lock().end_grants(&keys);
+            }
+            4 => {
+                let parity = self.rng.i64(0..2);
+                let back = self.live.lock().take_aside(|entry| entry.place.id % 2 == parity);
+                for entry in &back {
+                    assert!(self.aside.remove(&key(entry)), "it was set aside");
+                    assert!(!self.live.lock().keeps(entry));
+                }
+                self.offered.extend(back);
+            }
+            _ => {
+                let count = self.live.lock().aside().count();
+                assert!(count <= self.aside.len());
+            }
         }
     }
 
@@ -301,6 +364,15 @@ impl World {
             let has_lease = matches!(stage, Stage::Leasing { .. } | Stage::Leased | Stage::Held);
             assert_eq!(is_in_leases, has_lease, "{id} {stage:?}");
             assert!(!is_candidate || stage == Stage::Waiting, "{id} {stage:?}");
+            let in_grants = || self.grants.iter().flatten().any(|entry| key(entry) == (id, fence));
+            match stage {
+                Stage::Ready { gate: None } => {
+                    assert!(self.line.iter().any(|entry| key(entry) == (id, fence)), "{id} is in no line");
+                }
+                Stage::Ready { gate: Some(_) } => assert!(self.aside.contains(&(id, fence)), "{id} was not set aside"),
+                Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
+                _ => {}
+            }
             let is_due = matches!(stage, Stage::Claiming { due: true } | Stage::Leasing { due: true });
             assert_eq!(is_due, self.awaited.contains(&(id, fence)), "{id} {stage:?}");
             self.seen.stages.insert(stage);
@@ -311,11 +383,11 @@ impl World {
 #[test]
 fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
     let mut seen = Seen::default();
-    for seed in 0..400 {
+    for seed in 0..200 {
         let mut world = World::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {
-            match world.rng.u8(0..22) {
+            match world.rng.u8(0..28) {
                 0..4 => world.insert(),
                 4..7 => world.claim(),
                 7..10 => world.answer_claims(),
@@ -326,13 +398,14 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 18 => world.drop_leases(),
                 19 => world.load_again(),
                 20 => world.forget_old(),
+                21..27 => world.hand_over(),
                 _ => world.move_partition(),
             }
             world.check();
         }
         seen = world.seen;
     }
-    assert_eq!(seen.stages.len(), 7, "every stage was visited");
+    assert_eq!(seen.stages.len(), STEPS.len(), "every stage was visited");
     let counts = [seen.given, seen.withdrawn, seen.put_back, seen.unwanted, seen.returned];
     assert!(counts.iter().all(|count| *count > 20), "each end was reached often: {counts:?}");
 }

@@ -14,6 +14,17 @@ pub(crate) enum Stage {
     Leased,
     /// A caller has withdrawn the task, and the answer to its lease is on the way.
     Held,
+    /// Fired, and kept by this engine, whoever owns its partition: in the line of executors that are busy, or behind a gate.
+    Ready { gate: Option<Gate> },
+    /// Fired, and the store is asked for the lease of an executor.
+    Granting,
+}
+
+/// Why a ready task is not offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Gate {
+    /// The task's database does not answer.
+    Database,
 }
 
 /// What happened to a task.
@@ -41,4 +52,12 @@ pub(crate) enum Event {
     LeaseDropped,
     /// The engine gives the partition up.
     GivenUp,
+    /// The store is asked for the lease of an executor.
+    GrantBegun,
+    /// It has answered, or the call has ended without an answer.
+    GrantEnded,
+    /// The gate is shut while the task is ready or its lease is asked for.
+    Blocked(Gate),
+    /// The task is taken out of the line, or from behind its gate, to be offered elsewhere.
+    Taken,
 }

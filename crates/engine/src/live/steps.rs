@@ -1,12 +1,13 @@
 //! The one table of legal moves, and the function that reads it.
 //! No other file may name the stage that follows. An illegal pair changes nothing.
 
-use super::stage::{Event, Stage};
+use super::stage::{Event, Gate, Stage};
 use Event::{
-    Claimed, Due, Forgotten, GivenUp, Granted, LeaseBegun, LeaseDropped, NotClaimed, NotGranted, PutBack, Withdrawn,
+    Blocked, Claimed, Due, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped, NotClaimed,
+    NotGranted, PutBack, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Held, Leased, Leasing, Waiting};
+use Stage::{Claiming, Granting, Held, Leased, Leasing, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,9 @@ const CLAIMING: Stage = Claiming { due: false };
 const CLAIMING_DUE: Stage = Claiming { due: true };
 const LEASING: Stage = Leasing { due: false };
 const LEASING_DUE: Stage = Leasing { due: true };
+pub(super) const IN_LINE: Stage = Ready { gate: None };
+const GATED: Stage = Ready { gate: Some(Gate::Database) };
+const BLOCKED: Event = Blocked(Gate::Database);
 
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
@@ -37,6 +41,9 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (Forgotten, To(Held)), (LeaseDropped, Gone),
                      (GivenUp, Gone)]),
+    (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, Gone), (BLOCKED, To(GATED))]),
+    (GATED,        &[(GrantBegun, To(Granting)), (Taken, Gone), (BLOCKED, To(GATED))]),
+    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, Gone), (BLOCKED, To(GATED))]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -56,16 +63,23 @@ pub(crate) const fn is_claimed(stage: Stage) -> bool {
     matches!(stage, CLAIMING | Waiting | LEASING | Leased)
 }
 
+/// The task has fired, and this engine looks after it.
+pub(crate) const fn is_kept(stage: Stage) -> bool {
+    matches!(stage, Ready { .. } | Granting)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 11] = [
+    const EVENTS: [Event; 15] = [
         PutBack, Claimed, NotClaimed, LeaseBegun, Granted, NotGranted, Due, Withdrawn, Forgotten, LeaseDropped, GivenUp,
+        GrantBegun, GrantEnded, BLOCKED, Taken,
     ];
 
-    fn reached(events: &[Event]) -> Vec<Stage> {
-        let (mut reached, mut next) = (vec![CLAIMING], 0);
+    /// From where an entry comes into the table: claimed, or fired.
+    fn reached(from: Stage, events: &[Event]) -> Vec<Stage> {
+        let (mut reached, mut next) = (vec![from], 0);
         while let Some(&stage) = reached.get(next) {
             for event in events {
                 match step(stage, *event) {
@@ -80,8 +94,8 @@ mod tests {
 
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
-        let reached = reached(&EVENTS);
-        assert_eq!(reached.len(), STEPS.len());
+        let reached = [reached(CLAIMING, &EVENTS), reached(IN_LINE, &EVENTS)].concat();
+        assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
             assert!(reached.contains(stage), "{stage:?}");
@@ -97,8 +111,9 @@ mod tests {
     fn without_the_instant_no_stage_is_due_and_each_ends_with_the_partition() {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
-        assert!(!reached(&without_due).iter().any(is_due));
-        assert!(STEPS.iter().all(|(stage, _)| step(*stage, GivenUp) == Some(Gone)));
+        assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
+        let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || is_kept(*stage);
+        assert!(STEPS.iter().all(|(stage, _)| ends(stage)), "what has fired is kept, whoever owns its partition");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::{
     Live,
     fired::{Fired, Granted, Ready},
     span::{NEAR_MS, Range, Span},
-    stage::{Event, Stage},
-    steps::{Next, has_lease, is_claimed, step},
+    stage::{Event, Gate, Stage},
+    steps::{IN_LINE, Next, has_lease, is_claimed, is_kept, step},
 };
 use crate::clock::Moment;
 use hashbrown::{HashMap, HashSet};
@@ -32,6 +32,10 @@ pub(crate) struct Table {
     candidates: Order,
     /// Those whose lease is asked for or made.
     leases: Order,
+    /// Those that have fired and stand behind a gate.
+    gated: Order,
+    /// How many have not fired.
+    unfired: usize,
     spans: Vec<Span>,
 }
 
@@ -95,6 +99,8 @@ impl Table {
             by_id: HashMap::new(),
             candidates: Order::new(),
             leases: Order::new(),
+            gated: Order::new(),
+            unfired: 0,
             spans: (0..partitions).map(|_| span()).collect(),
         }
     }
@@ -161,7 +167,7 @@ impl Table {
                 Some(nth) => loaded.stale.extend(self.remove(nth).and_then(|older| older.on_wheel)),
                 None => {}
             }
-            self.insert(entry.clone());
+            self.insert(entry.clone(), Stage::Claiming { due: false });
             loaded.accepted.push(entry);
         }
         loaded
@@ -221,8 +227,9 @@ impl Table {
         let Some(nth) = self.at(&entry) else { return Fired::Unclaimed(entry) };
         let Some(moved) = self.advance(nth, Event::Due) else {
             // It comes a second time, or was withdrawn.
-            let is_due = self.slots.get(nth).is_some_and(|slot| !is_claimed(slot.stage) && slot.stage != Stage::Held);
-            return if is_due { Fired::Awaited } else { Fired::Unclaimed(entry) };
+            let is_awaited = |slot: &Slot| matches!(slot.stage, Stage::Claiming { .. } | Stage::Leasing { .. });
+            let is_awaited = self.slots.get(nth).is_some_and(is_awaited);
+            return if is_awaited { Fired::Awaited } else { Fired::Unclaimed(entry) };
         };
         match moved.gone {
             Some(Slot { lease: Some(lease), asked: Some(asked), .. }) => {
@@ -362,9 +369,99 @@ impl Table {
     }
 
     /// How many are claimed and have not fired.
-    pub(crate) fn len(&self) -> usize {
-        let leases = self.leases.values().filter_map(|nth| self.slots.get(*nth));
-        self.slots.len() - leases.filter(|slot| !is_claimed(slot.stage)).count()
+    pub(crate) const fn len(&self) -> usize {
+        self.unfired
+    }
+
+    /// These have fired, and are kept in the line of their queue. Returns those that are not kept already.
+    pub(crate) fn keep_in_line(&mut self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
+        entries.retain(|entry| self.keep(entry, IN_LINE));
+        entries
+    }
+
+    /// These have fired, and their database does not answer. No more are kept than `most`; the rest is left to whoever offers
+    /// again what has fired.
+    pub(crate) fn set_aside(&mut self, entries: &[HotEntry], most: usize) {
+        for entry in entries {
+            if self.gated.len() >= most {
+                return;
+            }
+            let is_kept_here = self.at(entry).is_some_and(|nth| self.is_kept_at(nth));
+            if is_kept_here {
+                self.at(entry).and_then(|nth| self.advance(nth, Event::Blocked(Gate::Database)));
+            } else {
+                self.keep(entry, Stage::Ready { gate: Some(Gate::Database) });
+            }
+        }
+    }
+
+    /// Takes out what was set aside.
+    pub(crate) fn take_aside(&mut self, which: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
+        let those = self.gated.values().copied();
+        let those = those.filter(|nth| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry)));
+        let those: Vec<usize> = those.collect();
+        those.into_iter().filter_map(|nth| Some(self.advance(nth, Event::Taken)?.gone?.entry)).collect()
+    }
+
+    /// Partitions of which something is set aside, some of them more than once.
+    pub(crate) fn aside(&self) -> impl Iterator<Item = Partition> {
+        self.gated.values().filter_map(|nth| Some(self.slots.get(*nth)?.entry.place.partition))
+    }
+
+    /// These are taken out of their line, to be offered elsewhere or to an executor.
+    pub(crate) fn leave_line<'e>(&mut self, entries: impl Iterator<Item = &'e HotEntry>) {
+        for entry in entries {
+            let in_line = self.at(entry).filter(|nth| self.slots.get(*nth).is_some_and(|slot| slot.stage == IN_LINE));
+            in_line.and_then(|nth| self.advance(nth, Event::Taken));
+        }
+    }
+
+    /// The store is asked for the leases of an executor. Returns those that nobody else asks for here; they are named again
+    /// when the call has ended.
+    pub(crate) fn begin_grants(&mut self, entries: &[HotEntry]) -> Vec<(i64, i64)> {
+        let mut begun = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let is_begun = match self.at(entry).filter(|nth| self.is_kept_at(*nth)) {
+                Some(nth) => self.advance(nth, Event::GrantBegun).is_some(),
+                None => self.keep(entry, Stage::Granting),
+            };
+            if is_begun {
+                begun.push((entry.place.id, entry.fence));
+            }
+        }
+        begun
+    }
+
+    /// What was set aside meanwhile stays.
+    pub(crate) fn end_grants(&mut self, grants: &[(i64, i64)]) {
+        for (id, fence) in grants {
+            let nth = self.by_id.get(id).copied().filter(|nth| self.fence(*nth) == Some(*fence));
+            nth.and_then(|nth| self.advance(nth, Event::GrantEnded));
+        }
+    }
+
+    /// It has fired, and this engine looks after it, or after a newer attempt of it: in a line, behind a gate, or while the
+    /// store is asked for its lease. Nobody else has to.
+    pub(crate) fn keeps(&self, entry: &HotEntry) -> bool {
+        let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
+        slot.is_some_and(|slot| slot.entry.fence >= entry.fence && is_kept(slot.stage))
+    }
+
+    fn is_kept_at(&self, nth: usize) -> bool {
+        self.slots.get(nth).is_some_and(|slot| is_kept(slot.stage))
+    }
+
+    /// False: it is kept already or has its own lease, or something newer is here.
+    fn keep(&mut self, entry: &HotEntry, stage: Stage) -> bool {
+        if let Some((nth, slot)) = self.by_id.get(&entry.place.id).and_then(|nth| Some((*nth, self.slots.get(*nth)?))) {
+            let is_there = slot.entry.fence == entry.fence && (is_kept(slot.stage) || has_lease(slot.stage));
+            if is_there || slot.entry.fence > entry.fence {
+                return false;
+            }
+            self.remove(nth);
+        }
+        self.insert(entry.clone(), stage);
+        true
     }
 
     /// Nothing is leased ahead, and nothing is to be looked at for it.
@@ -396,7 +493,9 @@ impl Table {
     pub(super) fn of_model(&self) -> Vec<(i64, i64, Stage, bool, bool)> {
         let is_in = |order: &Order, slot: &Slot, nth| order.get(&slot.entry.key()) == Some(&nth);
         assert_eq!(self.by_id.len(), self.slots.len());
-        assert!(self.candidates.len() + self.leases.len() <= self.slots.len());
+        assert!(self.candidates.len() + self.leases.len() + self.gated.len() <= self.slots.len());
+        assert_eq!(self.unfired, self.slots.iter().filter(|(_, slot)| is_claimed(slot.stage)).count());
+        assert!(self.gated.values().all(|nth| self.slots.get(*nth).is_some_and(|slot| is_gated(slot.stage))));
         let of = |(nth, slot): (usize, &Slot)| {
             let (candidate, leases) = (is_in(&self.candidates, slot, nth), is_in(&self.leases, slot, nth));
             (slot.entry.place.id, slot.entry.fence, slot.stage, candidate, leases)
@@ -414,19 +513,26 @@ impl Table {
         if before != after {
             self.candidates.remove(&key);
         }
-        match (has_lease(before), has_lease(after)) {
-            (false, true) => drop(self.leases.insert(key, nth)),
-            (true, false) => drop(self.leases.remove(&key)),
-            _ => {}
+        self.count(before, after);
+        for (order, is_in) in [(&mut self.leases, has_lease(after)), (&mut self.gated, is_gated(after))] {
+            _ = if is_in { order.insert(key, nth) } else { order.remove(&key) };
         }
         Some(Moved { before, gone: None })
     }
 
-    fn insert(&mut self, entry: HotEntry) {
-        let id = entry.place.id;
-        let stage = Stage::Claiming { due: false };
+    fn count(&mut self, before: Stage, after: Stage) {
+        self.unfired += usize::from(is_claimed(after));
+        self.unfired -= usize::from(is_claimed(before));
+    }
+
+    fn insert(&mut self, entry: HotEntry, stage: Stage) {
+        let (id, key) = (entry.place.id, entry.key());
         let nth = self.slots.insert(Slot { entry, stage, on_wheel: None, asked: None, lease: None });
         self.by_id.insert(id, nth);
+        self.unfired += usize::from(is_claimed(stage));
+        if is_gated(stage) {
+            self.gated.insert(key, nth);
+        }
     }
 
     fn remove(&mut self, nth: usize) -> Option<Slot> {
@@ -434,6 +540,8 @@ impl Table {
         self.by_id.remove(&slot.entry.place.id);
         self.candidates.remove(&slot.entry.key());
         self.leases.remove(&slot.entry.key());
+        self.gated.remove(&slot.entry.key());
+        self.unfired -= usize::from(is_claimed(slot.stage));
         Some(slot)
     }
 
@@ -458,6 +566,10 @@ impl Table {
     fn span_mut(&mut self, partition: Partition) -> &mut Span {
         self.spans.get_mut(usize::from(partition.0)).expect("places name partitions of this store")
     }
+}
+
+const fn is_gated(stage: Stage) -> bool {
+    matches!(stage, Stage::Ready { gate: Some(_) })
 }
 
 /// A load that is under way, until it is dropped.

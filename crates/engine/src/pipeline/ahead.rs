@@ -414,7 +414,7 @@ fn clear_shelves(core: &Core, now: Millis) -> (Vec<Assignment>, Vec<HotEntry>) {
     core.ahead.shelves.lock().retain(|it| {
         let old = it.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS));
         found_nobody.extend(old);
-        lying.extend(it.take_lying_before(now.plus(-lies_ms)));
+        lying.extend(it.take_lying_before(&core.live, now.plus(-lies_ms)));
         it.has_some_here()
     });
     (found_nobody, lying)
@@ -439,7 +439,7 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
     if !is_good || fired.is_empty() {
         return fired;
     }
-    let rest = arrival.lie(fired, now, LIE_MAX);
+    let rest = arrival.lie(&core.live, fired, now, LIE_MAX);
     look_after(core, &arrival);
     rest
 }

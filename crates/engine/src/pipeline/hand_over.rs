@@ -115,7 +115,7 @@ async fn wait_and_lease(
                 return Ok(leased);
             }
             if is_known_empty(core, request, only, &arrival).is_some() {
-                given = arrival.take_lying(may_be_given);
+                given = arrival.take_lying(&core.live, may_be_given);
             }
         }
         let notified = arrival.notified();
@@ -278,7 +278,7 @@ async fn grant(
     let only = &caller.only;
     if !may_stay || !is_simple(core, request, only) {
         // There may be others: the order of all is found in one place.
-        ahead::lies_no_more(core, arrival.take_lying(usize::MAX)).await;
+        ahead::lies_no_more(core, arrival.take_lying(&core.live, usize::MAX)).await;
     }
     for _ in 0..ROUNDS_MAX {
         if core.settings.is_paused(&request.queue) {
@@ -293,7 +293,8 @@ async fn grant(
         // A limit may have been set meanwhile.
         if admitted.is_end && is_simple(core, request, only) {
             arrival.is_empty_since(look);
-            let behind = arrival.take_lying(wanted.saturating_sub(admitted.entries.len()));
+            let wanted = wanted.saturating_sub(admitted.entries.len());
+            let behind = arrival.take_lying(&core.live, wanted);
             admitted.entries.extend(expire::keep_those_in_time(core, behind).await);
         }
         match dispatch(core, request, admitted.entries, admitted.since, caller).await {
@@ -379,7 +380,7 @@ async fn dispatch_in(
     }
     let now = core.now();
     let grants = entries.iter().map(|it| grant_of(it, request, now)).collect();
-    let _nobody_else_offers_them = core.in_hand.hold(&entries);
+    let _nobody_else_offers_them = core.live.grants(&entries);
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
@@ -416,7 +417,7 @@ async fn failed(
     }
     if core.store.parts() > 1 {
         core.parts.failed(part);
-        core.parts.set_aside(entries.clone());
+        parts::set_aside(core, &entries);
     }
     if error.happened == Happened::No {
         admit::never_began(core, entries.iter()).await;

@@ -170,7 +170,7 @@ impl<'a> Line<'a> {
         }
         let known_empty = is_known_empty(core, &request, &only, self.arrival);
         let may_lie = may_be_given && known_empty.is_some();
-        let given = if may_lie { self.arrival.take_lying(wanted) } else { Vec::new() };
+        let given = if may_lie { self.arrival.take_lying(&core.live, wanted) } else { Vec::new() };
         let looked_at = match known_empty {
             Some(at) if given.is_empty() && !caller.is_late => at,
             _ => {
