@@ -1,6 +1,6 @@
 //! What a run found, as one JSON object or as a table. Fields are only ever added: scripts read them.
 
-use crate::{check::Counts, measure::Percentiles, proc::Usage};
+use crate::{check::Counts, count::CountReport, measure::Percentiles, proc::Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
@@ -34,6 +34,8 @@ pub(crate) struct RunReport {
     /// In the order in which they began.
     pub(crate) faults: Vec<FaultReport>,
     pub(crate) outage: Option<OutageReport>,
+    /// With --count: what MariaDB and Redis were asked.
+    pub(crate) counted: Option<CountReport>,
     /// All engines together.
     pub(crate) server: Option<ProcessReport>,
     pub(crate) mariadb: Option<ProcessReport>,
@@ -202,6 +204,7 @@ impl RunReport {
         self.write_spans(&mut out);
         self.write_counts(&mut out);
         self.write_rates(&mut out);
+        self.counted.iter().for_each(|counted| counted.write(&mut out));
         self.write_processes(&mut out);
         write_verdict(&mut out, self.ok, &self.broken);
         out
