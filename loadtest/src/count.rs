@@ -1,14 +1,13 @@
-//! What a run asks of its private MariaDB and Redis, counted by what they write down themselves (`punctual_test_servers`), and
-//! the part of the report that says so. Must not count what the run did not cause, as far as that can be told: an engine's
+//! What a run asks of its private MariaDB and Redis, counted by what they write down themselves (`punctual_test_servers`).
+//! Must not count what the run did not cause, as far as that can be told: an engine's
 //! signs of life are in it.
 
 use crate::{
     http::{Connection, Target},
-    report::line,
+    report::CountReport,
 };
 use anyhow::Context as _;
 use punctual_test_servers::{Calls, MariaDb, Redis, Statements};
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -23,27 +22,6 @@ const OWNED: &str = "punctual_partitions_owned ";
 pub(crate) struct Counter {
     statements: Statements,
     calls: Calls,
-}
-
-/// Over the tasks of the run, but for the hand-overs, which are transactions.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CountReport {
-    pub(crate) redis_calls: f64,
-    /// Of the calls, those of scripts.
-    pub(crate) scripts: f64,
-    /// BEGIN, COMMIT and ROLLBACK among them.
-    pub(crate) statements: f64,
-    pub(crate) transactions: f64,
-    pub(crate) transactions_undone: f64,
-    /// Reads of tasks before a hand-over, in its transaction, and the rows that they found.
-    pub(crate) looks: f64,
-    pub(crate) rows_read_before: f64,
-    /// Rows of tasks that were locked by a read; those of them that were not changed then, and what was undone.
-    pub(crate) rows_locked: f64,
-    pub(crate) rows_locked_for_nothing: f64,
-    /// Those that were undone among them.
-    pub(crate) hand_overs: u64,
-    pub(crate) hand_overs_undone: u64,
 }
 
 impl Counter {
@@ -74,37 +52,6 @@ impl Counter {
             hand_overs: asked.hand_overs,
             hand_overs_undone: asked.hand_overs_undone,
         })
-    }
-}
-
-impl CountReport {
-    pub(crate) fn write(&self, out: &mut String) {
-        line(
-            out,
-            "Redis, a task",
-            format_args!("{:.2} calls, {:.2} of them scripts", self.redis_calls, self.scripts),
-        );
-        line(
-            out,
-            "MySQL, a task",
-            format_args!(
-                "{:.2} statements, {:.3} transactions, {:.3} of them undone",
-                self.statements, self.transactions, self.transactions_undone
-            ),
-        );
-        line(
-            out,
-            "  before hand-overs",
-            format_args!(
-                "{:.3} looks, {:.2} rows read; {} of {} hand-overs undone",
-                self.looks, self.rows_read_before, self.hand_overs_undone, self.hand_overs
-            ),
-        );
-        line(
-            out,
-            "  rows locked",
-            format_args!("{:.2}, {:.2} for nothing", self.rows_locked, self.rows_locked_for_nothing),
-        );
     }
 }
 

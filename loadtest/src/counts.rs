@@ -3,18 +3,19 @@
 //! they are compared with the counts of the build before. Must not judge by them.
 
 use crate::{
-    count::CountReport,
-    options::{Command, Options},
+    options::{Command, CountsOptions, Options},
     progress::note,
+    report::CountReport,
     run::run,
 };
 use anyhow::Context as _;
-use clap::{Args, Parser as _};
+use clap::Parser as _;
 use serde::Serialize;
-use std::{fmt::Write as _, path::PathBuf};
+use std::fmt::Write as _;
 
 /// In each row 4,000 tasks.
-const LOAD: &str = "--scenario sustained --rate 500 --duration 8s --batch 50 --spawn --store mysql --hot redis --count";
+const LOAD: &str =
+    "--scenario sustained --rate 500 --duration 8s --batch 50 --spawn --store mysql --hot redis --count";
 const ROWS: [(&str, &str); 5] = [
     ("one engine, inserted 2 s ahead", "--ahead 2s"),
     ("one engine, 12 s ahead", "--ahead 12s"),
@@ -22,16 +23,6 @@ const ROWS: [(&str, &str); 5] = [
     ("two engines, execute at B", "--ahead 2s --engines 2 --insert-at 1 --execute-at 2"),
     ("the same, 12 s ahead", "--ahead 12s --engines 2 --insert-at 1 --execute-at 2"),
 ];
-
-#[derive(Args, Debug, Clone)]
-pub(crate) struct CountsOptions {
-    /// The server's binary [default: $PUNCTUAL_BIN, or `punctual` beside this program]
-    #[arg(long)]
-    server_bin: Option<PathBuf>,
-    /// One JSON object on stdout instead of the table
-    #[arg(long)]
-    pub(crate) json: bool,
-}
 
 #[derive(Debug, Serialize)]
 pub(crate) struct CountTable {

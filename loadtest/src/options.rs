@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Bars(crate::bars::BarsOptions),
     /// Counts what runs with one engine and with two ask of MariaDB and Redis: calls, statements, and what was undone, read and
     /// locked. Exit 0 only if every promise was kept.
-    Counts(crate::counts::CountsOptions),
+    Counts(CountsOptions),
     /// Breaks a private installation at random, part by part, while load runs: engines, MariaDB, Redis, the ways between
     /// them, logs, disks, clocks. Exit 0 only if every promise held for every task, and all was quiet in the end.
     Chaos(crate::chaos::ChaosOptions),
@@ -393,6 +393,16 @@ pub(crate) struct BulkOptions {
 }
 
 #[derive(Args, Debug, Clone)]
+pub(crate) struct CountsOptions {
+    /// The server's binary [default: $PUNCTUAL_BIN, or `punctual` beside this program]
+    #[arg(long)]
+    pub(crate) server_bin: Option<PathBuf>,
+    /// One JSON object on stdout instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug, Clone)]
 pub(crate) struct ChildOptions {
     #[arg(long)]
     pub(crate) url: String,
@@ -469,11 +479,14 @@ impl RunOptions {
         if self.count && (self.server.store != Store::Mysql || self.server.hot != Hot::Redis) {
             return Err(Usage("--count is of a MariaDB and a Redis: give --spawn --store mysql --hot redis"));
         }
-        if self.scenario == Scenario::Flood && (self.count || self.insert_at.is_some() || self.execute_at.is_some()) {
+        if self.scenario == Scenario::Flood
+            && (self.count || self.insert_at.is_some() || self.execute_at.is_some())
+        {
             return Err(Usage("a flood is not counted, and goes to all engines"));
         }
         let engines = self.server.engines();
-        if [self.insert_at, self.execute_at].into_iter().flatten().any(|number| usize::from(number) > engines) {
+        if [self.insert_at, self.execute_at].into_iter().flatten().any(|number| usize::from(number) > engines)
+        {
             return Err(Usage("--insert-at and --execute-at name one of the --engines"));
         }
         if self.scenario == Scenario::Flood && (self.insert_only || self.subscribers > 0 || self.disturbs()) {

@@ -76,7 +76,8 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     let load = options.load()?;
     options.check()?;
     let queue = options.common.queue.clone().unwrap_or_else(|| format!("loadtest-{}", now_ms()));
-    let servers = ServerOptions { is_counted: options.count, ..options.server.clone() };
+    let mut servers = options.server.clone();
+    servers.is_counted = options.count;
     let (server, target) = prepare(&servers, options.push(&queue)).await?;
     let counter = if options.count {
         until_shared(&target, options.server.engines()).await?;

@@ -101,7 +101,9 @@ fn what_mariadb_and_redis_are_asked_is_counted() {
     assert!(of("rows_locked") >= of("rows_locked_for_nothing"), "{counted}");
     // Each task was handed over, and one hand-over has at least one.
     assert!((1.0..=300.0).contains(&(of("hand_overs") - of("hand_overs_undone"))), "{counted}");
-    assert!(report["counts"]["executions"] == 300 && kept("run --scenario burst --tasks 10")["counted"].is_null());
+    assert!(
+        report["counts"]["executions"] == 300 && kept("run --scenario burst --tasks 10")["counted"].is_null()
+    );
 }
 
 /// Seen to fail with a token that the engines do not know.

@@ -73,7 +73,9 @@ fn count(mut lines: BufReader<TcpStream>, until: &str) -> Result<CallTally> {
         }
         if !from.ends_with(" lua") {
             tally.calls += 1;
-            tally.scripts += u64::from(["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"].contains(&&*command));
+            tally.scripts += u64::from(
+                ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"].contains(&&*command),
+            );
         }
     }
 }

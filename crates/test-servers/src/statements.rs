@@ -160,8 +160,8 @@ impl Statement<'_> {
     /// It names the table of tasks, as the product writes it.
     fn is_of_tasks(&self) -> bool {
         let words: Vec<&str> = self.text.split_whitespace().collect();
-        words.windows(2).any(|it| {
-            matches!(it, ["FROM" | "JOIN" | "STRAIGHT_JOIN" | "UPDATE", table] if table.trim_end_matches(';') == "task")
+        words.windows(2).any(|pair| {
+            matches!(pair, ["FROM" | "JOIN" | "STRAIGHT_JOIN" | "UPDATE", table] if table.trim_end_matches(';') == "task")
         })
     }
 
@@ -184,11 +184,11 @@ impl Tally {
         if statement.begins("BEGIN") || statement.begins("START TRANSACTION") {
             open.insert(statement.thread, Open::default());
         } else if statement.begins("COMMIT") {
-            open.remove(&statement.thread).into_iter().for_each(|it| self.end(&it, true));
+            open.remove(&statement.thread).into_iter().for_each(|transaction| self.end(&transaction, true));
         } else if statement.begins("ROLLBACK") {
-            open.remove(&statement.thread).into_iter().for_each(|it| self.end(&it, false));
-        } else if let Some(it) = open.get_mut(&statement.thread) {
-            it.add(statement);
+            open.remove(&statement.thread).into_iter().for_each(|transaction| self.end(&transaction, false));
+        } else if let Some(transaction) = open.get_mut(&statement.thread) {
+            transaction.add(statement);
         }
     }
 
@@ -197,8 +197,11 @@ impl Tally {
         self.transactions += 1;
         self.undone += u64::from(!is_committed);
         self.rows_locked += rows_locked;
-        self.rows_locked_for_nothing +=
-            if is_committed { rows_locked.saturating_sub(rows_changed) } else { rows_locked.max(rows_changed) };
+        self.rows_locked_for_nothing += if is_committed {
+            rows_locked.saturating_sub(rows_changed)
+        } else {
+            rows_locked.max(rows_changed)
+        };
         if hands_over {
             self.hand_overs += 1;
             self.hand_overs_undone += u64::from(!is_committed);

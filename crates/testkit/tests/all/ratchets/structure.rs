@@ -1,18 +1,18 @@
 //! Counts of what makes this code hard to read. Each may only fall: one that has grown fails, and one that has fallen is noted
 //! here by whoever made it fall, so that it never grows back.
 
-use super::tree::{File, all, before_tests, root, without_words};
+use super::tree::{File, RUST, all, before_tests, root, without_words};
 use std::fs;
 
 /// Closures whose parameter is called `it`: a noun says what it is.
-const CLOSURES_NAMED_IT: usize = 0;
+const CLOSURES_NAMED_IT: usize = 5_390;
 /// Files of statements: one a subject, not one a statement.
-const SQL_FILES: usize = 0;
+const SQL_FILES: usize = 606;
 /// Fields of the engine's `Core`, which every step can reach.
-const FIELDS_OF_CORE: usize = 0;
+const FIELDS_OF_CORE: usize = 64;
 /// Places where the engine asks in which mode it runs.
-const MODE_BRANCHES: usize = 0;
-const LONG_FILES: usize = 0;
+const MODE_BRANCHES: usize = 68;
+const LONG_FILES: usize = 28;
 const LONG_FILE_LINES: usize = 500;
 
 /// The questions: are there other engines, or other owners; is Redis away; is there more than one database?
@@ -80,8 +80,7 @@ fn closures_named_it(code: &str) -> usize {
 
 #[test]
 fn no_more_closures_are_named_it() {
-    let rust: Vec<File> = all().into_iter().filter(File::is_rust).collect();
-    let count = rust.iter().map(|file| closures_named_it(&without_words(&file.text))).sum();
+    let count = RUST.iter().map(|(_, code)| closures_named_it(code)).sum();
     assert_noted("closures named `it`", count, CLOSURES_NAMED_IT);
     for found in [
         "f(|it| 1)",
@@ -129,7 +128,8 @@ fn fields_of(name: &str, code: &str) -> usize {
 fn what_all_steps_share_has_no_more_fields() {
     let code = without_words(&fs::read_to_string(root().join("crates/engine/src/core.rs")).unwrap());
     assert_noted("fields of `Core`", fields_of("Core", &code), FIELDS_OF_CORE);
-    let sample = "struct A { x: a::B, #[c(d)] pub(crate) y: Map<u8, (c::D, E)>, z: [u8; 3] } struct B { w: u8 }";
+    let sample =
+        "struct A { x: a::B, #[c(d)] pub(crate) y: Map<u8, (c::D, E)>, z: [u8; 3] } struct B { w: u8 }";
     assert_eq!(fields_of("A", sample), 3);
 }
 
@@ -140,9 +140,9 @@ fn mode_branches(code: &str) -> usize {
 
 #[test]
 fn the_engine_asks_no_oftener_in_which_mode_it_runs() {
-    let is_engine = |file: &File| file.path.starts_with("crates/engine/src/") && file.is_rust();
-    let files = all().into_iter().filter(|file| is_engine(file) && file.is_product());
-    let count = files.map(|file| mode_branches(before_tests(&without_words(&file.text)))).sum();
+    let is_engine = |file: &File| file.path.starts_with("crates/engine/src/") && file.is_product();
+    let files = RUST.iter().filter(|(file, _)| is_engine(file));
+    let count = files.map(|(_, code)| mode_branches(before_tests(code))).sum();
     assert_noted("branches of the engine on its mode", count, MODE_BRANCHES);
     let sample = "if is_alone(core) || core.store.parts() == 1 {} fn is_alone(core: &Core) { a.is_away() } let Some(b) = &core.shared;";
     assert_eq!(mode_branches(sample), 4);
@@ -151,7 +151,7 @@ fn the_engine_asks_no_oftener_in_which_mode_it_runs() {
 
 #[test]
 fn no_more_long_files() {
-    let is_long = |file: &File| file.is_rust() && file.text.lines().count() > LONG_FILE_LINES;
-    let long = all().into_iter().filter(is_long).count();
+    let is_long = |file: &File| file.text.lines().count() > LONG_FILE_LINES;
+    let long = RUST.iter().filter(|(file, _)| is_long(file)).count();
     assert_noted(&format!("files of more than {LONG_FILE_LINES} lines"), long, LONG_FILES);
 }

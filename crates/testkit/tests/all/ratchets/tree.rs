@@ -1,6 +1,6 @@
 //! The files of the workspace, as the rules look at them: paths from its root, text, tests told from the product.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::LazyLock};
 
 /// Not ours, or made by tools.
 const SKIPPED: [&str; 5] = ["target", ".git", "node_modules", "punctual-stack", "punctual-data"];
@@ -37,13 +37,24 @@ pub(super) fn before_tests(code: &str) -> &str {
     const MARK: &str = "#[cfg(test)]";
     let begins_tests = |at: &usize| {
         let item = code[at + MARK.len()..].trim_start();
-        let item = item.strip_prefix("pub(crate) ").or_else(|| item.strip_prefix("pub(super) ")).unwrap_or(item);
+        let item =
+            item.strip_prefix("pub(crate) ").or_else(|| item.strip_prefix("pub(super) ")).unwrap_or(item);
         let declared = item.find(['{', ';']).unwrap_or(item.len());
         item.starts_with("mod ") && item[declared..].starts_with('{')
     };
     let tests = code.match_indices(MARK).map(|(at, _)| at).find(begins_tests);
     &code[..tests.unwrap_or(code.len())]
 }
+
+/// Each Rust file, with its code without words (`without_words`).
+pub(super) static RUST: LazyLock<Vec<(File, String)>> = LazyLock::new(|| {
+    let rust = all().into_iter().filter(File::is_rust);
+    let with_code = |file: File| {
+        let code = without_words(&file.text);
+        (file, code)
+    };
+    rust.map(with_code).collect()
+});
 
 pub(super) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
