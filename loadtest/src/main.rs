@@ -3,7 +3,7 @@
 //!
 //! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`), `overload`, `search`, `bulk`, `bounds` and `console` (`fill`) and `chaos` beside it.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault` and `outage`. Over all of them:
-//! `bars`, measured against `parts`.
+//! `bars`, measured against `parts`; `counts` of what a run asks of MariaDB and Redis (`count`).
 
 mod ask;
 mod attack;
@@ -16,6 +16,8 @@ mod check;
 mod child;
 mod clock;
 mod console;
+mod count;
+mod counts;
 mod engine;
 mod execute;
 #[cfg(test)]
@@ -123,6 +125,11 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
             let report = runtime.block_on(bars::bars(options))?;
             print(report.table())?;
             Ok(report.ok())
+        }
+        options::Command::Counts(options) => {
+            let table = runtime.block_on(counts::counts(options))?;
+            tell(&table, options.json, || table.text())?;
+            Ok(table.ok)
         }
         options::Command::Chaos(options) => {
             let report = runtime.block_on(chaos::chaos(options))?;

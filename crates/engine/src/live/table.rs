@@ -173,8 +173,8 @@ impl Table {
         loaded
     }
 
-    /// The claims of these were made, or need none, and the wheel has them. `may_lease`: by the entry, whether it may be
-    /// leased ahead of its instant.
+    /// The claims of these were made, or need none, and the wheel has them: they say in which state the store has them now.
+    /// `may_lease`: by the entry, whether it may be leased ahead of its instant.
     pub(crate) fn confirm(
         &mut self,
         entries: impl Iterator<Item = (HotEntry, Key)>,
@@ -190,12 +190,13 @@ impl Table {
             };
             if let Some(slot) = moved.gone {
                 confirmed.stale.push(key);
-                confirmed.fired.push(slot.entry);
+                confirmed.fired.push(HotEntry { state: entry.state, ..slot.entry });
                 continue;
             }
             confirmed.count += 1;
             if let Some(slot) = self.slots.get_mut(nth) {
                 slot.on_wheel = Some(key);
+                slot.entry.state = entry.state;
                 if slot.stage == Stage::Waiting && may_lease(&entry) {
                     self.candidates.insert(entry.key(), nth);
                 }
@@ -236,10 +237,10 @@ impl Table {
                 let is_settled = settled.contains(&(entry.place.id, entry.fence));
                 Fired::Leased(Box::new(Ready { entry, assignment: *lease, asked, is_settled }))
             }
-            Some(_) => Fired::Claimed(entry),
+            Some(slot) => Fired::Claimed(HotEntry { state: slot.entry.state, ..entry }),
             None => {
                 if let Some(slot) = self.slots.get_mut(nth) {
-                    slot.entry = entry;
+                    slot.entry = HotEntry { state: slot.entry.state, ..entry };
                 }
                 Fired::Awaited
             }

@@ -175,9 +175,12 @@ fn not_claimed(core: &Core, entries: &[HotEntry], error: &Error) -> usize {
 }
 
 /// Asks the store for the mark: who has it, and who is not to fire. What is found marked already, with the same
-/// fence, was marked by a claim whose answer was lost, or by a dead owner: it is taken over.
+/// fence, was marked by a claim whose answer was lost, or by a dead owner: it is taken over. Who has it says so of its state.
 pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<(Vec<HotEntry>, Vec<HotEntry>), Error> {
     let (mut won, refused) = ask(core, entries.to_vec(), claim_of).await?;
+    // What was ready before, or could not be sent, has fired before, and is told apart by it.
+    let is_new = |entry: &&mut HotEntry| matches!(entry.state, State::Scheduled | State::Retrying);
+    won.iter_mut().filter(is_new).for_each(|entry| entry.state = State::Dispatching);
     if refused.is_empty() {
         return Ok((won, refused));
     }

@@ -322,8 +322,9 @@ impl Core {
         let mut unmarked = self.unmarked.lock();
         for it in fired {
             let queue = Arc::clone(&it.queue);
-            let (place, fence, fired_at) = (it.row(), it.fence, it.fired_at);
-            let before = unmarked.insert(place.id, Unmarked { queue, place, fence, fired_at });
+            let HotEntry { fence, state, fired_at, .. } = *it;
+            let place = it.row();
+            let before = unmarked.insert(place.id, Unmarked { queue, place, fence, state, fired_at });
             if before.is_some_and(|mark| mark.fence == fence) {
                 known.insert(place.id);
             }
