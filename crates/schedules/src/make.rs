@@ -17,6 +17,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::Engine;
+use punctual_expressions::Budget;
 use std::{ops::RangeInclusive, sync::Arc};
 
 /// In the histories of tasks.
@@ -47,14 +48,19 @@ pub(crate) enum Purpose {
 }
 
 /// The payload of a run, filled in.
-pub(crate) fn payload(stored: &StoredSchedule, at: Millis, number: u64) -> Result<Option<Content>, String> {
+pub(crate) fn payload(
+    stored: &StoredSchedule,
+    at: Millis,
+    number: u64,
+    budget: &mut Budget,
+) -> Result<Option<Content>, String> {
     Ok(match &stored.schedule.task.payload {
         None => None,
         Some(Payload::Bytes(bytes)) => Some(Content::binary(bytes.clone())),
         Some(Payload::Json(text)) => {
             let variables =
                 expressions::Variables { schedule: stored.key.name.as_str(), scheduled_at: at, run: number };
-            Some(Content::json(expressions::fill(text, &variables)?))
+            Some(Content::json(expressions::fill(text, &variables, budget)?))
         }
     })
 }
@@ -87,7 +93,10 @@ fn task(engine: &Engine, (stored, run): &OwnedRun, purpose: Purpose) -> Result<N
     let set = engine.known_settings(&queue);
     let mut task = template.task(namespace, run.execute_at, &set);
     match purpose {
-        Purpose::Run => task.payload = payload(stored, run.at, run.number)?.unwrap_or_default(),
+        Purpose::Run => {
+            task.payload =
+                payload(stored, run.at, run.number, &mut expressions::budget())?.unwrap_or_default()
+        }
         Purpose::TakeBack => {
             task.payload = Content::default();
             task.execute_at = task.execute_at.max(engine.now().plus(FAR_AWAY_MS));
@@ -171,7 +180,11 @@ pub(crate) async fn make_some(
     }
     let secret = inner.engine.identity_secret(&*inner.store).await?;
     let (engine, all) = (inner.engine.clone(), runs.to_vec());
-    let fill = move || all.iter().map(|run| task(&engine, run, purpose)).collect::<Vec<_>>();
+    let filled = move |run: &OwnedRun| {
+        let filled = evaluate::one_of_many(|| task(&engine, run, purpose));
+        filled.unwrap_or_else(|| Err("filling it in has panicked".to_owned()))
+    };
+    let fill = move || all.iter().map(filled).collect::<Vec<_>>();
     let prepared = evaluate::for_planner(inner.options.pool, fill).await?;
     let mut answers: Vec<Option<Made>> = Vec::with_capacity(runs.len());
     let mut left: Vec<(usize, NewTask)> = Vec::with_capacity(runs.len());

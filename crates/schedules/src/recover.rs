@@ -5,7 +5,7 @@
 use crate::{
     make::{self, Made, OwnedRun},
     marked,
-    planner::Inner,
+    planner::{Inner, has_passed},
     take_back,
 };
 use punctual_contract::{
@@ -32,12 +32,8 @@ type Withdrawn = (Arc<StoredSchedule>, Run, Outcome);
 
 /// How many were made.
 pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
-    {
-        let mut last = inner.recovered_at.lock();
-        if last.is_some_and(|it| (0..inner.options.recover_interval_ms).contains(&now.since(it))) {
-            return Ok(0);
-        }
-        *last = Some(now);
+    if !has_passed(&inner.recovered_at, inner.options.recover_interval_ms, now) {
+        return Ok(0);
     }
     let made = make_left(inner, now).await;
     forget(inner, now).await?;
