@@ -49,6 +49,8 @@ mod operate;
 mod packaging;
 #[path = "all/pages.rs"]
 mod pages;
+#[path = "all/poison.rs"]
+mod poison;
 #[path = "all/profile.rs"]
 mod profile;
 #[path = "all/recovery.rs"]

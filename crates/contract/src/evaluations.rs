@@ -40,6 +40,9 @@ pub trait EvaluationStore: Send + Sync + fmt::Debug + 'static {
     /// What is evaluated no more: [`DEATHS_MAX`] engines have died of each. At most `limit`.
     async fn set_aside(&self, engine: &str, limit: usize) -> Result<Vec<SetAside>, Error>;
 
+    /// What dead engines have left marks at, and no engine evaluates any more: it is gone, or over. At most `limit`.
+    async fn ended_subjects(&self, engine: &str, limit: usize) -> Result<Vec<(EvaluationKind, i64)>, Error>;
+
     /// Removes all marks of an engine that stops.
     async fn leave_evaluations(&self, engine: &str) -> Result<(), Error>;
 }

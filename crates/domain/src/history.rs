@@ -38,7 +38,8 @@ pub struct Note {
 pub const ERROR_LEN_MAX: usize = 65_535;
 /// Longest error that is kept whole, as the result of its attempt; in bytes of its JSON.
 pub const WHOLE_ERROR_LEN_MAX: usize = 1 << 20;
-/// Histories longer than this lose their oldest half; in bytes. The half that stays holds the longest error whole.
+/// Histories longer than this lose the lines of their older half, but for the first; in bytes. The half that stays holds the longest
+/// error whole. Behind the first line the statement writes how many it has left out, as ` +12` each time.
 pub const HISTORY_LEN_MAX: usize = 262_144;
 const _: () = assert!(HISTORY_LEN_MAX / 2 > ERROR_LEN_MAX + ERROR_LEN_MAX / 2);
 
@@ -62,10 +63,25 @@ pub fn line(at: Millis, event: Option<Event>, note: &Note) -> SplitLine {
     SplitLine { head: format!("[{},\"{word}\",", at.0), tail: format!(",{}\n", tail.trim_start_matches('[')) }
 }
 
-/// Lines that cannot be read (a history that was cut in the middle of one) are passed over.
+/// Lines that cannot be read (an older program has cut in the middle of one) are passed over. How many are left out is said by the
+/// first line, behind which they were.
 #[must_use]
 pub fn decode(text: &str) -> Vec<Entry> {
-    text.lines().filter_map(entry).collect()
+    let (first, others) = text.split_once('\n').unwrap_or((text, ""));
+    let end = first.rfind(']').map_or(first.len(), |last| last + 1);
+    let (first, left_out) = first.split_at(end);
+    let left_out: u64 = left_out.split(" +").filter_map(|count| count.parse::<u64>().ok()).sum();
+    let first = entry(first).map(|entry| match left_out {
+        0 => entry,
+        _ => {
+            let said = format!("{left_out} changes after this one are left out");
+            Entry {
+                reason: Some(entry.reason.map_or_else(|| said.clone(), |why| format!("{why}; {said}"))),
+                ..entry
+            }
+        }
+    });
+    first.into_iter().chain(others.lines().filter_map(entry)).collect()
 }
 
 fn entry(line: &str) -> Option<Entry> {
@@ -142,6 +158,26 @@ mod tests {
         let whole = format!("{}1,0{}", it.head, it.tail);
         let text = format!("{}{whole}", whole.get(7..).unwrap());
         assert_eq!(decode(&text).len(), 1);
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_behind_the_first_line_which_stays() {
+        let first = line(Millis(5), None, &Note { by: "ada".into(), ..Note::default() });
+        let next = line(Millis(6), Some(Event::Claim), &Note::default());
+        let next = format!("{}1,0{}", next.head, next.tail);
+        let read =
+            |counts: &str| decode(&format!("{}1,0{}{counts}\n{next}", first.head, first.tail.trim_end()));
+        assert_eq!(read("").iter().map(|it| it.reason.clone()).collect::<Vec<_>>(), [None, None]);
+        assert_eq!(read(" +0")[0].reason, None);
+        for (counts, sum) in [(" +1", 1), (" +12 +0 +9", 21)] {
+            let read = read(counts);
+            assert_eq!((read.len(), read[0].by.as_str(), read[1].event), (2, "ada", Some(Event::Claim)));
+            assert_eq!(read[0].reason, Some(format!("{sum} changes after this one are left out")));
+        }
+        let with_reason = decode("[5,\"insert\",1,0,\"ada\",null,\"again\",null] +3\n");
+        assert_eq!(with_reason[0].reason.as_deref(), Some("again; 3 changes after this one are left out"));
+        // An older program has cut in the middle of what is the first line now.
+        assert_eq!(decode(&format!("rest\",null,null] +7\n{next}")).len(), 1);
     }
 
     #[test]

@@ -25,6 +25,8 @@ use tokio::{sync::OwnedMutexGuard, time::timeout};
 const SET_ASIDE_MAX: usize = 1_000;
 /// Those that an alert names.
 const NAMED_MAX: usize = 5;
+/// Those of one look whose marks are removed because they are gone or over: the next look goes on.
+const FORGET_MAX: usize = 1_000;
 /// Another that is alone is waited for so long.
 const ALONE_WAIT: Duration = Duration::from_secs(5);
 /// Those that are known to have left marks of dead engines.
@@ -33,16 +35,26 @@ const SUSPECTS_MAX: usize = 10_000;
 pub const SET_ASIDE_LOOK_MS: i64 = 60_000;
 
 type Hears = dyn Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync;
+type HearsOnThread = dyn Fn(EvaluationKind, &str) + Send + Sync;
 
-/// Hears of each evaluation before it begins, so that a test can end the engine there.
+/// Hears of each evaluation before it begins, so that a test can end the engine there, or let the evaluation panic.
 #[derive(Clone)]
-pub struct Probe(Arc<Hears>);
+pub struct Probe {
+    before: Arc<Hears>,
+    on_thread: Arc<HearsOnThread>,
+}
 
 impl Probe {
     pub fn new(
-        hears: impl Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+        before: impl Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(hears))
+        Self { before: Arc::new(before), on_thread: Arc::new(|_, _| ()) }
+    }
+
+    /// Also heard on the thread that evaluates.
+    #[must_use]
+    pub fn on_thread(self, hears: impl Fn(EvaluationKind, &str) + Send + Sync + 'static) -> Self {
+        Self { on_thread: Arc::new(hears), ..self }
     }
 }
 
@@ -90,7 +102,7 @@ impl Evaluations {
         let more = (more > 0).then(|| format!("{more} more"));
         let names: Vec<String> = named.chain(more).collect();
         Some(format!(
-            "engines have died while they evaluated it, and it is not evaluated any more: {}",
+            "engines have died, or panicked, while they evaluated it, and it is not evaluated any more: {}",
             names.join(", ")
         ))
     }
@@ -104,7 +116,7 @@ fn named(it: &SetAside) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEvaluated {
     #[error(
-        "engines have died while they evaluated it: it is set aside until it is changed, resumed or retried"
+        "engines have died, or panicked, while they evaluated it: it is set aside until it is changed, resumed or retried"
     )]
     SetAside,
     #[error("other engines evaluate it: it is looked at again")]
@@ -291,8 +303,32 @@ impl Engine {
     /// To be said right before something is evaluated. Nothing but a test listens.
     pub async fn evaluates(&self, kind: EvaluationKind, name: &str) {
         if let Some(probe) = &self.core.options.probe {
-            (probe.0)(kind, name).await;
+            (probe.before)(kind, name).await;
         }
+    }
+
+    /// The same on the thread that evaluates, for each subject by itself.
+    pub fn evaluates_on_thread(&self, kind: EvaluationKind, name: &str) {
+        if let Some(probe) = &self.core.options.probe {
+            (probe.on_thread)(kind, name);
+        }
+    }
+
+    /// An evaluation has panicked: that counts as a death, and the mark stays as that of a dead engine does. To be asked when the
+    /// mark of the evaluation itself has been removed.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn evaluation_panicked(
+        &self,
+        store: &dyn EvaluationStore,
+        kind: EvaluationKind,
+        subject: &Subject,
+    ) -> Result<(), BackendError> {
+        // No engine has that name, so none of that name is alive.
+        let turn = Turn { kind, engine: format!("panic-{:016x}", fastrand::u64(..)), number: 1 };
+        let subjects = std::slice::from_ref(subject);
+        store.begin_evaluations(&turn, subjects, Crowd::Alone, self.now()).await.map(drop)
     }
 
     fn next_turn(&self, kind: EvaluationKind, subjects: &[Subject]) -> Evaluating {
@@ -377,11 +413,32 @@ impl Engine {
                 namespace,
                 name,
                 engines,
-                "engines have died while they evaluated it; it is set aside"
+                "engines have died, or panicked, while they evaluated it; it is set aside"
             );
         }
         *known = all;
         Ok(known.len())
+    }
+
+    /// Removes the marks that dead engines have left at what is gone or over: no evaluation will clear them. At how many.
+    ///
+    /// # Errors
+    /// A failing store; what was removed stays removed.
+    pub async fn forget_ended_evaluations(&self, store: &dyn EvaluationStore) -> Result<usize, BackendError> {
+        let evaluations = &self.core.evaluations;
+        let ended = store.ended_subjects(&evaluations.engine, FORGET_MAX).await?;
+        for kind in EvaluationKind::ALL {
+            let of_kind = ended.iter().filter(|subject| subject.0 == kind);
+            let ids: Vec<i64> = of_kind.map(|subject| subject.1).collect();
+            if !ids.is_empty() {
+                store.release_evaluations(kind, &ids, &evaluations.engine).await?;
+            }
+        }
+        let mut suspects = evaluations.suspects.lock();
+        for subject in &ended {
+            suspects.remove(subject);
+        }
+        Ok(ended.len())
     }
 
     /// An engine that stops leaves no mark.

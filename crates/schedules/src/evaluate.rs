@@ -3,6 +3,7 @@
 use crate::Error;
 use punctual_contract::Error as BackendError;
 use punctual_expressions::{Lane, Pool, Unavailable};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const DOING: &str = "compute the instants of schedules";
 
@@ -13,6 +14,12 @@ pub(crate) async fn for_planner<T: Send + 'static>(
 ) -> Result<T, BackendError> {
     let computed = pool.run(Lane::Engine, move |_| work()).await;
     computed.map_err(|problem| BackendError::did_not_happen(DOING, problem))
+}
+
+/// One piece of work among others, on a thread of the pool. None: it has panicked (that is counted and logged as every panic is), and
+/// the others go on.
+pub(crate) fn one_of_many<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
 /// For a request. The work has a budget of steps of its own.

@@ -15,8 +15,18 @@ pub(crate) struct Variables<'a> {
     pub(crate) run: u64,
 }
 
+/// Of the payload of one run.
+pub(crate) const fn budget() -> Budget {
+    Budget::new(REQUEST_STEPS, REQUEST_BYTES)
+}
+
+/// In steps: bytes are made eight at a time.
+pub(crate) const fn cost(budget: &Budget) -> u64 {
+    budget.spent_steps() + budget.spent_bytes() / 8
+}
+
 /// The payload with every expression replaced; one without any comes back letter for letter.
-pub(crate) fn fill(text: &str, variables: &Variables<'_>) -> Result<String, Problem> {
+pub(crate) fn fill(text: &str, variables: &Variables<'_>, budget: &mut Budget) -> Result<String, Problem> {
     let Some(template) = Template::parse(text)? else { return Ok(text.to_owned()) };
     let at = jiff::Timestamp::from_millisecond(variables.scheduled_at.0);
     let at = at.map_or_else(|_| String::new(), |it| format!("{it:.3}"));
@@ -27,7 +37,7 @@ pub(crate) fn fill(text: &str, variables: &Variables<'_>) -> Result<String, Prob
         ("scheduled_at_ms", variables.scheduled_at.0.into()),
         ("run", run.into()),
     ];
-    template.fill(&named, &[], &mut Budget::new(REQUEST_STEPS, REQUEST_BYTES))
+    template.fill(&named, &[], budget)
 }
 
 /// Whether every expression can be read and gives a value, with variables as they might be.
@@ -36,7 +46,7 @@ pub(crate) fn fill(text: &str, variables: &Variables<'_>) -> Result<String, Prob
 /// [`Error::Invalid`], [`Error::Budget`].
 pub(crate) fn check(text: &str) -> Result<(), Error> {
     let example = Variables { schedule: "example", scheduled_at: Millis(1_800_000_000_000), run: 1 };
-    fill(text, &example).map(drop).map_err(|problem| {
+    fill(text, &example, &mut budget()).map(drop).map_err(|problem| {
         let is_over_budget = problem.is_over_budget();
         let invalid = Invalid { field: "task/payload".to_owned(), problem: problem.into() };
         if is_over_budget { Error::Budget(invalid) } else { Error::Invalid(invalid) }
@@ -52,7 +62,7 @@ mod tests {
         let variables = Variables { schedule: "digest", scheduled_at: Millis(1_800_000_000_250), run: 7 };
         let text = r#"[{"$expr": "schedule"}, {"$expr": "scheduled_at"}, {"$expr": "scheduled_at_ms"}, {"$expr": "run"}]"#;
         let wanted = r#"["digest", "2027-01-15T08:00:00.250Z", 1800000000250, 7]"#;
-        assert_eq!(fill(text, &variables).unwrap(), wanted);
+        assert_eq!(fill(text, &variables, &mut budget()).unwrap(), wanted);
         assert!(check(r#"{"$expr": "item"}"#).unwrap_err().to_string().contains("item"));
         let endless =
             (0..12).fold("true".to_owned(), |text, _| format!("[1, 2, 3, 4, 5, 6]. all(x, {text})"));

@@ -129,6 +129,6 @@ async fn place(
     let made = [(Arc::clone(stored), recover::again(&run))];
     Ok(match make::make_some(inner, &made, Purpose::TakeBack).await?.pop() {
         Some(Made::Task { task, .. }) => Some(task.place),
-        Some(Made::Superseded | Made::NotNow) | None => None,
+        Some(Made::Superseded | Made::TakenBack(_) | Made::NotNow) | None => None,
     })
 }

@@ -12,15 +12,20 @@ use punctual_domain::{
     identity::IdentitySecret,
     insert::{Decision, OnConflict},
     name::QueueKey,
+    place::TaskRef,
     schedule::{Outcome, Payload, RunIdentity, UnkeyedIdentity},
+    state::State,
     task::{Content, NewTask, Task},
     time::Millis,
 };
 use punctual_engine::Engine;
+use punctual_expressions::Budget;
 use std::{ops::RangeInclusive, sync::Arc};
 
 /// In the histories of tasks.
 pub(crate) const BY: &str = "schedule";
+/// The same, of a task that is made to be cancelled: nothing else ever becomes of it.
+const TAKING_BACK: &str = "schedule (taking back)";
 /// The same, of a run that is stopped for the next one (`cancel_other`). Not taken back: it is not made again.
 pub(crate) const STOPPED_BY: &str = "schedule (cancel_other)";
 /// On every task of a schedule, unless its template has a label of that name.
@@ -47,14 +52,19 @@ pub(crate) enum Purpose {
 }
 
 /// The payload of a run, filled in.
-pub(crate) fn payload(stored: &StoredSchedule, at: Millis, number: u64) -> Result<Option<Content>, String> {
+pub(crate) fn payload(
+    stored: &StoredSchedule,
+    at: Millis,
+    number: u64,
+    budget: &mut Budget,
+) -> Result<Option<Content>, String> {
     Ok(match &stored.schedule.task.payload {
         None => None,
         Some(Payload::Bytes(bytes)) => Some(Content::binary(bytes.clone())),
         Some(Payload::Json(text)) => {
             let variables =
                 expressions::Variables { schedule: stored.key.name.as_str(), scheduled_at: at, run: number };
-            Some(Content::json(expressions::fill(text, &variables)?))
+            Some(Content::json(expressions::fill(text, &variables, budget)?))
         }
     })
 }
@@ -75,8 +85,20 @@ pub(crate) fn is_of(task: &Task, stored: &StoredSchedule, at: Millis) -> bool {
     let says = |label: &str, value: &str| {
         own.contains_key(label) || task.ask.labels.get(label).is_none_or(|it| it == value)
     };
-    let is_inserted_here = task.history.iter().find(|it| it.event.is_none()).is_none_or(|it| it.by == BY);
+    let is_inserted_here = inserted_by(task).is_none_or(|by| [BY, TAKING_BACK].contains(&by));
     is_inserted_here && says(LABEL, stored.key.name.as_str()) && says(LABEL_AT, &at.0.to_string())
+}
+
+fn inserted_by(task: &Task) -> Option<&str> {
+    task.history.iter().find(|entry| entry.event.is_none()).map(|entry| entry.by.as_str())
+}
+
+/// Somebody has begun to take the run back, and has perhaps died before its line said so: whatever has changed since, it is taken
+/// back. Made in its place, the run would be a task that is cancelled, or one without a payload that fires an hour late.
+fn is_taken_back(task: &Task) -> bool {
+    let last = task.history.iter().rev().find(|entry| entry.to == State::Cancelled);
+    let is_cancelled = task.state == State::Cancelled && last.is_some_and(|entry| entry.by == BY);
+    is_cancelled || inserted_by(task) == Some(TAKING_BACK)
 }
 
 /// But for its id.
@@ -87,7 +109,10 @@ fn task(engine: &Engine, (stored, run): &OwnedRun, purpose: Purpose) -> Result<N
     let set = engine.known_settings(&queue);
     let mut task = template.task(namespace, run.execute_at, &set);
     match purpose {
-        Purpose::Run => task.payload = payload(stored, run.at, run.number)?.unwrap_or_default(),
+        Purpose::Run => {
+            task.payload =
+                payload(stored, run.at, run.number, &mut expressions::budget())?.unwrap_or_default()
+        }
         Purpose::TakeBack => {
             task.payload = Content::default();
             task.execute_at = task.execute_at.max(engine.now().plus(FAR_AWAY_MS));
@@ -110,6 +135,8 @@ pub(crate) enum Made {
     },
     /// The same instant was made again since.
     Superseded,
+    /// It was taken back before. Its line says so when the taking back ends, or else by [`crate::recover`].
+    TakenBack(Box<Task>),
     /// It is tried again.
     NotNow,
 }
@@ -139,7 +166,7 @@ pub(crate) async fn settle(
                 settled.push(SettleRun { key, task_ref: task.place.to_string(), note });
             }
             Made::Superseded => superseded.push(key),
-            Made::NotNow => {}
+            Made::TakenBack(_) | Made::NotNow => {}
         }
     }
     let made = settled.len();
@@ -171,7 +198,11 @@ pub(crate) async fn make_some(
     }
     let secret = inner.engine.identity_secret(&*inner.store).await?;
     let (engine, all) = (inner.engine.clone(), runs.to_vec());
-    let fill = move || all.iter().map(|run| task(&engine, run, purpose)).collect::<Vec<_>>();
+    let filled = move |run: &OwnedRun| {
+        let filled = evaluate::one_of_many(|| task(&engine, run, purpose));
+        filled.unwrap_or_else(|| Err("filling it in has panicked".to_owned()))
+    };
+    let fill = move || all.iter().map(filled).collect::<Vec<_>>();
     let prepared = evaluate::for_planner(inner.options.pool, fill).await?;
     let mut answers: Vec<Option<Made>> = Vec::with_capacity(runs.len());
     let mut left: Vec<(usize, NewTask)> = Vec::with_capacity(runs.len());
@@ -197,17 +228,26 @@ pub(crate) async fn make_some(
             NewTask { task_id: id, ..task.clone() }
         };
         let tasks = left.iter().map(named).collect();
-        let inserted = inner.engine.insert_each(tasks, BY).await.map_err(backend)?;
+        let by = if purpose == Purpose::Run { BY } else { TAKING_BACK };
+        let inserted = inner.engine.insert_each(tasks, by).await.map_err(backend)?;
         let mut taken = Vec::new();
         for ((nth, task), inserted) in left.into_iter().zip(inserted) {
             let (Some((stored, run)), Some(answer)) = (runs.get(nth), answers.get_mut(nth)) else { continue };
-            *answer = answer_of(inserted, stored, run, salt);
+            *answer = answer_of(inserted, stored, run, purpose, salt);
             if answer.is_none() {
                 inner.engine.count_identity_conflict();
                 taken.push((nth, task));
             }
         }
         left = taken;
+    }
+    let begun = answers.iter().flatten().filter_map(|answer| match answer {
+        Made::TakenBack(task) if !task.state.is_finished() => Some(task.place),
+        _ => None,
+    });
+    let begun: Vec<TaskRef> = begun.collect();
+    if !begun.is_empty() {
+        inner.engine.take_back(begun, BY).await.map_err(backend)?;
     }
     Ok(answers.into_iter().map(|answer| answer.unwrap_or(Made::NotNow)).collect())
 }
@@ -217,6 +257,7 @@ fn answer_of(
     inserted: Result<Inserted, BackendError>,
     stored: &StoredSchedule,
     run: &NewRun,
+    purpose: Purpose,
     conflicts: u8,
 ) -> Option<Made> {
     let schedule = stored.key.name.as_str();
@@ -230,9 +271,10 @@ fn answer_of(
     };
     match decision {
         Decision::Create | Decision::Replace => Some(Made::Task { task: Box::new(task), conflicts }),
-        Decision::ReturnExisting if is_of(&task, stored, run.at) => {
-            Some(Made::Task { task: Box::new(task), conflicts })
-        }
+        Decision::ReturnExisting if is_of(&task, stored, run.at) => match purpose {
+            Purpose::Run if is_taken_back(&task) => Some(Made::TakenBack(Box::new(task))),
+            Purpose::Run | Purpose::TakeBack => Some(Made::Task { task: Box::new(task), conflicts }),
+        },
         Decision::Superseded if is_of(&task, stored, run.at) => Some(Made::Superseded),
         Decision::ReturnExisting | Decision::Superseded | Decision::Exists => {
             let scheduled_at_ms = run.at.0;

@@ -2,7 +2,7 @@
 //! step together with its runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
 
 use crate::{
-    evaluate, look,
+    evaluate, expressions, look,
     make::{self, OwnedRun},
     marked,
     options::Options,
@@ -18,11 +18,13 @@ use punctual_contract::{
 };
 use punctual_domain::{
     place::Partition,
-    schedule::{Budget, Facts, LastRun, Outcome, PlannedRun, RunKind, Timing, step},
+    schedule::{Budget, Facts, Fills, LastRun, Outcome, PlannedRun, RunKind, Timing, step},
     time::Millis,
 };
 use punctual_engine::{Engine, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict};
+use punctual_expressions::REQUEST_STEPS;
 use std::{
+    cell::Cell,
     fmt,
     sync::{
         Arc,
@@ -42,8 +44,15 @@ const AFTER_FAILURE_MS: i64 = 1_000;
 /// Between two looks for what is set aside.
 const SET_ASIDE_INTERVAL_MS: i64 = 10_000;
 
+/// Between two looks for marks at what is evaluated no more.
+const FORGET_MARKS_INTERVAL_MS: i64 = 600_000;
+
 /// Steps of the calendar for one look at one schedule.
 const LOOK_STEPS: u32 = 250_000;
+
+/// What the payloads of one look at one schedule may cost, in steps of their expressions: those of one run may cost as much. The look
+/// ends behind the run that has used it up, and others have their turn.
+const LOOK_COST: u64 = REQUEST_STEPS;
 
 /// However far its next run is: by then an engine may know other rules of its zone.
 const LOOKED_AT_WITHIN_MS: i64 = 24 * 3_600_000;
@@ -90,16 +99,18 @@ pub(crate) struct Inner {
     pub(crate) recovered_at: Mutex<Option<Millis>>,
     /// When it was last looked for what is set aside.
     set_aside_at: Mutex<Option<Millis>>,
+    /// When marks at what is evaluated no more were last removed.
+    marks_forgotten_at: Mutex<Option<Millis>>,
     /// Lines of history that this planner has committed, by outcome.
     lines: [AtomicU64; Outcome::ALL.len()],
 }
 
 /// A schedule, and whether its last run is over.
-type ToDecide = (StoredSchedule, bool);
+type ToDecide = (Arc<StoredSchedule>, bool);
 
 /// A schedule with its next step.
 struct Decided {
-    schedule: StoredSchedule,
+    schedule: Arc<StoredSchedule>,
     runs: Vec<NewRun>,
     cancels: Option<LastRun>,
     advance: Advance,
@@ -131,6 +142,7 @@ impl Planner {
                 options,
                 recovered_at: Mutex::new(None),
                 set_aside_at: Mutex::new(None),
+                marks_forgotten_at: Mutex::new(None),
                 lines: Default::default(),
             }),
             eyes: Eyes::default(),
@@ -147,7 +159,9 @@ impl Planner {
             let inner = &self.inner;
             let mut pass = Pass::default();
             pass.note(recover::run_once(inner, now).await);
-            inner.look_at_set_aside(now).await?;
+            if let Err(error) = inner.look_at_set_aside(now).await {
+                pass.note(Err(error));
+            }
             let slots = inner.slots();
             for _ in 0..BATCHES_MAX {
                 let due = match slots {
@@ -195,12 +209,11 @@ impl Inner {
 
     /// For the alert: of schedules, workflows and bulk operations.
     async fn look_at_set_aside(&self, now: Millis) -> Result<(), BackendError> {
-        {
-            let mut last = self.set_aside_at.lock();
-            if last.is_some_and(|it| (0..SET_ASIDE_INTERVAL_MS).contains(&now.since(it))) {
-                return Ok(());
-            }
-            *last = Some(now);
+        if has_passed(&self.marks_forgotten_at, FORGET_MARKS_INTERVAL_MS, now) {
+            self.engine.forget_ended_evaluations(&*self.store).await?;
+        }
+        if !has_passed(&self.set_aside_at, SET_ASIDE_INTERVAL_MS, now) {
+            return Ok(());
         }
         self.engine.look_at_set_aside(&*self.store).await.map(drop)
     }
@@ -211,12 +224,13 @@ impl Inner {
         for schedule in changed {
             if let Err(error) = take_back::finish(self, &schedule, now).await {
                 pass.note(Err(error));
-                decided.push(later(schedule, now, AFTER_FAILURE_MS));
+                decided.push(later(Arc::new(schedule), now, AFTER_FAILURE_MS));
             }
         }
         let last_are_over = look::last_are_over(self, &due, now).await;
         let mut to_decide = Vec::with_capacity(due.len());
         for (schedule, last_is_over) in due.into_iter().zip(last_are_over) {
+            let schedule = Arc::new(schedule);
             match last_is_over {
                 _ if self.engine.closed(&schedule.key.namespace).is_some() => {
                     decided.push(later(schedule, now, AGAIN_AFTER_MS));
@@ -250,8 +264,9 @@ impl Inner {
                 Verdict::Not(not) => decided.push(later(one.0, now, after(&not))),
             }
         }
-        let done = self.decide_and_carry_out(together, decided, now).await;
+        let (panicked, done) = self.decide_and_carry_out(together, decided, now).await;
         evaluating.cleared(&*self.store).await;
+        self.mark_panicked(&panicked).await?;
         pass.made += done?;
         for one in alone {
             let put_off = match self.evaluate_alone(one.clone(), now).await {
@@ -281,28 +296,73 @@ impl Inner {
             Ok(evaluating) => evaluating,
             Err(not) => return Ok(Err(not)),
         };
-        let done = self.decide_and_carry_out(vec![one], Vec::new(), now).await;
-        evaluating.cleared(&*self.store).await;
+        let (panicked, done) = self.decide_and_carry_out(vec![one], Vec::new(), now).await;
+        if panicked.is_empty() {
+            evaluating.cleared(&*self.store).await;
+        } else {
+            evaluating.ended(&*self.store).await;
+            self.mark_panicked(&panicked).await?;
+        }
         done.map(Ok)
     }
 
+    /// As if an engine had died of them, so that they are not evaluated a third time.
+    async fn mark_panicked(&self, panicked: &[Subject]) -> Result<(), BackendError> {
+        for subject in panicked {
+            self.engine.evaluation_panicked(&*self.store, EvaluationKind::Schedule, subject).await?;
+        }
+        Ok(())
+    }
+
+    /// What has panicked, and how many runs of the others were made.
     async fn decide_and_carry_out(
         &self,
         to_decide: Vec<ToDecide>,
         mut decided: Vec<Decided>,
         now: Millis,
-    ) -> Result<usize, BackendError> {
+    ) -> (Vec<Subject>, Result<usize, BackendError>) {
+        let mut panicked = Vec::new();
+        if !to_decide.is_empty() {
+            match self.decide_each(to_decide, now).await {
+                Ok(steps) => {
+                    for step in steps {
+                        decided.push(step.unwrap_or_else(|schedule| {
+                            panicked.push(marked::subject(&schedule));
+                            later(schedule, now, AFTER_FAILURE_MS)
+                        }));
+                    }
+                }
+                Err(error) => return (panicked, Err(error)),
+            }
+        }
+        (panicked, self.carry_out(decided, now).await)
+    }
+
+    /// Each by itself: one that panics is given back, and keeps none of the others from being planned.
+    async fn decide_each(
+        &self,
+        to_decide: Vec<ToDecide>,
+        now: Millis,
+    ) -> Result<Vec<Result<Decided, Arc<StoredSchedule>>>, BackendError> {
         for (schedule, _) in &to_decide {
             self.engine.evaluates(EvaluationKind::Schedule, schedule.key.name.as_str()).await;
         }
-        if !to_decide.is_empty() {
-            let lead_ms = self.options.lead_ms;
-            let work =
-                move || to_decide.into_iter().map(|(it, over)| decide(it, now, over, lead_ms)).collect();
-            let steps: Vec<Decided> = evaluate::for_planner(self.options.pool, work).await?;
-            decided.extend(steps);
-        }
-        self.carry_out(decided, now).await
+        let (engine, lead_ms) = (self.engine.clone(), self.options.lead_ms);
+        let one = move |(schedule, last_is_over): ToDecide| {
+            let name = schedule.key.name.as_str();
+            let decided = evaluate::one_of_many(|| {
+                engine.evaluates_on_thread(EvaluationKind::Schedule, name);
+                decide(Arc::clone(&schedule), now, last_is_over, lead_ms)
+            });
+            decided.ok_or_else(|| {
+                tracing::error!(
+                    schedule = name,
+                    "a schedule could not be planned, because that panicked; the others are"
+                );
+                Arc::clone(&schedule)
+            })
+        };
+        evaluate::for_planner(self.options.pool, move || to_decide.into_iter().map(one).collect()).await
     }
 
     /// Commits steps, and makes the tasks of those that were applied: of one that was not, another engine does.
@@ -319,7 +379,6 @@ impl Inner {
         }
         let mut making: Vec<OwnedRun> = Vec::new();
         for Decided { schedule, runs, cancels, .. } in moved {
-            let schedule = Arc::new(schedule);
             if let Some(last) = cancels {
                 look::stop(self, &schedule, last).await;
             }
@@ -330,6 +389,16 @@ impl Inner {
     }
 }
 
+/// Whether something is to be done again that was last done then. If so, it is done now.
+pub(crate) fn has_passed(last_at: &Mutex<Option<Millis>>, interval_ms: i64, now: Millis) -> bool {
+    let mut last_at = last_at.lock();
+    let has_passed = last_at.is_none_or(|at| !(0..interval_ms).contains(&now.since(at)));
+    if has_passed {
+        *last_at = Some(now);
+    }
+    has_passed
+}
+
 /// When it is looked at again.
 fn after(not: &NotEvaluated) -> i64 {
     match not {
@@ -338,7 +407,7 @@ fn after(not: &NotEvaluated) -> i64 {
     }
 }
 
-fn decide(stored: StoredSchedule, now: Millis, last_is_over: bool, lead_ms: i64) -> Decided {
+fn decide(stored: Arc<StoredSchedule>, now: Millis, last_is_over: bool, lead_ms: i64) -> Decided {
     let (id, step_now) = (stored.id, stored.step);
     let timing = match Timing::of(&stored.schedule) {
         Ok(timing) => timing,
@@ -350,9 +419,16 @@ fn decide(stored: StoredSchedule, now: Millis, last_is_over: bool, lead_ms: i64)
     };
     let (namespace, name, revision) = (&stored.key.namespace, &stored.key.name, stored.revision);
     let facts = Facts { namespace, name, revision, now, lead_ms, last_is_over };
-    let fills = |at: Millis, number: u64| make::payload(&stored, at, number).map(drop);
+    let spent = Cell::new(0_u64);
+    let value = |at: Millis, number: u64| {
+        let mut budget = expressions::budget();
+        let filled = make::payload(&stored, at, number, &mut budget);
+        spent.set(spent.get().saturating_add(expressions::cost(&budget)));
+        filled.map(drop)
+    };
+    let fills = Fills { value: &value, are_dear: &|| spent.get() >= LOOK_COST };
     let mut budget = Budget::of_steps(LOOK_STEPS);
-    let step = step(&stored.schedule, &timing, &stored.progress, &facts, &fills, &mut budget);
+    let step = step(&stored.schedule, &timing, &stored.progress, &facts, fills, &mut budget);
     let runs: Vec<NewRun> = step.runs.into_iter().map(|it| new_run(stored.revision, it)).collect();
     let looked_at_by = now.plus(LOOKED_AT_WITHIN_MS);
     let (progress, wake_at) = (step.progress, step.wake_at.map(|it| it.min(looked_at_by)));
@@ -361,7 +437,7 @@ fn decide(stored: StoredSchedule, now: Millis, last_is_over: bool, lead_ms: i64)
 }
 
 /// Nothing can be made of it now.
-fn later(stored: StoredSchedule, now: Millis, after_ms: i64) -> Decided {
+fn later(stored: Arc<StoredSchedule>, now: Millis, after_ms: i64) -> Decided {
     let (wake_at, progress) = (Some(now.plus(after_ms)), stored.progress.clone());
     let (id, step) = (stored.id, stored.step);
     let advance = Advance { id, step, progress, wake_at, runs: Vec::new(), takes_back: None };

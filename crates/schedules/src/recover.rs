@@ -5,7 +5,7 @@
 use crate::{
     make::{self, Made, OwnedRun},
     marked,
-    planner::Inner,
+    planner::{Inner, has_passed},
     take_back,
 };
 use punctual_contract::{
@@ -20,6 +20,8 @@ use std::{collections::HashMap, sync::Arc};
 
 const MISSED: &str = "its task could not be made in time";
 const AT_REST: &str = "the schedule was paused or disabled before its task could be made";
+/// Whoever has taken it back has died before its line said why.
+const TAKEN_BACK: &str = "it was taken back before its task was made";
 /// Lines after a late run that are looked at for a later one.
 const LATER_MAX: usize = 100;
 
@@ -32,12 +34,8 @@ type Withdrawn = (Arc<StoredSchedule>, Run, Outcome);
 
 /// How many were made.
 pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
-    {
-        let mut last = inner.recovered_at.lock();
-        if last.is_some_and(|it| (0..inner.options.recover_interval_ms).contains(&now.since(it))) {
-            return Ok(0);
-        }
-        *last = Some(now);
+    if !has_passed(&inner.recovered_at, inner.options.recover_interval_ms, now) {
+        return Ok(0);
     }
     let made = make_left(inner, now).await;
     forget(inner, now).await?;
@@ -73,6 +71,12 @@ async fn make_left(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
             }
         };
         made += make::settle(inner, &left, &answers).await?;
+        let taken_back = left.iter().zip(&answers).filter(|it| matches!(it.1, Made::TakenBack(_)));
+        let taken_back: Vec<RunKey> = taken_back.map(|((stored, run), _)| run.key(stored.id)).collect();
+        if !taken_back.is_empty() {
+            inner.count(Outcome::Cancelled, taken_back.len());
+            inner.store.withdraw_runs(taken_back, Outcome::Cancelled, TAKEN_BACK).await?;
+        }
         let not_now = left.iter().zip(&answers).filter(|it| matches!(it.1, Made::NotNow));
         put_off.extend(not_now.map(|((stored, run), _)| run.key(stored.id)));
         if !put_off.is_empty() {

@@ -4,7 +4,7 @@
 use crate::{
     Error, Planner,
     calls::TRIES,
-    evaluate,
+    evaluate, expressions,
     make::{self, Made, OwnedRun},
     marked,
     planner::new_run,
@@ -184,7 +184,7 @@ fn asked_for(
             let problem = format!("its payload could not be filled in: {problem}");
             Invalid { field: "task/payload".to_owned(), problem }
         };
-        make::payload(stored, *at, number).map_err(unfilled)?;
+        make::payload(stored, *at, number, &mut expressions::budget()).map_err(unfilled)?;
         let (at, execute_at, reason) = (*at, *execute_at, reason.clone());
         let run = PlannedRun { kind, at, execute_at, outcome, reason, number, version: 0 };
         Ok(new_run(stored.revision, run))

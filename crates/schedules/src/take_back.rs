@@ -155,7 +155,7 @@ async fn cancel_some(
     for (run, answer) in unmade.into_iter().zip(answers) {
         match answer {
             Made::Task { task, .. } => places.push((run, task.place)),
-            Made::Superseded => cancelled.push(run.key.clone()),
+            Made::Superseded | Made::TakenBack(_) => cancelled.push(run.key.clone()),
             Made::NotNow => {
                 let problem = "the task of a run could not be reached";
                 return Err(BackendError::did_not_happen("take runs back", problem));

@@ -15,7 +15,8 @@ fn shown(it: &SetAside) -> wire::SetAside {
         EvaluationKind::Bulk => "resume or stop it",
     };
     let engines = it.died;
-    let reason =
-        format!("{engines} engines died while they evaluated it; to have it evaluated again, {way_out}");
+    let reason = format!(
+        "{engines} engines died or panicked while they evaluated it; to have it evaluated again, {way_out}"
+    );
     wire::SetAside { since: At::from_ms(it.since.0), since_ms: it.since.0, reason }
 }

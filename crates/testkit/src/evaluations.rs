@@ -40,6 +40,15 @@ macro_rules! passes_evaluations_on {
                 self.inner.set_aside(engine, limit).await
             }
 
+            async fn ended_subjects(
+                &self,
+                engine: &str,
+                limit: usize,
+            ) -> Result<Vec<(punctual_contract::evaluations::EvaluationKind, i64)>, punctual_contract::Error>
+            {
+                self.inner.ended_subjects(engine, limit).await
+            }
+
             async fn leave_evaluations(&self, engine: &str) -> Result<(), punctual_contract::Error> {
                 self.inner.leave_evaluations(engine).await
             }
@@ -87,6 +96,15 @@ macro_rules! leaves_evaluations_out {
                 _: &str,
                 _: usize,
             ) -> Result<Vec<punctual_contract::evaluations::SetAside>, punctual_contract::Error> {
+                Ok(Vec::new())
+            }
+
+            async fn ended_subjects(
+                &self,
+                _: &str,
+                _: usize,
+            ) -> Result<Vec<(punctual_contract::evaluations::EvaluationKind, i64)>, punctual_contract::Error>
+            {
                 Ok(Vec::new())
             }
 

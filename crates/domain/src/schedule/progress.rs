@@ -16,7 +16,8 @@ pub struct Progress {
     /// Runs that were made, by whatever cause.
     #[serde(default)]
     pub runs: u64,
-    /// Runs that were left out because their payload had no value: they have a number, and are no runs.
+    /// Runs that were left out, because their payload had no value or a later one took their place: they have a number, and are no
+    /// runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
     /// The latest run that had come when this was written.

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{name::Name, time::Millis};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Nobody made it, and its instant is longer ago: it was missed. Until then it merely runs late.
 pub const LATE_AFTER_MS: i64 = 10_000;
@@ -22,8 +23,20 @@ const LOOK_BUFFERED_MS: i64 = 1_000;
 /// Between two looks where the budget was used up before the next instant was found.
 const LOOK_AGAIN_MS: i64 = 5_000;
 
-/// Whether the payload of a run has a value: asked with its instant and its number; an error says why it has none.
-pub type Fills<'a> = dyn Fn(Millis, u64) -> Result<(), String> + 'a;
+/// What is known of the payloads of runs.
+#[derive(Clone, Copy)]
+pub struct Fills<'a> {
+    /// Whether the payload of a run has a value: asked with its instant and its number; an error says why it has none.
+    pub value: &'a dyn Fn(Millis, u64) -> Result<(), String>,
+    /// Those of this step have cost as much as they may: what is left is looked at again.
+    pub are_dear: &'a dyn Fn() -> bool,
+}
+
+impl fmt::Debug for Fills<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fills").field("are_dear", &(self.are_dear)()).finish_non_exhaustive()
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
@@ -43,7 +56,7 @@ pub struct Facts<'a> {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Created,
-    /// The last run was not over.
+    /// The last run was not over; or a later one took its place before it began, or its payload has no value.
     Skipped,
     /// It waits for the end of the last run.
     Buffered,
@@ -105,7 +118,7 @@ pub struct Step {
     pub runs: Vec<PlannedRun>,
     /// When there is something to do again; None: not before somebody changes the schedule.
     pub wake_at: Option<Millis>,
-    /// The run before is to be stopped.
+    /// The run of an earlier step that is to be stopped.
     pub cancels: Option<LastRun>,
 }
 
@@ -116,7 +129,7 @@ pub fn step(
     timing: &Timing,
     progress: &Progress,
     facts: &Facts<'_>,
-    fills: &Fills<'_>,
+    fills: Fills<'_>,
     budget: &mut Budget,
 ) -> Step {
     let mut stepping = Stepping {
@@ -151,7 +164,7 @@ struct Stepping<'a> {
     schedule: &'a Schedule,
     timing: &'a Timing,
     facts: &'a Facts<'a>,
-    fills: &'a Fills<'a>,
+    fills: Fills<'a>,
     budget: &'a mut Budget,
     last_is_over: bool,
     step: Step,
@@ -161,6 +174,16 @@ impl Stepping<'_> {
     fn is_exhausted(&self) -> bool {
         let waiting = u64::try_from(self.step.progress.buffered.len()).unwrap_or(u64::MAX);
         self.schedule.max_runs.is_some_and(|most| self.step.progress.runs.saturating_add(waiting) >= most)
+    }
+
+    /// It has as many runs as one step has, or they have cost as much.
+    fn is_full(&self) -> bool {
+        self.step.runs.len() >= RUNS_MAX || (self.fills.are_dear)()
+    }
+
+    /// Where runs are dear, others have their turn before.
+    fn goes_on_at(&self) -> Millis {
+        self.facts.now.plus(i64::from((self.fills.are_dear)()))
     }
 
     /// The next instant that is to be decided: one that was taken back, or one that comes up.
@@ -211,7 +234,7 @@ impl Stepping<'_> {
     /// False: it is left out, because its payload has no value. Then nothing waits for it, and it is no run.
     fn make(&mut self, at: Millis, execute_at: Millis, reason: Option<String>) -> bool {
         let number = self.step.progress.next_number();
-        if let Err(problem) = (self.fills)(at, number) {
+        if let Err(problem) = (self.fills.value)(at, number) {
             self.step.progress.left_out += 1;
             self.note(at, Outcome::Skipped, format!("its payload could not be filled in: {problem}"));
             return false;
@@ -242,7 +265,7 @@ impl Stepping<'_> {
         let latest = latest.filter(|it| *it > window_from && self.schedule.missed == Missed::Latest);
         let latest = latest.filter(|_| !self.is_exhausted());
         for at in taken_back {
-            if self.step.runs.len() >= RUNS_MAX {
+            if self.is_full() {
                 return Ok(());
             }
             match self.schedule.missed {
@@ -313,7 +336,7 @@ impl Stepping<'_> {
             self.step.progress.decide_until(window_from);
         }
         while let Some(at) = self.upcoming()?.filter(|it| *it <= until) {
-            if self.step.runs.len() >= RUNS_MAX || self.is_exhausted() {
+            if self.is_full() || self.is_exhausted() {
                 break;
             }
             self.run_late(at, format!("it was missed: {because}"));
@@ -341,7 +364,7 @@ impl Stepping<'_> {
         if self.schedule.overlap == Overlap::Allow || is_free {
             self.make(at, self.facts.now, Some(reason));
         } else if self.schedule.overlap == Overlap::CancelOther {
-            self.replace_last(at, self.facts.now);
+            self.replace_last(at, self.facts.now, Some(reason));
         } else {
             self.buffer(at, BUFFERED_MAX);
         }
@@ -356,18 +379,47 @@ impl Stepping<'_> {
         }
     }
 
-    fn replace_last(&mut self, at: Millis, execute_at: Millis) {
-        let stopped = self.step.progress.last.filter(|_| !self.last_is_over);
+    /// The run takes the place of the last one: that is stopped. One that this same step has made has not begun: it is left out, so
+    /// that a crash after the commit leaves one run and not several.
+    fn replace_last(&mut self, at: Millis, execute_at: Millis, own_reason: Option<String>) {
+        let last = self.step.progress.last.filter(|_| !self.last_is_over);
+        let is_last =
+            |it: &PlannedRun| it.outcome == Outcome::Created && last.is_some_and(|last| last.at == it.at);
+        let not_begun = self.step.runs.iter().position(is_last);
+        let stopped = if not_begun.is_some() { self.step.cancels } else { last };
         let reason = stopped.map(|it| format!("the run of {} was stopped", timestamp(it.at)));
-        if self.make(at, execute_at, reason) {
+        if self.make(at, execute_at, reason.or(own_reason)) {
             self.step.cancels = stopped;
+            if let Some(nth) = not_begun {
+                self.leave_out_for(nth, at);
+            }
         }
+    }
+
+    /// A run of this step is none after all. Its number is used up.
+    fn leave_out_for(&mut self, nth: usize, at: Millis) {
+        let Some(run) = self.step.runs.get_mut(nth) else { return };
+        let reason = Some(format!("the run of {} took its place", timestamp(at)));
+        let left_out = PlannedRun {
+            execute_at: run.at,
+            outcome: Outcome::Skipped,
+            reason,
+            number: 0,
+            version: 0,
+            ..run.clone()
+        };
+        *run = left_out;
+        let left_out_at = run.at;
+        let progress = &mut self.step.progress;
+        progress.runs = progress.runs.saturating_sub(1);
+        progress.left_out += 1;
+        progress.made_ahead.retain(|made_at| *made_at != left_out_at);
     }
 
     /// What comes up. Answers when to look again.
     fn plan(&mut self) -> Option<Millis> {
         let Facts { now, lead_ms, .. } = *self.facts;
-        while self.last_is_over && !self.step.progress.buffered.is_empty() {
+        while self.last_is_over && !self.step.progress.buffered.is_empty() && !self.is_full() {
             let at = self.step.progress.buffered.remove(0);
             self.make(at, now, Some("the run before is over".to_owned()));
         }
@@ -388,8 +440,8 @@ impl Stepping<'_> {
             if at > horizon {
                 return waits.into_iter().chain([Millis(at.0 - lead_ms)]).min();
             }
-            if self.step.runs.len() >= RUNS_MAX {
-                return Some(now);
+            if self.is_full() {
+                return Some(self.goes_on_at());
             }
             let must_wait = self.schedule.overlap != Overlap::Allow
                 && !(self.last_is_over && self.step.progress.buffered.is_empty());
@@ -403,7 +455,7 @@ impl Stepping<'_> {
                 Overlap::Skip => self.note(at, Outcome::Skipped, "the run before is not over"),
                 Overlap::BufferOne => self.buffer(at, 1),
                 Overlap::BufferAll => self.buffer(at, BUFFERED_MAX),
-                Overlap::Allow | Overlap::CancelOther => self.replace_last(at, self.fires_at(at)),
+                Overlap::Allow | Overlap::CancelOther => self.replace_last(at, self.fires_at(at), None),
             }
             // Not before: what was taken back of this instant is forgotten with it, and its next task would have the same version.
             self.step.progress.decide_until(at);

@@ -99,6 +99,20 @@ impl EvaluationStore for MysqlStore {
         self.reading("list what is set aside", work).await
     }
 
+    async fn ended_subjects(
+        &self,
+        engine: &str,
+        limit: usize,
+    ) -> Result<Vec<(EvaluationKind, i64)>, CallError> {
+        let engine = engine.to_owned();
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("evaluation/ended.sql")).bind(engine).bind(count(limit));
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(|row| Ok((kind(row)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()
+        };
+        self.reading("list what is evaluated no more", work).await
+    }
+
     async fn leave_evaluations(&self, engine: &str) -> Result<(), CallError> {
         let (catalog, engine) = (self.inner.catalog.clone(), engine.to_owned());
         apart("remove the marks of an engine", Happened::Maybe, async move {
@@ -122,10 +136,15 @@ fn mark(it: &MySqlRow) -> sqlx::Result<Mark> {
     })
 }
 
+/// In the first column.
+fn kind(row: &MySqlRow) -> sqlx::Result<EvaluationKind> {
+    let code = u8::try_from(row.try_get::<i32, _>(0)?).ok();
+    code.and_then(EvaluationKind::from_code).ok_or_else(|| row::odd(0, "is no kind"))
+}
+
 fn set_aside(it: &MySqlRow) -> sqlx::Result<SetAside> {
-    let code = u8::try_from(it.try_get::<i32, _>(0)?).ok();
     Ok(SetAside {
-        kind: code.and_then(EvaluationKind::from_code).ok_or_else(|| row::odd(0, "is no kind"))?,
+        kind: kind(it)?,
         id: it.try_get(1)?,
         namespace: row::name(it, 2)?,
         name: it.try_get(3)?,

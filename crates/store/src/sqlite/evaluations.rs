@@ -63,6 +63,20 @@ impl EvaluationStore for SqliteStore {
         self.reading("list what is set aside", Lane::Urgent, work).await
     }
 
+    async fn ended_subjects(
+        &self,
+        engine: &str,
+        limit: usize,
+    ) -> Result<Vec<(EvaluationKind, i64)>, CallError> {
+        let engine = engine.to_owned();
+        let work = move |conn: &Connection| {
+            let subject = |row: &Row<'_>| Ok((kind(row)?, row.get(1)?));
+            let asked = params![engine, count(limit)];
+            conn.prepare_cached(sql::EVALUATION_ENDED)?.query_map(asked, subject)?.collect()
+        };
+        self.reading("list what is evaluated no more", Lane::Urgent, work).await
+    }
+
     async fn leave_evaluations(&self, engine: &str) -> Result<(), CallError> {
         let engine = engine.to_owned();
         let work = move |conn: &Connection, _: &mut Ledger| {
@@ -97,10 +111,15 @@ fn begin(
     Ok(Standing { is_marked, died, at_work: 0 })
 }
 
-fn set_aside(it: &Row<'_>) -> rusqlite::Result<SetAside> {
+/// In the first column.
+fn kind(row: &Row<'_>) -> rusqlite::Result<EvaluationKind> {
     let odd = || rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, "is no kind".into());
+    EvaluationKind::from_code(row.get(0)?).ok_or_else(odd)
+}
+
+fn set_aside(it: &Row<'_>) -> rusqlite::Result<SetAside> {
     Ok(SetAside {
-        kind: EvaluationKind::from_code(it.get(0)?).ok_or_else(odd)?,
+        kind: kind(it)?,
         id: it.get(1)?,
         namespace: row::name(it, 2)?,
         name: it.get(3)?,

@@ -138,6 +138,7 @@ pub(crate) const EVALUATION_BEGIN: &str = sql!("evaluation/begin.sql");
 pub(crate) const EVALUATION_END: &str = sql!("evaluation/end.sql");
 pub(crate) const EVALUATION_RELEASE: &str = sql!("evaluation/release.sql");
 pub(crate) const EVALUATION_SET_ASIDE: &str = sql!("evaluation/set_aside.sql");
+pub(crate) const EVALUATION_ENDED: &str = sql!("evaluation/ended.sql");
 pub(crate) const EVALUATION_LEAVE: &str = sql!("evaluation/leave.sql");
 
 pub(crate) const SCHEDULE_ONE: &str = sql!("schedule/one.sql");

@@ -87,7 +87,7 @@ macro_rules! for_each_store_case {
             changes::histories_chain_from_the_insert_to_the_present,
             changes::a_line_says_by_whom_why_and_with_what_error,
             changes::errors_of_64_kib_are_kept_whole_and_longer_ones_say_that_they_were_cut,
-            changes::a_long_history_loses_its_oldest_lines_only,
+            changes::a_long_history_keeps_its_first_line_and_says_how_many_it_has_lost,
             dispatch::a_dispatch_spends_an_attempt_and_makes_fence_and_lease,
             dispatch::each_of_many_keeps_its_own_instant_of_firing,
             dispatch::an_assignment_says_all_that_an_executor_needs,

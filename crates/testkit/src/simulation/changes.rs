@@ -292,6 +292,9 @@ impl Stage {
             let at = it.labels.get("scheduled_at_ms").and_then(|it| it.parse::<i64>().ok());
             let at = at.ok_or_else(|| format!("a task without its instant: {:?}", it.labels))?;
             if let Some(schedule) = self.schedule_of(it.task_id, at)? {
+                if it.fired_at.0 < at {
+                    return Err(format!("schedule {schedule} at {at} fired early, at {}", it.fired_at.0));
+                }
                 *self.handed.entry((schedule, at)).or_default() += 1;
             }
             let report = if self.rng.u8(..4) == 0 { Report::Reject } else { Report::Succeeded };

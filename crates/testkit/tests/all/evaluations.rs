@@ -52,6 +52,8 @@ struct World {
     /// Whoever evaluates these dies.
     poisons: Arc<Mutex<Vec<(EvaluationKind, String)>>>,
     evaluated: Arc<Mutex<Vec<(EvaluationKind, String)>>>,
+    /// Evaluating these panics.
+    panics: Arc<Mutex<Vec<String>>>,
 }
 
 /// One life of an engine.
@@ -80,8 +82,11 @@ macro_rules! on_both {
     )*};
 }
 
+mod ended;
+
 on_both!(
     a_schedule_that_kills_is_evaluated_twice_and_all_others_run_on,
+    a_schedule_whose_planning_panics_is_planned_twice_and_all_others_each_time,
     what_was_only_in_flight_with_a_poison_is_cleared,
     a_workflow_that_kills_is_evaluated_twice_and_all_others_run_on,
     a_bulk_operation_that_kills_is_carried_on_twice_and_all_others_go_on,
@@ -111,6 +116,7 @@ impl World {
             hot: Arc::new(hot),
             poisons: Arc::default(),
             evaluated: Arc::default(),
+            panics: Arc::default(),
         }
     }
 
@@ -126,6 +132,10 @@ impl World {
             }
             dies.notify_one();
             std::future::pending().boxed()
+        });
+        let panics = self.panics.clone();
+        let probe = probe.on_thread(move |_, name| {
+            assert!(!panics.lock().iter().any(|it| it == name), "as this test wants it");
         });
         let backends = Backends {
             store: self.store.clone(),
@@ -151,6 +161,7 @@ impl World {
 
     fn is_mended(&self) {
         self.poisons.lock().clear();
+        self.panics.lock().clear();
     }
 
     fn times_evaluated(&self, kind: EvaluationKind, name: &str) -> usize {
@@ -242,6 +253,39 @@ async fn a_schedule_that_kills_is_evaluated_twice_and_all_others_run_on(world: W
     world.clock.advance_ms(20_000);
     process.lives().await.unwrap();
     process.engine.alerts().await.unwrap();
+}
+
+async fn a_schedule_whose_planning_panics_is_planned_twice_and_all_others_each_time(world: World) {
+    let process = world.begins();
+    let others = ["a", "m", "z"].map(acme);
+    for key in others.iter().chain([&acme("poison")]) {
+        process.planner.put(key, every_minute(), "ada", |_| true).await.unwrap();
+    }
+    world.panics.lock().push("poison".to_owned());
+    // No pass fails, and no schedule of the same batch waits for another.
+    for minute in 1..=6 {
+        world.clock.advance_ms(60_000);
+        process.lives().await.unwrap();
+        for key in &others {
+            assert_eq!(world.created_runs(key).await, minute + 1, "{key:?}: the next is made ahead");
+        }
+    }
+    assert_eq!(world.times_evaluated(EvaluationKind::Schedule, "poison"), DEATHS_MAX);
+    assert_eq!(world.created_runs(&acme("poison")).await, 0);
+    let alert = process.alert().await.unwrap();
+    assert!(alert.ends_with("schedule acme/poison"), "{alert}");
+    // Also of an engine that begins later, and after a clean stop of the one that has panicked.
+    process.planner.leave().await.unwrap();
+    let next = world.begins();
+    world.clock.advance_ms(60_000);
+    next.lives().await.unwrap();
+    assert_eq!(world.times_evaluated(EvaluationKind::Schedule, "poison"), DEATHS_MAX);
+
+    world.is_mended();
+    next.planner.resume(&acme("poison"), "ada").await.unwrap();
+    next.lives().await.unwrap();
+    assert!(next.planner.set_aside().await.unwrap().is_empty());
+    assert!(world.created_runs(&acme("poison")).await >= 1);
 }
 
 /// What the other tests would find if nothing were marked: the marks are thrown away after each death.

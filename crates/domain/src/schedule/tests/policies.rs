@@ -13,6 +13,8 @@ struct Clockwork {
     /// The number of the run whose payload has no value.
     unfilled: u64,
     budget: u32,
+    /// So many payloads are filled in by one step.
+    dear_after: usize,
 }
 
 impl Clockwork {
@@ -25,6 +27,7 @@ impl Clockwork {
             last_is_over: true,
             unfilled: 0,
             budget: 100_000,
+            dear_after: usize::MAX,
         }
     }
 
@@ -39,11 +42,16 @@ impl Clockwork {
             last_is_over: self.last_is_over,
         };
         let unfilled = self.unfilled;
-        let fills =
-            |_: Millis, number: u64| if number == unfilled { Err("no value".to_owned()) } else { Ok(()) };
+        let filled = std::cell::Cell::new(0_usize);
+        let value = |_: Millis, number: u64| {
+            filled.set(filled.get() + 1);
+            if number == unfilled { Err("no value".to_owned()) } else { Ok(()) }
+        };
+        let are_dear = || filled.get() >= self.dear_after;
+        let fills = Fills { value: &value, are_dear: &are_dear };
         let timing = Timing::of(&self.schedule).unwrap();
         let mut budget = Budget::of_steps(self.budget);
-        let step = step(&self.schedule, &timing, &self.progress, &facts, &fills, &mut budget);
+        let step = step(&self.schedule, &timing, &self.progress, &facts, fills, &mut budget);
         self.progress = step.progress.clone();
         step
     }
@@ -121,6 +129,38 @@ fn a_bounded_step_goes_on_at_once() {
 }
 
 #[test]
+fn dear_payloads_end_a_step_and_no_instant_is_lost_by_that() {
+    for (overlap, missed) in [(Overlap::Allow, Missed::All), (Overlap::Allow, Missed::Skip)] {
+        let mut clockwork = Clockwork::new(Schedule { overlap, missed, ..every_minute(overlap) });
+        clockwork.schedule.cron = vec!["*/5 * * * * *".to_owned()];
+        clockwork.dear_after = 2;
+        clockwork.now = clockwork.now.plus(50_000);
+        let (mut made, mut steps) = (Vec::new(), 0);
+        loop {
+            let step = clockwork.step();
+            assert!(step.runs.len() <= 3, "{missed:?}: {}", step.runs.len());
+            made.extend(step.runs.iter().map(|it| (it.at, it.outcome)));
+            steps += 1;
+            // Others have their turn before.
+            assert!(step.wake_at.is_some_and(|at| at > clockwork.now), "{missed:?}");
+            if step.wake_at != Some(clockwork.now.plus(1)) {
+                break;
+            }
+        }
+        assert!(steps > 5, "{steps}");
+        let instants: Vec<Millis> =
+            made.iter().filter(|it| it.1 == Outcome::Created).map(|it| it.0).collect();
+        // Up to a minute ahead. One line stands for those that were left out.
+        let first = if missed == Missed::All { 5_000 } else { 45_000 };
+        let wanted: Vec<Millis> = (0..)
+            .map(|nth| ms(START).plus(first + nth * 5_000))
+            .take_while(|at| *at <= ms(START).plus(110_000))
+            .collect();
+        assert_eq!(instants, wanted, "{missed:?}");
+    }
+}
+
+#[test]
 fn an_old_run_that_is_not_over_makes_the_new_one_be_left_out() {
     let mut clockwork = Clockwork::new(every_minute(Overlap::Skip));
     assert_eq!(told(&clockwork.step()), [at(Outcome::Created, "10:01")]);
@@ -159,6 +199,63 @@ fn the_old_run_is_stopped_for_the_new_one() {
     clockwork.last_is_over = false;
     let step = clockwork.after(2 * MINUTE_MS);
     assert_eq!(told(&step), [at(Outcome::Created, "10:02")]);
+    assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")));
+}
+
+/// Of several that are made up for in one step the run that goes on is the one to be stopped, and of the late ones one begins.
+#[test]
+fn of_late_runs_that_stop_each_other_the_last_begins_and_the_run_before_them_is_stopped() {
+    for (missed, skipped) in [(Missed::All, &["10:02", "10:03"][..]), (Missed::Latest, &[])] {
+        let schedule = Schedule { missed, ..every_minute(Overlap::CancelOther) };
+        let mut clockwork = Clockwork::new(schedule);
+        clockwork.step();
+        clockwork.last_is_over = false;
+        let step = clockwork.after(4 * MINUTE_MS + 20_000);
+        let begun: Vec<&PlannedRun> = step.runs.iter().filter(|it| it.outcome == Outcome::Created).collect();
+        assert_eq!(
+            begun.iter().map(|it| it.at).collect::<Vec<_>>(),
+            [ms("2026-11-23T10:04:00Z")],
+            "{missed:?}"
+        );
+        assert_eq!(begun[0].reason.as_deref(), Some("the run of 2026-11-23T10:01:00Z was stopped"));
+        assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")), "{missed:?}");
+        let left_out: Vec<&PlannedRun> =
+            step.runs.iter().filter(|it| it.outcome == Outcome::Skipped).collect();
+        let wanted: Vec<Millis> = skipped.iter().map(|it| ms(&format!("2026-11-23T{it}:00Z"))).collect();
+        assert_eq!(left_out.iter().map(|it| it.at).collect::<Vec<_>>(), wanted, "{missed:?}");
+        assert!(
+            left_out.iter().all(|it| it.reason.as_ref().is_some_and(|why| why.ends_with("took its place")))
+        );
+        assert_eq!(
+            (clockwork.progress.runs, clockwork.progress.last.map(|it| it.at)),
+            (2, Some(begun[0].at))
+        );
+        let numbers: Vec<u64> = begun.iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [2 + u64::try_from(skipped.len()).unwrap()], "{missed:?}: no number twice");
+    }
+}
+
+/// A late run and one that comes up a few seconds after it are made in one step too.
+#[test]
+fn a_late_run_whose_place_the_next_takes_at_once_does_not_begin() {
+    let missed = Missed::Latest;
+    let mut clockwork = Clockwork::new(Schedule { missed, ..every_minute(Overlap::CancelOther) });
+    clockwork.step();
+    clockwork.last_is_over = false;
+    let step = clockwork.after(3 * MINUTE_MS + 1_000);
+    assert_eq!(told(&step), [at(Outcome::Skipped, "10:02"), at(Outcome::Created, "10:03")]);
+    assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")));
+    assert_eq!(step.runs[1].reason.as_deref(), Some("the run of 2026-11-23T10:01:00Z was stopped"));
+}
+
+#[test]
+fn a_late_run_without_a_value_takes_nobody_s_place() {
+    let schedule = Schedule { missed: Missed::All, ..every_minute(Overlap::CancelOther) };
+    let mut clockwork = Clockwork::new(schedule);
+    clockwork.step();
+    (clockwork.last_is_over, clockwork.unfilled) = (false, 3);
+    let step = clockwork.after(3 * MINUTE_MS + 20_000);
+    assert_eq!(told(&step), [at(Outcome::Created, "10:02"), at(Outcome::Skipped, "10:03")]);
     assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")));
 }
 

@@ -8,7 +8,10 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     -- Assignments are made in their order.
     fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED),
     lease_since = GREATEST(fired_at, ?),
-    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), '[', lease_since, ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, CONCAT(
+        SUBSTRING_INDEX(history, CHAR(10 USING utf8mb4), 1), ' +', LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2) - 1
+            - CHAR_LENGTH(REPLACE(LEFT(history, LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2)), CHAR(10 USING utf8mb4), '')),
+        CHAR(10 USING utf8mb4), SUBSTRING(history, LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2) + 1)), history), '[', lease_since, ?),
     lease_executor = ?,
     lease_until = ?,
     state = 4,

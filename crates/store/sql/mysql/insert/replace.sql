@@ -30,7 +30,10 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     payload_is_json = ?,
     payload = ?,
     updated_at = ?,
-    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, CHAR_LENGTH(history) DIV 2), history), ?, state, ',', 0, ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, CONCAT(
+        SUBSTRING_INDEX(history, CHAR(10 USING utf8mb4), 1), ' +', LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2) - 1
+            - CHAR_LENGTH(REPLACE(LEFT(history, LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2)), CHAR(10 USING utf8mb4), '')),
+        CHAR(10 USING utf8mb4), SUBSTRING(history, LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2) + 1)), history), ?, state, ',', 0, ?),
     due_at = ?,
     state = 1
 WHERE partition_no = ? AND due_at = ? AND id = ? AND state IN (1, 2, 3, 6, 7, 9, 10, 11, 12)

@@ -11,8 +11,10 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
 STRAIGHT_JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
     AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (4, 5)
 SET
-    task.history = CONCAT(IF(LENGTH(task.history) > 262144,
-        RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), wanted.line),
+    task.history = CONCAT(IF(LENGTH(task.history) > 262144, CONCAT(
+        SUBSTRING_INDEX(task.history, CHAR(10 USING utf8mb4), 1), ' +', LOCATE(CHAR(10 USING utf8mb4), task.history, CHAR_LENGTH(task.history) DIV 2) - 1
+            - CHAR_LENGTH(REPLACE(LEFT(task.history, LOCATE(CHAR(10 USING utf8mb4), task.history, CHAR_LENGTH(task.history) DIV 2)), CHAR(10 USING utf8mb4), '')),
+        CHAR(10 USING utf8mb4), SUBSTRING(task.history, LOCATE(CHAR(10 USING utf8mb4), task.history, CHAR_LENGTH(task.history) DIV 2) + 1)), task.history), wanted.line),
     task.state = 10,
     task.fired_at = COALESCE(wanted.fired_at, task.fired_at),
     task.keep_until = wanted.keep_until,

@@ -4,7 +4,10 @@
 -- and due_at from and to (ms), ids, the state and the fence that all have.
 -- moves: start from (4) to 5
 UPDATE task FORCE INDEX (PRIMARY) SET
-    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, CONCAT(
+        SUBSTRING_INDEX(history, CHAR(10 USING utf8mb4), 1), ' +', LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2) - 1
+            - CHAR_LENGTH(REPLACE(LEFT(history, LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2)), CHAR(10 USING utf8mb4), '')),
+        CHAR(10 USING utf8mb4), SUBSTRING(history, LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2) + 1)), history), ?),
     lease_until = COALESCE(?, lease_until),
     progress = COALESCE(?, progress),
     state = 5,

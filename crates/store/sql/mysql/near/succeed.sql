@@ -7,7 +7,10 @@
 -- moves: succeed from (4, 5) to 8
 UPDATE task FORCE INDEX (PRIMARY) SET
     fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED),
-    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, CONCAT(
+        SUBSTRING_INDEX(history, CHAR(10 USING utf8mb4), 1), ' +', LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2) - 1
+            - CHAR_LENGTH(REPLACE(LEFT(history, LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2)), CHAR(10 USING utf8mb4), '')),
+        CHAR(10 USING utf8mb4), SUBSTRING(history, LOCATE(CHAR(10 USING utf8mb4), history, CHAR_LENGTH(history) DIV 2) + 1)), history), ?),
     keep_until = ?,
     result_code = ?, result_msg = ?, result_is_json = ?, result_body = ?,
     lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,

@@ -18,5 +18,8 @@ UPDATE task SET
     payload = CASE WHEN ?8 IS NULL THEN payload ELSE ?9 END,
     updated_at = ?3,
     history = CASE WHEN octet_length(history) > 262144
-        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+        THEN substr(history, 1, instr(history, char(10)) - 1) || ' +' || (length(history) / 2 + instr(substr(history, length(history) / 2 + 1), char(10)) - 1
+            - length(replace(substr(history, 1, length(history) / 2 + instr(substr(history, length(history) / 2 + 1), char(10))), char(10), ''))) || char(10)
+            || substr(history, length(history) / 2 + instr(substr(history, length(history) / 2 + 1), char(10)) + 1)
+        ELSE history END || (?4 || state || ',' || attempt || ?5)
 WHERE id = ?1 AND (state = 1 OR state = 2 OR state IN (1, 2, 7)) AND (?2 IS NULL OR fence = ?2)

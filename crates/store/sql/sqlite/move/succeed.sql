@@ -11,5 +11,8 @@ UPDATE task SET
     result_code = ?7, result_msg = ?8, result_is_json = ?9, result_body = ?10,
     updated_at = ?3,
     history = CASE WHEN octet_length(history) > 262144
-        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+        THEN substr(history, 1, instr(history, char(10)) - 1) || ' +' || (length(history) / 2 + instr(substr(history, length(history) / 2 + 1), char(10)) - 1
+            - length(replace(substr(history, 1, length(history) / 2 + instr(substr(history, length(history) / 2 + 1), char(10))), char(10), ''))) || char(10)
+            || substr(history, length(history) / 2 + instr(substr(history, length(history) / 2 + 1), char(10)) + 1)
+        ELSE history END || (?4 || state || ',' || attempt || ?5)
 WHERE id = ?1 AND state IN (4, 5) AND (?2 IS NULL OR fence = ?2)

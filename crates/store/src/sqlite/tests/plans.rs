@@ -94,6 +94,7 @@ const PLANS: &[(&str, &str)] = &[
 const SCANS: &[&str] = &[
     "cluster/due",
     "cluster/trim_beyond",
+    "evaluation/ended",
     "evaluation/leave",
     "evaluation/set_aside",
     "executor/forget",

@@ -14,7 +14,7 @@ use punctual_domain::{
     state::{Event, State},
     task::{Content, NewTask, Priority, Task, TaskResult},
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 pub async fn firing_sets_when_and_keeps_the_plan(store: Arc<dyn Store>) {
     let task = walk_to(&*store, 1, State::Dispatching).await;
@@ -352,22 +352,29 @@ pub async fn errors_of_64_kib_are_kept_whole_and_longer_ones_say_that_they_were_
     assert_eq!(dead.result, Some(result));
 }
 
-pub async fn a_long_history_loses_its_oldest_lines_only(store: Arc<dyn Store>) {
+pub async fn a_long_history_keeps_its_first_line_and_says_how_many_it_has_lost(store: Arc<dyn Store>) {
     let mut task = walk_to(&*store, 1, State::Scheduled).await;
-    let mut made = task.history.len();
+    let (first, mut made) = (task.history[0].clone(), task.history.len());
+    let mut counts = BTreeSet::new();
     for round in 0..120 {
         task = moved(&*store, &task, Change::Claim, NOW.plus(round)).await;
         let mut back = step(&task, Change::HandBack);
-        back.note.error = Some(format!("{round:_>6000}"));
+        // Not all of it is as many bytes as characters.
+        back.note.error = Some(format!("{round:é>3000}"));
         assert_eq!(apply(&*store, back, NOW.plus(round)).await, Applied::Moved);
         task = read(&*store, task.place).await;
         made += 2;
         assert_eq!(task.history.last().unwrap().at, NOW.plus(round), "the newest line is always there");
-        assert_chained(&task.history);
-        let errors = task.history.iter().filter_map(|it| it.error.as_ref());
-        assert!(errors.clone().all(|it| it.len() == 6_000), "whole lines");
+        let (kept, others) = task.history.split_first().unwrap();
+        assert_chained(others);
+        let left_out = made - task.history.len();
+        let said = (left_out > 0).then(|| format!("{left_out} changes after this one are left out"));
+        assert_eq!(*kept, Entry { reason: said, ..first.clone() }, "the insert");
+        counts.insert(left_out);
+        let errors = others.iter().filter_map(|entry| entry.error.as_ref());
+        assert!(errors.clone().all(|error| error.chars().count() == 3_000), "whole lines");
         assert!(errors.map(String::len).sum::<usize>() <= HISTORY_LEN_MAX + 2 * ERROR_LEN_MAX);
     }
-    assert!(task.history.len() < made, "{made} lines of 3 KiB do not fit");
+    assert!(counts.len() > 3, "it was cut again and again: {counts:?}");
     assert!(task.history.len() > 8, "half of them stay");
 }

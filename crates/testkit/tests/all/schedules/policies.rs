@@ -2,7 +2,7 @@
 
 use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
 use punctual_domain::{
-    schedule::{Missed, Outcome, Overlap, Schedule},
+    schedule::{Missed, Outcome, Overlap, Payload, Schedule},
     time::Millis,
 };
 use punctual_testkit::faults::StoreGroup;
@@ -47,6 +47,51 @@ async fn the_old_run_is_asked_to_stop_for_the_new_one(rig: Rig) {
     let old = rig.engine.read(first[0].place).await.unwrap();
     assert!(old.lease.unwrap().cancel_requested);
     assert_eq!(rig.leased().await.len(), 1, "and the new one does not wait for that");
+}
+
+on_both!(of_several_late_runs_one_begins_and_the_one_that_goes_on_is_asked_to_stop);
+async fn of_several_late_runs_one_begins_and_the_one_that_goes_on_is_asked_to_stop(rig: Rig) {
+    let schedule = Schedule { overlap: Overlap::CancelOther, missed: Missed::All, ..every_minute() };
+    rig.put("digest", schedule).await;
+    rig.pass(MINUTE_MS).await;
+    let first = rig.leased().await;
+    // No engine looks for some minutes.
+    rig.clock.advance_ms(u64::try_from(3 * MINUTE_MS + 20_000).unwrap());
+    rig.planned().await;
+    rig.engine.turn().await.unwrap();
+    let old = rig.engine.read(first[0].place).await.unwrap();
+    assert!(old.lease.unwrap().cancel_requested, "the run that goes on");
+    let begun: Vec<String> =
+        rig.leased().await.iter().map(|it| it.labels["scheduled_at_ms"].clone()).collect();
+    assert_eq!(begun, [START.plus(4 * MINUTE_MS).0.to_string()], "the last of the late ones, and no other");
+    let wanted = [(4, Outcome::Created), (3, Outcome::Skipped), (2, Outcome::Skipped), (1, Outcome::Created)];
+    assert_eq!(shown(&rig.runs("digest").await), wanted);
+}
+
+/// Some ten thousand steps each.
+fn dear_payload() -> Payload {
+    let ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]";
+    let walks = format!("[0, 1].all(z, {ten}.all(a, {ten}.all(b, {ten}.all(c, a + b + c + z >= 0))))");
+    let all: Vec<serde_json::Value> = (0..100).map(|_| serde_json::json!({ "$expr": walks })).collect();
+    Payload::Json(serde_json::Value::from(all).to_string())
+}
+
+on_both!(a_schedule_with_dear_payloads_gives_others_their_turn_after_a_few_runs);
+async fn a_schedule_with_dear_payloads_gives_others_their_turn_after_a_few_runs(rig: Rig) {
+    let mut dear = Schedule { cron: Vec::new(), every_ms: Some(100), ..every_minute() };
+    dear.task.payload = Some(dear_payload());
+    rig.put("dear", dear).await;
+    let mut made = 0;
+    for passes in 1..=3 {
+        rig.planned().await;
+        let all = rig.runs("dear").await.len();
+        assert!((made + 1..=passes * 40).contains(&all), "{all} runs in {passes} passes, {made} before");
+        made = all;
+        rig.clock.advance_ms(1);
+    }
+    rig.put("plain", every_minute()).await;
+    rig.planned().await;
+    assert_eq!(shown(&rig.runs("plain").await), [(1, Outcome::Created)]);
 }
 
 on_both!(runs_beside_each_other_are_made_whatever_becomes_of_them);
