@@ -73,6 +73,7 @@ mod tests {
         let texts = [
             include_str!("../../../migrations/sqlite/0016_task_chunks.sql"),
             include_str!("../sql/sqlite/chunk/stood.sql"),
+            include_str!("../sql/sqlite/chunk/behind.sql"),
             include_str!("../sql/mysql/chunk/stood.sql"),
             include_str!("../sql/mysql/chunk/gone.sql"),
         ];

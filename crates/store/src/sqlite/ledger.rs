@@ -162,6 +162,25 @@ impl Ledger {
                 count.execute(params![key, by])?;
             }
         }
+        self.write_chunks(conn)?;
+        self.entries.sort_unstable_by_key(|it| (it.slot, it.state));
+        let mut add = conn.prepare_cached(sql::LEDGER_ADD)?;
+        for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
+            let (tasks, bytes) = run.iter().fold((0, 0), |sum, it| (sum.0 + it.tasks, sum.1 + it.bytes));
+            let first = run.first().filter(|_| tasks != 0 || bytes != 0);
+            if let Some((it, names)) = first.and_then(|it| Some((it, self.names.get(it.slot.0)?))) {
+                add.execute(params![names.0, names.1, it.state.code(), tasks, bytes])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where new tasks are; and of the chunk that gets no more of them, that it has none.
+    fn write_chunks(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        let filled = chunks::of(self.last_id);
+        if chunks::of(self.last_id + self.counts.ids) > filled {
+            conn.prepare_cached(sql::CHUNK_BEHIND)?.execute([filled])?;
+        }
         let mut enter = conn.prepare_cached(sql::CHUNK_ENTER)?;
         for (slot, kind, chunk) in &self.new_chunks {
             let Some((namespace, queue)) = self.names.get(slot.0) else { continue };
@@ -175,15 +194,6 @@ impl Ledger {
                 Ordering::Equal => enter.execute(params![namespace, chunks::ANY, chunk, ""])?,
                 Ordering::Greater => 0,
             };
-        }
-        self.entries.sort_unstable_by_key(|it| (it.slot, it.state));
-        let mut add = conn.prepare_cached(sql::LEDGER_ADD)?;
-        for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
-            let (tasks, bytes) = run.iter().fold((0, 0), |sum, it| (sum.0 + it.tasks, sum.1 + it.bytes));
-            let first = run.first().filter(|_| tasks != 0 || bytes != 0);
-            if let Some((it, names)) = first.and_then(|it| Some((it, self.names.get(it.slot.0)?))) {
-                add.execute(params![names.0, names.1, it.state.code(), tasks, bytes])?;
-            }
         }
         Ok(())
     }

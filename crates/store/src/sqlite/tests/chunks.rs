@@ -84,20 +84,39 @@ async fn a_chunk_without_tasks_is_forgotten_and_the_one_that_is_filled_is_not() 
     assert_eq!(found(&store, "mail").await, [id]);
 }
 
-/// Else the next task of the chunk would be hidden.
+/// No trigger sees that nothing comes to a chunk any more: the one that begins the next one does.
 #[tokio::test]
-async fn what_was_undone_with_its_transaction_is_not_remembered() {
+async fn a_chunk_that_was_emptied_while_it_was_filled_is_forgotten_with_the_next() {
     let place = Place::new();
     let store = place.open();
+    store.insert((1..1_024).map(|_| ask("mail")).collect(), "test", NOW).await.unwrap();
     let conn = Connection::open(place.path()).unwrap();
-    conn.execute_batch(
-        "CREATE TRIGGER no_room BEFORE UPDATE ON meta WHEN new.key = 'accepted' BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
-    )
-    .unwrap();
-    store.insert(vec![ask("orders")], "test", NOW).await.unwrap_err();
-    conn.execute_batch("DROP TRIGGER no_room").unwrap();
-    assert!(rows(&conn).is_empty());
-    let id = one(&store, ask("orders")).await.place.id;
-    assert_eq!(found(&store, "orders").await, [id]);
-    assert_eq!(rows(&conn), [(String::new(), 0), ("orders".to_owned(), 0)]);
+    conn.execute_batch("DELETE FROM task").unwrap();
+    assert_eq!(rows(&conn), [(String::new(), 0), ("mail".to_owned(), 0)]);
+    let id = one(&store, ask("mail")).await.place.id;
+    assert_eq!((id, rows(&conn)), (1_024, vec![(String::new(), 1), ("mail".to_owned(), 1)]));
+    assert_eq!(found(&store, "mail").await, [id]);
+}
+
+/// A cut before the row of the chunk, one behind it, and in the last step before the commit: neither the row is there nor the task, and
+/// the next task of the chunk is not hidden by what the writer remembers.
+#[tokio::test]
+async fn what_was_undone_with_its_transaction_is_not_remembered() {
+    for cut in [
+        "BEFORE UPDATE ON meta WHEN new.key = 'accepted'",
+        "AFTER INSERT ON task_chunk WHEN new.queue = 'orders'",
+        "BEFORE INSERT ON books",
+    ] {
+        let place = Place::new();
+        let store = place.open();
+        let conn = Connection::open(place.path()).unwrap();
+        let trigger = format!("CREATE TRIGGER cut {cut} BEGIN SELECT RAISE(ROLLBACK, 'cut'); END");
+        conn.execute_batch(&trigger).unwrap();
+        store.insert(vec![ask("orders")], "test", NOW).await.unwrap_err();
+        conn.execute_batch("DROP TRIGGER cut").unwrap();
+        assert!(rows(&conn).is_empty(), "{cut}");
+        let id = one(&store, ask("orders")).await.place.id;
+        assert_eq!(found(&store, "orders").await, [id], "{cut}");
+        assert_eq!(rows(&conn), [(String::new(), 0), ("orders".to_owned(), 0)], "{cut}");
+    }
 }
