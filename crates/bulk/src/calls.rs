@@ -196,12 +196,8 @@ impl Runner {
             .change(namespace, id, |it, now| match it.state {
                 BulkState::Previewed | BulkState::Running | BulkState::Paused => {
                     let note = Some(note("stopped", by, reason));
-                    let progress = Progress {
-                        note,
-                        ended_at: Some(now),
-                        counting_below: None,
-                        ..it.progress.clone()
-                    };
+                    let progress =
+                        Progress { note, ended_at: Some(now), counting_below: None, ..it.progress.clone() };
                     Ok(Some((BulkState::Stopped, progress)))
                 }
                 BulkState::Stopped => Ok(None),

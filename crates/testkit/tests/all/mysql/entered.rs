@@ -12,10 +12,7 @@ use punctual_domain::{
     task::NewTask,
 };
 use punctual_store::{MysqlOptions, MysqlStore};
-use punctual_testkit::{
-    patience::until,
-    servers::{self, MariaDb},
-};
+use punctual_testkit::{patience::until, servers::MariaDb};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -49,7 +46,8 @@ async fn is_between(url: &str) {
 /// Of the writer that waits.
 async fn connection(url: &str) -> String {
     let waiting = running(url, "%counters%").replace("COUNT(*)", "id");
-    let waiting = format!("{waiting} AND id <> CONNECTION_ID() AND command = 'Query' AND info LIKE '%VALUES%'");
+    let waiting =
+        format!("{waiting} AND id <> CONNECTION_ID() AND command = 'Query' AND info LIKE '%VALUES%'");
     until("it waits", || async { !sql(url, &waiting).await.is_empty() }).await;
     sql(url, &waiting).await
 }
@@ -113,9 +111,8 @@ async fn a_server_that_is_killed_behind_the_row_of_a_chunk_has_neither_and_hides
     let server = Arc::new(MariaDb::own().await);
     let url = server.fresh_database().await;
     let database = name(&url).to_owned();
-    let store = Arc::new(
-        MysqlStore::open(std::slice::from_ref(&url), MysqlOptions::default()).await.unwrap(),
-    );
+    let store =
+        Arc::new(MysqlStore::open(std::slice::from_ref(&url), MysqlOptions::default()).await.unwrap());
     store.insert(vec![ask(1)], "test", NOW).await.unwrap();
     let (mut holding, mut inserting) = (JoinSet::new(), JoinSet::new());
     let (held, of_it) = (Arc::clone(&server), database.clone());
@@ -125,8 +122,10 @@ async fn a_server_that_is_killed_behind_the_row_of_a_chunk_has_neither_and_hides
     let writer = Arc::clone(&store);
     inserting.spawn(async move { writer.insert(vec![late(2)], "test", NOW).await });
     let entered = format!("{UNCOMMITTED}; {ENTERED}");
-    until("the row of the chunk is written", || async { server.sql(&database, &entered).await.trim() == "1" })
-        .await;
+    until("the row of the chunk is written", || async {
+        server.sql(&database, &entered).await.trim() == "1"
+    })
+    .await;
     server.kill();
     assert!(holding.join_next().await.unwrap().is_err(), "it was killed");
     server.start_again().await;
