@@ -38,7 +38,7 @@ const PLANS: &[(&str, &str)] = &[
     ("label/enter", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
     ("chunk/newest", "SEARCH task_chunk USING PRIMARY KEY (namespace=? AND queue=? AND chunk<?)"),
     ("chunk/stood", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
-    ("chunk/behind", "SEARCH task_chunk USING INDEX task_chunk_of (chunk=?)"),
+    ("chunk/behind", "SEARCH task_chunk USING COVERING INDEX task_chunk_of (chunk=?)"),
     ("query/list_by_due", "SEARCH task USING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)"),
     (
         "query/due_bound",
