@@ -17,7 +17,7 @@ use super::{
     limits::{PING, WRITE, silent, watched},
     query,
     session::Known,
-    statements::{Many, bind, sql},
+    statements::{ABOVE, Many, bind, sql},
     trips::{Literal, Trips},
 };
 use crate::{Error, chunks};
@@ -31,10 +31,14 @@ static NOTE: Many = Many::new(sql!("chunk/note.sql"));
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// What nobody has entered for so long is remembered by no writer, however long it was frozen.
 const FORGOTTEN_MS: i64 = 24 * 3_600_000;
-/// From one look for rows of chunks that are gone to the next, and its pages.
+/// From one look for rows of chunks that are gone to the next; and its steps: in each a chunk that has tasks is passed, or rows go.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
-const PRUNED_PAGES: usize = 10;
-const PRUNED_ROWS: i64 = 1_000;
+const PRUNE_STEPS: usize = 200;
+const PRUNED_ROWS: u64 = 1_000;
+/// After so many chunks with tasks, one after the other, another queue's turn has come: what is old is gone first.
+const PASSED_MAX: usize = 50;
+/// Queues of which it is remembered how far they were looked through.
+const PRUNED_QUEUES: usize = 10_000;
 /// Kinds of queues that a writer remembers; with more, it begins anew.
 const KINDS_MAX: usize = 20_000;
 /// Chunks of one of them: ids ascend, so the others are of tasks that were put into the queue later.
@@ -43,12 +47,13 @@ const CHUNKS_MAX: usize = 16;
 pub(super) const OF_MOVED: i32 = -2;
 
 type ByName<T> = HashMap<Box<str>, T>;
+type Entered = Vec<(i64, Instant)>;
 
 /// What one writing connection has entered.
 #[derive(Debug)]
 pub(crate) struct Noted {
     /// Chunks, and when they were entered.
-    known: ByName<ByName<ByName<Vec<(i64, Instant)>>>>,
+    known: ByName<ByName<ByName<Entered>>>,
     kinds: usize,
     /// Rows by namespace and chunk, of the chunks that are filled.
     rows: Vec<((Box<str>, i64), usize)>,
@@ -253,49 +258,78 @@ async fn is_one_behind(inner: &Inner) -> sqlx::Result<bool> {
     Ok(behind.fetch_optional(&mut *inner.catalog.acquire().await?).await?.is_some())
 }
 
-/// Where the look for rows of chunks that are gone goes on, in one database: behind a chunk of a queue.
+/// Where the look for rows of chunks that are gone goes on, in one database: behind a chunk of a queue. Each second round begins with
+/// the oldest chunks of every queue, the others where the one before has left the queue.
 #[derive(Debug, Default)]
 pub(super) struct Pruning {
     namespace: String,
     queue: String,
     chunk: Option<i64>,
+    /// Chunks with tasks that were passed since rows were removed.
+    passed: usize,
+    rounds: u64,
+    left_at: HashMap<(String, String), i64>,
     looked_at: Option<Instant>,
 }
 
 impl Pruning {
-    /// A page now and then: what is not removed costs a look at an empty chunk.
+    /// A few steps now and then: what is not removed costs a look at an empty chunk.
     pub(super) fn is_due(&self) -> bool {
         self.looked_at.is_none_or(|it| it.elapsed() >= PRUNE_INTERVAL)
     }
 
     pub(super) async fn run(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
         self.looked_at = Some(Instant::now());
-        for _ in 0..PRUNED_PAGES {
-            if self.chunk.is_none() && !self.next_queue(conn).await? {
-                return Ok(());
+        for _ in 0..PRUNE_STEPS {
+            if let Some(chunk) = self.chunk {
+                self.step(conn, chunk).await?;
+            } else if !self.next_queue(conn).await? {
+                break;
             }
-            self.page(conn).await?;
         }
         Ok(())
     }
 
+    /// False: the round is over.
     async fn next_queue(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<bool> {
         let next = sqlx::query(sql!("chunk/queue.sql")).bind(&*self.namespace).bind(&*self.namespace);
         let Some(next) = next.bind(&*self.queue).fetch_optional(&mut *conn).await? else {
             (self.namespace, self.queue) = (String::new(), String::new());
+            self.rounds += 1;
             return Ok(false);
         };
-        (self.namespace, self.queue, self.chunk) = (next.try_get(0)?, next.try_get(1)?, Some(-1));
+        let names: (String, String) = (next.try_get(0)?, next.try_get(1)?);
+        let left_at = self.left_at.get(&names).filter(|_| self.rounds % 2 == 1);
+        (self.chunk, self.passed) = (Some(left_at.copied().unwrap_or(-1)), 0);
+        (self.namespace, self.queue) = names;
         Ok(true)
     }
 
-    async fn page(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
-        let above = self.chunk.unwrap_or(-1);
-        let last = sqlx::query(sql!("chunk/step.sql")).bind(&*self.namespace).bind(&*self.queue).bind(above);
-        let last = last.bind(PRUNED_ROWS - 1).fetch_optional(&mut *conn).await?;
-        self.chunk = last.map(|it| it.try_get(0)).transpose()?;
+    /// Passes a chunk that has tasks, or removes rows of those up to the next that has some.
+    async fn step(&mut self, conn: &mut MySqlConnection, above: i64) -> sqlx::Result<()> {
+        let names = (self.namespace.clone(), self.queue.clone());
+        let next = sqlx::query(sql!("chunk/step.sql")).bind(&*self.namespace).bind(&*self.queue).bind(above);
+        let Some(next) = next.fetch_optional(&mut *conn).await? else {
+            self.left_at.remove(&names);
+            self.chunk = None;
+            return Ok(());
+        };
+        let chunk: i64 = next.try_get(0)?;
+        let last = chunk.saturating_mul(chunks::IDS).saturating_sub(1);
+        let oldest: Option<i64> = sqlx::query(ABOVE).bind(last).fetch_one(&mut *conn).await?.try_get(0)?;
+        let end = oldest.map_or(i64::MAX, chunks::of);
+        if end == chunk {
+            self.passed += 1;
+            self.chunk = Some(chunk).filter(|_| self.passed < PASSED_MAX);
+            if self.chunk.is_none() && self.left_at.len() < PRUNED_QUEUES {
+                self.left_at.insert(names, chunk);
+            }
+            return Ok(());
+        }
         let gone = sqlx::query(sql!("chunk/gone.sql")).bind(&*self.namespace).bind(&*self.queue).bind(above);
-        gone.bind(self.chunk.unwrap_or(i64::MAX)).bind(FORGOTTEN_MS).execute(&mut *conn).await?;
+        let gone = gone.bind(end).bind(FORGOTTEN_MS).bind(PRUNED_ROWS).execute(&mut *conn).await?;
+        let is_all = gone.rows_affected() < PRUNED_ROWS;
+        (self.passed, self.chunk) = (0, Some(if is_all { end.saturating_sub(1) } else { above }));
         Ok(())
     }
 }

@@ -223,6 +223,9 @@ async fn chunks_without_tasks_are_forgotten_when_no_writer_remembers_them() {
     insert(&store, (1..=40).map(ask).collect(), NOW).await;
     let old = "INSERT INTO task_chunk VALUES ('default', 'gone', 900, 'k', 0, 1), ('default', 'young', 900, 'k', 0, 9000000000000)";
     sql(&urls[0], old).await;
+    // Empty chunks behind one that has tasks, more rows than one statement removes.
+    let many = "INSERT INTO task_chunk SELECT 'default', 'many', seq DIV 4, seq % 4, 0, 1 FROM seq_0_to_4999";
+    sql(&urls[0], many).await;
     sql(&urls[0], "UPDATE task_chunk SET noted_at = 1 WHERE queue <> 'young'").await;
     index(&store, 0).await;
     let left = "SELECT GROUP_CONCAT(DISTINCT queue ORDER BY queue) FROM task_chunk WHERE queue <> ''";
