@@ -228,7 +228,8 @@ async fn chunks_without_tasks_are_forgotten_when_no_writer_remembers_them() {
     sql(&urls[0], many).await;
     sql(&urls[0], "UPDATE task_chunk SET noted_at = 1 WHERE queue <> 'young'").await;
     index(&store, 0).await;
-    let left = "SELECT GROUP_CONCAT(DISTINCT queue ORDER BY queue) FROM task_chunk WHERE queue NOT IN ('', 'many')";
+    let left =
+        "SELECT GROUP_CONCAT(DISTINCT queue ORDER BY queue) FROM task_chunk WHERE queue NOT IN ('', 'many')";
     assert_eq!(sql(&urls[0], left).await, format!("{},young", queue().queue.as_str()));
     let left = "SELECT COUNT(*) FROM task_chunk WHERE queue = 'many'";
     let filled = "SELECT COUNT(DISTINCT id DIV 1024) * 4 FROM registry WHERE id < 1024 * 1250";
