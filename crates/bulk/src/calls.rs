@@ -29,6 +29,18 @@ pub struct Changed {
     pub after: StoredBulk,
 }
 
+/// Tasks that an operation is about.
+#[derive(Debug, Default)]
+pub struct FoundOf {
+    pub tasks: Vec<Task>,
+    /// The next page is below this id; None: nothing more matches.
+    pub next: Option<i64>,
+    /// It is full, or nothing more matches.
+    pub is_complete: bool,
+    /// Ids that were looked through.
+    pub examined: u64,
+}
+
 impl Runner {
     /// Counts what matches and stores the operation; nothing else happens before it is confirmed.
     ///
@@ -53,7 +65,7 @@ impl Runner {
     }
 
     /// A page of the tasks that it is about: that match now, and were there when it was previewed; the newest first, below an
-    /// id. And where the next page begins.
+    /// id. It is looked on until the page is full, nothing more matches, or a bounded number of looks was made.
     ///
     /// # Errors
     /// A failing store.
@@ -62,12 +74,24 @@ impl Runner {
         of: &StoredBulk,
         before_id: Option<i64>,
         limit: usize,
-    ) -> Result<(Vec<Task>, Option<i64>), Error> {
+    ) -> Result<FoundOf, Error> {
         let all = preview::look(&of.namespace, &of.bulk, of.progress.previewed_at);
-        let found = self.inner.store.matching(&Look { before_id, limit, ..all }).await?;
-        let tasks = self.inner.engine.store().read(&found.places).await?;
         let fits = |it: &Task| it.ask.queue.namespace == of.namespace && of.bulk.fits(it);
-        Ok((tasks.into_iter().flatten().filter(fits).collect(), found.next_before_id))
+        let mut found = FoundOf { next: before_id, ..FoundOf::default() };
+        for _ in 0..self.inner.options.preview_looks.max(1) {
+            let wanted = limit.max(1) - found.tasks.len();
+            let look = Look { before_id: found.next, limit: wanted, ..all.clone() };
+            let page = self.inner.store.matching(&look).await?;
+            let tasks = self.inner.engine.store().read(&page.places).await?;
+            found.tasks.extend(tasks.into_iter().flatten().filter(fits));
+            found.examined = found.examined.saturating_add(page.examined);
+            found.next = page.next_before_id;
+            if found.next.is_none() || found.tasks.len() >= limit.max(1) {
+                found.is_complete = true;
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// What failed, by the id of the task, above one.
@@ -92,8 +116,11 @@ impl Runner {
         let good_ms = self.inner.options.preview_good_ms;
         self.change(namespace, id, |it, now| {
             let has_begun = it.progress.confirmed_at.is_some();
-            // Said again, it names the step of the preview.
-            if !(fits(it.step) || (has_begun && fits(PREVIEWED))) {
+            // Counted on, it is still the same preview; and said again, it names a step of it.
+            let is_preview = has_begun || it.state == BulkState::Previewed;
+            let last_counted = PREVIEWED + i64::from(it.progress.counting_steps);
+            let names_preview = || is_preview && (PREVIEWED..=last_counted).any(&fits);
+            if !(fits(it.step) || names_preview()) {
                 return Err(Error::Otherwise(it.step));
             }
             match it.state {
@@ -103,6 +130,7 @@ impl Runner {
                         confirmed_at: Some(now),
                         confirmed_by: Some(by.to_owned()),
                         paced_until: now,
+                        counting_below: None,
                         ..it.progress.clone()
                     };
                     Ok(Some((BulkState::Running, progress)))
@@ -168,7 +196,8 @@ impl Runner {
             .change(namespace, id, |it, now| match it.state {
                 BulkState::Previewed | BulkState::Running | BulkState::Paused => {
                     let note = Some(note("stopped", by, reason));
-                    let progress = Progress { note, ended_at: Some(now), ..it.progress.clone() };
+                    let progress =
+                        Progress { note, ended_at: Some(now), counting_below: None, ..it.progress.clone() };
                     Ok(Some((BulkState::Stopped, progress)))
                 }
                 BulkState::Stopped => Ok(None),

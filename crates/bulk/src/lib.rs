@@ -15,7 +15,7 @@ mod act;
 mod apart;
 mod runner;
 
-pub use calls::Changed;
+pub use calls::{Changed, FoundOf};
 pub use error::Error;
 pub use meters::Outcome;
 pub use options::Options;

@@ -7,7 +7,7 @@ pub struct Options {
     pub batch: usize,
     /// Tasks that are changed at one time.
     pub at_once: usize,
-    /// Looks for matching tasks that a preview makes: each passes over 20,000 ids. Beyond them the count is an estimate.
+    /// Looks for matching tasks that a preview makes while its caller waits: each passes over 20,000 ids. Beyond them it is counted on.
     pub preview_looks: usize,
     pub sample: usize,
     /// For so long a preview can be confirmed.

@@ -1,14 +1,17 @@
 //! What an operation would be about: how many tasks, and the first of them. Exact where the account of queues and states says
-//! so, or where all could be passed over; an estimate otherwise, which is said.
+//! so; otherwise they are counted. What takes longer than a caller waits for is counted on by the runner, and until then it is
+//! said that there are at least so many.
 
 use crate::{error::Error, runner::Inner};
 use punctual_contract::{
+    Error as BackendError,
     bulk::{Look, NewBulk, StoredBulk},
     store::Books,
 };
 use punctual_domain::{
     bulk::{Bulk, Progress},
     name::Name,
+    place::TaskRef,
     task::Task,
     time::Millis,
 };
@@ -35,12 +38,13 @@ pub(crate) async fn preview(
     let look = look(namespace, &bulk, now);
     let first = Look { limit: inner.options.sample.max(1), ..look.clone() };
     let (counted, sample) = match account(inner, namespace, &bulk).await? {
-        Some(count) => (Counted { count, is_exact: true }, sample(inner, first).await?),
+        Some(count) => (Counted { count, below: None }, sample(inner, first).await?),
         None => walk(inner, look).await?,
     };
     let progress = Progress {
         count: counted.count,
-        count_is_exact: counted.is_exact,
+        count_is_exact: counted.below.is_none(),
+        counting_below: counted.below,
         previewed_at: now,
         ..Progress::default()
     };
@@ -49,9 +53,11 @@ pub(crate) async fn preview(
     Ok(Previewed { stored, sample })
 }
 
-struct Counted {
-    count: u64,
-    is_exact: bool,
+/// What was counted so far.
+pub(crate) struct Counted {
+    pub(crate) count: u64,
+    /// Where it goes on; None: all were looked at.
+    pub(crate) below: Option<i64>,
 }
 
 /// All that matches and was made until now.
@@ -100,51 +106,36 @@ async fn sample(inner: &Inner, mut look: Look) -> Result<Vec<Task>, Error> {
     Ok(Vec::new())
 }
 
-async fn read(inner: &Inner, places: &[punctual_domain::place::TaskRef]) -> Result<Vec<Task>, Error> {
+async fn read(inner: &Inner, places: &[TaskRef]) -> Result<Vec<Task>, Error> {
     let first: Vec<_> = places.iter().take(inner.options.sample).copied().collect();
     Ok(inner.engine.store().read(&first).await?.into_iter().flatten().collect())
 }
 
-/// Counts them, as far as a preview looks.
-async fn walk(inner: &Inner, mut look: Look) -> Result<(Counted, Vec<Task>), Error> {
-    let (mut count, mut first) = (0_u64, Vec::new());
-    // The span of ids that was looked through.
-    let mut span: Option<(i64, i64)> = None;
+/// Counts them, as far as a preview looks at once.
+async fn walk(inner: &Inner, look: Look) -> Result<(Counted, Vec<Task>), Error> {
+    let mut first = Vec::new();
+    let counted = count_on(inner, look, Some(&mut first)).await?;
+    Ok((counted, read(inner, &first).await?))
+}
+
+/// Counts those of a bounded number of looks.
+pub(crate) async fn count_on(
+    inner: &Inner,
+    mut look: Look,
+    mut first: Option<&mut Vec<TaskRef>>,
+) -> Result<Counted, BackendError> {
+    let mut count = 0_u64;
     for _ in 0..inner.options.preview_looks.max(1) {
         let found = inner.store.matching(&look).await?;
         count += u64::try_from(found.places.len()).unwrap_or(u64::MAX);
-        if first.len() < inner.options.sample {
+        if let Some(first) = first.as_mut().filter(|it| it.len() < inner.options.sample) {
             first.extend(found.places.iter().copied());
             first.truncate(inner.options.sample);
         }
-        if let Some((low, high)) = found.looked_at {
-            span = Some((low, span.map_or(high, |it| it.1)));
+        look.before_id = found.next_before_id;
+        if look.before_id.is_none() {
+            break;
         }
-        let Some(next) = found.next_before_id else {
-            return Ok((Counted { count, is_exact: true }, read(inner, &first).await?));
-        };
-        look.before_id = Some(next);
     }
-    Ok((Counted { count: estimate(count, span), is_exact: false }, read(inner, &first).await?))
-}
-
-/// As if the rest of all ids were like those that were looked through; ids begin at 1.
-fn estimate(count: u64, span: Option<(i64, i64)>) -> u64 {
-    let Some((low, high)) = span else { return count };
-    let looked = u128::from(high.saturating_sub(low).saturating_add(1).max(1).unsigned_abs());
-    let all = u128::from(high.max(1).unsigned_abs());
-    u64::try_from(u128::from(count) * all / looked).unwrap_or(u64::MAX).max(count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_estimate_is_in_proportion_and_not_below_what_was_counted() {
-        assert_eq!(estimate(10, Some((901, 1_000))), 100);
-        assert_eq!(estimate(10, Some((1, 1_000))), 10);
-        assert_eq!(estimate(0, Some((901, 1_000))), 0);
-        assert_eq!(estimate(7, None), 7);
-    }
+    Ok(Counted { count, below: look.before_id })
 }

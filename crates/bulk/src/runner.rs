@@ -9,6 +9,7 @@ use crate::{
     ends::Ends,
     meters::{Meters, Outcome},
     options::Options,
+    preview,
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
@@ -208,8 +209,36 @@ async fn put_off(inner: &Inner, stored: &StoredBulk, not: &NotEvaluated) -> Resu
     inner.store.advance_bulk(advance, now).await.map(|_| 0)
 }
 
+/// Counts on, of a preview whose caller has not waited for it. What was counted counts once: whoever comes second has lost.
+async fn count(inner: &Inner, stored: &StoredBulk) -> Result<(), BackendError> {
+    let Some(below) = stored.progress.counting_below else { return Ok(()) };
+    if inner.engine.closed(&stored.namespace).is_some() {
+        return stop(inner, stored, inner.engine.now()).await;
+    }
+    let all = preview::look(&stored.namespace, &stored.bulk, stored.progress.previewed_at);
+    let counted = preview::count_on(inner, Look { before_id: Some(below), ..all }, None).await?;
+    let now = inner.engine.now();
+    let mut progress = stored.progress.clone();
+    progress.count = progress.count.saturating_add(counted.count);
+    progress.counting_steps += 1;
+    (progress.count_is_exact, progress.counting_below) = (counted.below.is_none(), counted.below);
+    let advance = AdvanceBulk {
+        id: stored.id,
+        step: stored.step,
+        state: BulkState::Previewed,
+        progress,
+        wake_at: counted.below.map(|_| now),
+        failed: Vec::new(),
+        mended: Vec::new(),
+    };
+    inner.store.advance_bulk(advance, now).await.map(drop)
+}
+
 /// Carries one operation on, as far as its rate allows. How many tasks were looked after.
 async fn go_on(inner: &Inner, mut stored: StoredBulk, batches: usize) -> Result<usize, BackendError> {
+    if stored.state == BulkState::Previewed {
+        return count(inner, &stored).await.map(|()| 0);
+    }
     let mut count = 0;
     let mut looks = 0;
     for _ in 0..batches {

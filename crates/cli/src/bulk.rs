@@ -287,8 +287,9 @@ async fn preview(action: BulkAction, args: BulkArgs, it: FilterArgs) -> Result<E
         );
     }
     let (client, form) = (it.connect.client(TRIES_OF_ONE_CALL)?, it.connect.form());
-    let previewed = client.preview_bulk(&request).await?;
+    let mut previewed = client.preview_bulk(&request).await?;
     if !it.yes {
+        counted_all(&client, &mut previewed, form).await?;
         return shown(form, &previewed, || {
             print_preview(&previewed);
             let how = format!("punctual bulk confirm {} --if-revision {}", previewed.id, previewed.revision);
@@ -303,6 +304,21 @@ async fn preview(action: BulkAction, args: BulkArgs, it: FilterArgs) -> Result<E
         return until_its_end(&client, confirmed, form).await;
     }
     one(&confirmed, form)
+}
+
+/// Waits for the count of a preview. Whoever does not wait confirms what there is at least.
+async fn counted_all(client: &Client, it: &mut BulkOperation, form: Form) -> Result<()> {
+    let (mut said, sample) = (None, it.sample.take());
+    while !it.counted_all && it.state == BulkState::Previewed {
+        if form == Form::Text && said != Some(it.count) {
+            output::error_line(&format!("at least {} tasks, still counting …", output::count(it.count)));
+            said = Some(it.count);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        *it = client.bulk(it.id).await?;
+    }
+    it.sample = sample;
+    Ok(())
 }
 
 async fn tasks(id: i64, connect: &ConnectArgs) -> Result<ExitCode> {
@@ -358,8 +374,12 @@ fn spelt(it: &impl Serialize) -> String {
 }
 
 fn counted(it: &BulkOperation) -> String {
-    let about = if it.count_is_exact { "" } else { "about " };
-    format!("{about}{}", output::count(it.count))
+    let count = output::count(it.count);
+    match (it.counted_all, it.state) {
+        (true, _) => count,
+        (false, BulkState::Previewed) => format!("at least {count} (still counting)"),
+        (false, _) => format!("at least {count}"),
+    }
 }
 
 fn took(ms: u64) -> String {

@@ -61,6 +61,14 @@ pub struct NewBulk {
     pub by: String,
 }
 
+impl NewBulk {
+    /// There is something to do before it is confirmed: it is counted on.
+    #[must_use]
+    pub fn wake_at(&self, now: Millis) -> Option<Millis> {
+        self.progress.counting_below.map(|_| now)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredBulk {
     pub id: i64,
@@ -131,6 +139,6 @@ pub struct Matching {
     pub places: Vec<TaskRef>,
     /// `before_id` of the next page; None: this was the last.
     pub next_before_id: Option<i64>,
-    /// Tasks that match and tasks that were looked at stand in this span of ids: for an estimate. None: there was nothing.
-    pub looked_at: Option<(i64, i64)>,
+    /// Ids that were looked through for it, those of what was found among them; of an index, what was found.
+    pub examined: u64,
 }

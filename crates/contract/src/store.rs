@@ -463,6 +463,8 @@ pub struct Page {
     pub along: Along,
     /// Of a page along ids that is short of its limit, and is not the last: the highest id that there is.
     pub newest_id: Option<i64>,
+    /// Ids that were looked through for it, those of what was found among them; of an index, what was found.
+    pub examined: u64,
 }
 
 impl Page {
@@ -485,6 +487,8 @@ pub enum Along {
     Dead,
     /// Those that are due in the range of time.
     DueTime,
+    /// Chunks of ids in which the namespace or the queue has tasks, of a kind where one is asked for.
+    Chunks,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -263,12 +263,17 @@ impl Engine {
         Box::pin(async move { Ok(self.core.store.list(query).await?) })
     }
 
-    /// The same, looking on for a while where a page has nothing.
+    /// The first `wanted` that match and that `sees` lets pass, looking on for two seconds. The query's limit is of one look.
     ///
     /// # Errors
     /// A failing store.
-    pub fn search<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Page, Error>> {
-        Box::pin(async move { Ok(search::first_found(&self.core, query).await?) })
+    pub fn search<'a>(
+        &'a self,
+        query: &'a Query,
+        wanted: usize,
+        sees: impl Fn(&Task) -> bool + Send + Sync + 'a,
+    ) -> BoxFuture<'a, Result<search::Found, Error>> {
+        Box::pin(async move { Ok(search::filled(&self.core, query, wanted, sees).await?) })
     }
 
     /// # Errors

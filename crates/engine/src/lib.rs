@@ -130,5 +130,6 @@ pub use pipeline::outcome::OutcomeReport;
 pub use pipeline::slots::{ExecutorSlots, KeySlots, ManySlots, SharedSlots, Slots};
 pub use quota::TooFast;
 pub use redrive::{RedriveMany, Redriven};
+pub use search::Found;
 pub use shares::NamespaceShare;
 pub use why::Why;

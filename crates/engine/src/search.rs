@@ -1,29 +1,76 @@
 //! A search of callers. Where no key answers, the store passes over tasks page by page, and most pages may have nothing: so that
-//! a caller does not go through them, it is looked on for a while. Bounded in time; what was looked through is said.
+//! no page is empty while something matches, it is looked on until the page is full, nothing more matches, or the time is over.
+//! Bounded in time, and in how many look on at once; what was looked through is said.
 
 use crate::core::Core;
 use punctual_contract::{
     Error,
-    store::{Page, Query},
+    store::{Along, DuePosition, Page, Query},
 };
+use punctual_domain::task::Task;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
 
-/// A page that has found nothing is no answer as long as the next one can be there by then. Short enough that a person who looks at a page in the console sees how far
-/// it was looked within 200 ms; a program pays for one more call.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// For so long a page is looked for that is not full: a caller who goes on pays for one more call.
+const BUDGET: Duration = Duration::from_secs(2);
+/// Searches that look on behind their first page at the same time, of all engines of this process.
+const AT_ONCE: usize = 4;
 
-/// The first page that has something; or none has, as far as it was looked.
-pub(crate) async fn first_found(core: &Core, query: &Query) -> Result<Page, Error> {
-    let began = Instant::now();
-    let mut page = core.store.list(query).await?;
-    let (mut query, mut pages) = (query.clone(), 1);
-    // Pages pass over as much as each other.
-    while page.tasks.is_empty() && page.has_next() && began.elapsed() * (pages + 1) / pages <= PATIENCE {
+static LOOKING_ON: Semaphore = Semaphore::const_new(AT_ONCE);
+
+/// What a search has found.
+#[derive(Debug)]
+pub struct Found {
+    /// With the position behind the last of its tasks, or behind what was looked through.
+    pub page: Page,
+    /// It is full, or nothing more matches.
+    pub is_complete: bool,
+}
+
+/// The first `wanted` tasks that match and that `sees` lets pass; the query's limit is of one look.
+pub(crate) async fn filled(
+    core: &Core,
+    query: &Query,
+    wanted: usize,
+    sees: impl Fn(&Task) -> bool + Send,
+) -> Result<Found, Error> {
+    let (mut query, began, wanted) = (query.clone(), Instant::now(), wanted.max(1));
+    let (mut tasks, mut examined, mut looks, mut turn) = (Vec::new(), 0_u64, 0_u32, None);
+    loop {
+        let mut page = core.store.list(&query).await?;
+        looks += 1;
+        examined = examined.saturating_add(page.examined);
+        let seen = std::mem::take(&mut page.tasks);
+        tasks.extend(seen.into_iter().filter(&sees));
+        if tasks.len() > wanted {
+            tasks.truncate(wanted);
+            go_on_behind(&mut page, &query, tasks.last());
+        }
+        let is_complete = tasks.len() >= wanted || !page.has_next();
+        // Looks pass over as much as each other.
+        let is_over = began.elapsed() * (looks + 1) / looks > BUDGET;
+        if !is_complete && !is_over && turn.is_none() {
+            turn = timeout_at(began + BUDGET, LOOKING_ON.acquire()).await.ok();
+        }
+        if is_complete || is_over || turn.is_none() {
+            return Ok(Found { page: Page { tasks, examined, ..page }, is_complete });
+        }
         (query.before_id, query.behind_due) = (page.next_before_id, page.next_behind_due);
         query.after_id = page.next_after_id;
-        page = core.store.list(&query).await?;
-        pages += 1;
     }
-    Ok(page)
+}
+
+/// The next page begins behind a task of this one.
+fn go_on_behind(page: &mut Page, query: &Query, last: Option<&Task>) {
+    (page.next_before_id, page.next_after_id, page.next_behind_due, page.newest_id) =
+        (None, None, None, None);
+    let id = last.map(|it| it.place.id);
+    match page.along {
+        Along::DueTime => page.next_behind_due = last.map(DuePosition::of),
+        _ if query.oldest_first => page.next_after_id = id,
+        Along::Ids | Along::Label | Along::Dead | Along::Chunks => page.next_before_id = id,
+    }
 }

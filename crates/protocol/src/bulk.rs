@@ -227,10 +227,14 @@ pub struct BulkOperation {
     pub state: BulkState,
     /// The states of tasks that are looked for: those of the filter in which the action can do something.
     pub states: Vec<State>,
-    /// Tasks that the preview counted.
+    /// Tasks that the preview has counted.
     pub count: u64,
-    /// False: it is an estimate from a part of the tasks.
+    /// The same as `counted_all`.
     pub count_is_exact: bool,
+    /// False: `count` is at least so many. A preview is counted on until all tasks were looked at, or it is confirmed.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub counted_all: bool,
     /// How long it takes at its rate, or what is left of it.
     pub takes_ms: u64,
     /// Changed.

@@ -30,9 +30,19 @@ pub struct FoundTasks {
 }
 
 /// How a search looked, and how far.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Searched {
     pub along: SearchedAlong,
+    /// True: the page is full, or nothing more matches. False: two seconds of one call were over before that was known, and
+    /// `next_cursor` goes on.
+    // An older server does not say it.
+    #[serde(default = "complete")]
+    #[schema(required = true)]
+    pub is_complete: bool,
+    /// About how many tasks this call has looked through.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub examined: u64,
     /// Of a page that is not full, and not the last: how much of what it walks is behind it, the pages before included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 12.5)]
@@ -43,6 +53,23 @@ pub struct Searched {
     pub through_due_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through_due_at_ms: Option<i64>,
+}
+
+const fn complete() -> bool {
+    true
+}
+
+impl Default for Searched {
+    fn default() -> Self {
+        Self {
+            along: SearchedAlong::default(),
+            is_complete: complete(),
+            examined: 0,
+            through_percent: None,
+            through_due_at: None,
+            through_due_at_ms: None,
+        }
+    }
 }
 
 /// What is passed over: the fewer, the sooner.
@@ -57,6 +84,8 @@ pub enum SearchedAlong {
     Dead,
     /// Tasks that are due in the range.
     DueTime,
+    /// Spans of ids in which the queue, or the namespace, has tasks; with a `kind`, tasks of that kind.
+    Queue,
     /// All tasks, the newest first: no key says which of them match.
     #[default]
     All,

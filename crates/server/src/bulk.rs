@@ -26,8 +26,8 @@ use punctual_domain::{
     name::{Name, QueueKey},
 };
 use punctual_protocol::{
-    BulkFailure, BulkOperation as Shown, Code, CreateBulk, ListBulk, Page, PauseRequest, Task as WireTask,
-    limits::PAGE_DEFAULT,
+    BulkFailure, BulkOperation as Shown, Code, CreateBulk, FoundTasks, ListBulk, Page, PauseRequest,
+    Searched, limits::PAGE_DEFAULT,
 };
 
 impl From<Error> for Refusal {
@@ -325,7 +325,7 @@ pub(crate) async fn repeat_bulk(
     get, path = "/v1/bulk/{bulk}/tasks", operation_id = "list_bulk_tasks", tag = "bulk operations",
     params(("bulk" = i64, Path, description = "Its id."), ListBulk),
     responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",
-        body = Page<WireTask>)),
+        body = FoundTasks)),
 )]
 pub(crate) async fn list_bulk_tasks(
     State(app): State<Shared>,
@@ -337,10 +337,15 @@ pub(crate) async fn list_bulk_tasks(
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
     let before_id = cursor::before_id(asked.cursor.as_deref())?;
     let stored = reached(&app, &caller, id).await?;
-    let (tasks, next) = runner(&app)?.tasks(&stored, before_id, limit).await?;
-    let seen = tasks.into_iter().filter(|it| caller.who.sees(it));
+    let found = runner(&app)?.tasks(&stored, before_id, limit).await?;
+    let seen = found.tasks.into_iter().filter(|it| caller.who.sees(it));
     let items = seen.map(answer::brief).collect();
-    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: next.map(cursor::write) }))
+    let (is_complete, examined) = (found.is_complete, found.examined);
+    let search = Searched { is_complete, examined, ..Searched::default() };
+    Ok(answer::json(
+        StatusCode::OK,
+        &FoundTasks { items, next_cursor: found.next.map(cursor::write), search },
+    ))
 }
 
 /// What failed of a bulk operation.

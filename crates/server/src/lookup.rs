@@ -15,7 +15,6 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use parking_lot::Mutex;
 use punctual_contract::store::{Along, DuePosition, Page as StorePage, Query as StoreQuery};
 use punctual_domain::{
     key::Key,
@@ -90,8 +89,8 @@ pub(crate) async fn why_task(
 /// Search, or the versions of one `task_id` or `key`.
 ///
 /// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that, or as `sort` says; with
-/// `task_id` or `key`, the highest version first. What no key answers is looked through for a tenth of a second; `search` says along what it was looked, and how
-/// far, and `next_cursor` goes on from there. Histories are left out of a search. Payloads and results that are kept outside of
+/// `task_id` or `key`, the highest version first. What no key answers is looked through until the page is full, nothing more matches, or two seconds are over: then
+/// `search.is_complete` is false, `search` says how far it was looked, and `next_cursor` goes on from there. Histories are left out of a search. Payloads and results that are kept outside of
 /// the store (`payloads.inline_max_bytes`) are left out always: get the one task.
 #[utoipa::path(
     get, path = "/v1/tasks", operation_id = "search_tasks", tag = "tasks", params(SearchTasks),
@@ -132,50 +131,32 @@ pub(crate) async fn list(
     let queue = query.queue.clone().map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
     let is_reached =
         queue.map_or_else(|| caller.who.reaches_namespace(&caller.namespace), |it| caller.who.reaches(&it));
-    let searched = Mutex::new(searched(&StorePage::default()));
     if !is_reached {
-        let along = if query.by_due_time { Along::DueTime } else { Along::default() };
-        return Ok((Numbered::empty(), self::searched(&StorePage { along, ..StorePage::default() })));
+        let of_ids = if query.queue.is_some() { Along::Chunks } else { Along::Ids };
+        let along = if query.by_due_time { Along::DueTime } else { of_ids };
+        return Ok((Numbered::empty(), searched(&StorePage { along, ..StorePage::default() }, true)));
     }
     let limit = query.limit;
     let state = query.state.or_else(|| phase.and_then(only_state));
     // Of a phase with several states the store knows nothing.
-    let by_phase = phase.filter(|_| state.is_none());
-    let is_sifted = !caller.who.reaches_all_queues() || by_phase.is_some();
-    let fits = |it: &Task| phase.is_none_or(|phase| it.state.phase() == phase);
+    let is_sifted = !caller.who.reaches_all_queues() || (phase.is_some() && state.is_none());
     let asked = if is_sifted { limit.max(pages::SIFTED_MIN) } else { limit };
     let (is_rising, is_oldest_first) = (query.earliest_first, query.oldest_first);
-    let of_id = move |id| if is_oldest_first { Position::AboveId(id) } else { Position::BelowId(id) };
-    let of_due = move |at| if is_rising { Position::AfterDue(at) } else { Position::BeforeDue(at) };
-    let behind = query.behind_due.map(of_due).or_else(|| query.before_id.or(query.after_id).map(of_id));
+    let of_id = |id| if is_oldest_first { Position::AboveId(id) } else { Position::BelowId(id) };
+    let of_due = |at| if is_rising { Position::AfterDue(at) } else { Position::BeforeDue(at) };
     let query = StoreQuery { limit: asked, state, ..query };
-    let page = |behind: Option<Position>| {
-        let (mut query, searched) = (query.clone(), &searched);
-        go_on(&mut query, behind);
-        async move {
-            // What is sifted is asked for again anyway.
-            let page =
-                if is_sifted { app.engine.list(&query).await? } else { app.engine.search(&query).await? };
-            *searched.lock() = self::searched(&page);
-            let next = page.next_behind_due.map(of_due);
-            let next = next.or_else(|| page.next_before_id.or(page.next_after_id).map(of_id));
-            let along = page.along;
-            let at = |it: &Task| match along {
-                Along::DueTime => of_due(DuePosition { due_at: it.due_at, id: it.place.id }),
-                Along::Ids | Along::Label | Along::Dead => of_id(it.place.id),
-            };
-            let items = page.tasks.into_iter().map(|it| (at(&it), it)).collect();
-            Ok(Numbered { items, next })
-        }
+    let fits = |it: &Task| phase.is_none_or(|phase| it.state.phase() == phase);
+    let found = app.engine.search(&query, limit, |it| caller.who.sees(it) && fits(it)).await?;
+    let search = searched(&found.page, found.is_complete);
+    let page = found.page;
+    let next = page.next_behind_due.map(of_due);
+    let next = next.or_else(|| page.next_before_id.or(page.next_after_id).map(of_id));
+    let at = |it: &Task| match page.along {
+        Along::DueTime => of_due(DuePosition { due_at: it.due_at, id: it.place.id }),
+        Along::Ids | Along::Label | Along::Dead | Along::Chunks => of_id(it.place.id),
     };
-    let found = if is_sifted {
-        pages::filled(limit, behind, page, |it| caller.who.sees(it) && fits(it)).await?
-    } else {
-        let mut found = page(behind).await?;
-        found.items.retain(|it| fits(&it.1));
-        found
-    };
-    Ok((found, searched.into_inner()))
+    let items = page.tasks.into_iter().map(|it| (at(&it), it)).collect();
+    Ok((Numbered { items, next }, search))
 }
 
 fn go_on(query: &mut StoreQuery, behind: Option<Position>) {
@@ -193,7 +174,7 @@ fn only_state(phase: Phase) -> Option<TaskState> {
     states.next().filter(|_| states.next().is_none())
 }
 
-fn searched(page: &StorePage) -> Searched {
+fn searched(page: &StorePage, is_complete: bool) -> Searched {
     let due_at = page.next_behind_due.map(|it| it.due_at.0.clamp(0, INSTANT_MAX_MS));
     Searched {
         along: match page.along {
@@ -201,7 +182,10 @@ fn searched(page: &StorePage) -> Searched {
             Along::Label => SearchedAlong::Label,
             Along::Dead => SearchedAlong::Dead,
             Along::DueTime => SearchedAlong::DueTime,
+            Along::Chunks => SearchedAlong::Queue,
         },
+        is_complete,
+        examined: page.examined,
         through_percent: page.newest_id.and_then(|newest| {
             let downward = page.next_before_id.map(|next| percent(newest, next));
             // What is behind is below the next, as what is ahead is when a search goes downward.
@@ -250,7 +234,7 @@ async fn versions(
     let phase = search.phase.map(answer::domain_phase);
     let is_of_phase = |it: &Task| phase.is_none_or(|phase| it.state.phase() == phase);
     tasks.retain(|it| fits(it, query) && is_of_phase(it) && caller.who.sees(it));
-    let search = Searched { along: SearchedAlong::TaskId, ..searched(&StorePage::default()) };
+    let search = Searched { along: SearchedAlong::TaskId, ..Searched::default() };
     let items = tasks.into_iter().map(|it| answer::task(app.engine.as_fired(it))).collect();
     Ok(FoundTasks { items, next_cursor: None, search })
 }

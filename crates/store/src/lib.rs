@@ -4,6 +4,7 @@
 mod archived;
 mod audit;
 mod blobs;
+mod chunks;
 mod cold;
 mod due_range;
 mod error;

@@ -8,6 +8,7 @@ mod audit;
 mod buckets;
 mod bulk;
 mod calls;
+mod chunks;
 mod cluster;
 mod connections;
 mod density;
@@ -101,7 +102,7 @@ use routing::{Patience, Routing};
 use session::Door;
 use shards::Cluster;
 pub use stats::{ShardCheck, ShardStats};
-use std::{fmt, future::Future, sync::Arc, task::Poll};
+use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, task::Poll};
 pub(crate) use tls::way_out;
 use tokio::{
     sync::oneshot,
@@ -158,6 +159,8 @@ struct Inner {
     context: Arc<Context>,
     floors: floor::Floors,
     spread: pauses::Spread,
+    /// By the numbers of databases.
+    pruning: parking_lot::Mutex<BTreeMap<usize, chunks::Pruning>>,
 }
 
 impl fmt::Debug for MysqlStore {
@@ -218,6 +221,7 @@ impl MysqlStore {
                 context,
                 floors: floor::Floors::default(),
                 spread: pauses::Spread::default(),
+                pruning: parking_lot::Mutex::default(),
             });
             running.push(spawn(routing::keep(Arc::downgrade(&inner), routing)));
             Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })

@@ -32,6 +32,7 @@ mod statements;
 mod tests;
 mod threads;
 mod wal;
+mod walk;
 mod workflows;
 
 use crate::{ColdStorage, Error, archived, turns::Tenant};

@@ -10,7 +10,8 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use punctual_contract::Clock as _;
-use punctual_protocol::{Phase, SearchTasks, SortTasks, State, TimeBound};
+use punctual_protocol::{FoundTasks, Phase, SearchTasks, SortTasks, State, TimeBound, limits::PAGE_DEFAULT};
+use punctual_sdk::Client;
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 use std::process::ExitCode;
 
@@ -63,7 +64,7 @@ pub(crate) async fn run(args: ListArgs) -> Result<ExitCode> {
     let (form, all) = (args.connect.form(), args.all);
     let mut search = args.into_search();
     loop {
-        let page = client.list(&search).await?;
+        let page = full_page(&client, &search, form).await?;
         match form {
             Form::Json => output::json(&page)?,
             Form::Text => show::page(&page.items, SystemClock.now()),
@@ -84,6 +85,37 @@ pub(crate) async fn run(args: ListArgs) -> Result<ExitCode> {
             None => return Ok(ExitCode::SUCCESS),
         }
     }
+}
+
+/// A page that is full unless nothing more matches: where one call has not come so far, others go on.
+async fn full_page(client: &Client, search: &SearchTasks, form: Form) -> Result<FoundTasks> {
+    let (mut page, mut looked_at) = (client.search(search).await?, 0_u64);
+    let wanted = search.limit.unwrap_or(PAGE_DEFAULT) as usize;
+    loop {
+        looked_at = looked_at.saturating_add(page.search.examined);
+        page.search.examined = looked_at;
+        let room = wanted.saturating_sub(page.items.len());
+        if page.search.is_complete || page.next_cursor.is_none() || room == 0 {
+            return Ok(page);
+        }
+        if form == Form::Text {
+            output::error_line(&looked(looked_at, page.items.len()));
+        }
+        let next = SearchTasks {
+            cursor: page.next_cursor.take(),
+            limit: Some(u32::try_from(room).unwrap_or(u32::MAX)),
+            ..search.clone()
+        };
+        let further = client.search(&next).await?;
+        let mut items = page.items;
+        items.extend(further.items);
+        page = FoundTasks { items, ..further };
+    }
+}
+
+fn looked(tasks: u64, found: usize) -> String {
+    let found = output::count(found as u64);
+    format!("looked at {} tasks so far, {found} found; looking on …", output::count(tasks))
 }
 
 impl ListArgs {

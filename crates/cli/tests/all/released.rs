@@ -171,6 +171,13 @@ fn is_read(site: &Site) {
     assert!(site.kinds("state=dead").is_superset(&["dead", "rejected"].map(str::to_owned).into()));
     assert_eq!(site.kinds("queue=work&label=campaign=spring"), ["waiting".to_owned()].into());
     assert_eq!(site.task("waiting")["task_id"], 4711);
+    for case in UNTOUCHED {
+        let (task, queue) = (site.task(case), &site.answers[case]["queue"]);
+        let (queue, kind) = (queue.as_str().unwrap(), task["kind"].as_str().unwrap());
+        for search in [format!("queue={queue}&limit=1000"), format!("queue={queue}&kind={kind}")] {
+            assert!(site.kinds(&search).contains(kind), "{case} is not in the list of {search}");
+        }
+    }
 }
 
 fn its_settings_hold(site: &Site) {

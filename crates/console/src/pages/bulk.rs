@@ -12,7 +12,7 @@ use crate::{
 };
 use axum::http::Method;
 use maud::{Markup, html};
-use punctual_protocol::{BulkFailure, BulkFilter, BulkOperation, BulkState, Page as Items};
+use punctual_protocol::{BulkFailure, BulkFilter, BulkOperation, BulkState, FoundTasks, Page as Items};
 use serde_json::json;
 
 const CHANGE: &str = "change_tasks";
@@ -93,9 +93,19 @@ fn table(context: &Context, page: &Items<BulkOperation>) -> Markup {
 fn how_far(it: &BulkOperation) -> Markup {
     let over = it.done + it.skipped + it.failed;
     html! {
-        (texts::number(over)) " of " @if !it.count_is_exact { "about " } (texts::number(it.count))
+        (texts::number(over)) " of " (counted(it))
         @if it.failed > 0 { " · " span.badge.bad { (texts::number(it.failed)) " failed" } }
         (parts::progress(over, it.count.max(over)))
+    }
+}
+
+/// Never less than there may be, while it is counted.
+fn counted(it: &BulkOperation) -> String {
+    let count = texts::number(it.count);
+    match (it.counted_all, it.state) {
+        (true, _) => count,
+        (false, BulkState::Previewed) => format!("at least {count}, still counting"),
+        (false, _) => format!("at least {count}"),
     }
 }
 
@@ -149,7 +159,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
                 Err(fault) => parts::missing(fault),
             },
         );
-    Ok(if it.state == BulkState::Previewed { view.part(sample(context).await) } else { view })
+    Ok(if it.state == BulkState::Previewed { view.live("sample", sample(context, &it).await) } else { view })
 }
 
 fn state(context: &Context, it: &BulkOperation) -> Markup {
@@ -171,7 +181,7 @@ fn state(context: &Context, it: &BulkOperation) -> Markup {
             @if let Some(set_aside) = &it.set_aside { (parts::set_aside(context, set_aside)) }
             @if let Some(why) = &it.waits_for { p.note.warn { "It does not go on just now, and is tried again: " (why) } }
             dl.facts {
-                (parts::fact("Tasks", html! { @if !it.count_is_exact { "about " } (texts::number(it.count)) }))
+                (parts::fact("Tasks", html! { span #counted data-all=(it.counted_all) { (counted(it)) } }))
                 (parts::fact("Done", texts::number(it.done)))
                 (parts::fact("Skipped", html! { (texts::number(it.skipped)) span.dim { " not what was looked for any more" } }))
                 (parts::fact("Failed", texts::number(it.failed)))
@@ -209,15 +219,16 @@ fn failed(context: &Context, it: &BulkOperation, failures: &Items<BulkFailure>) 
 }
 
 /// The first tasks that it is about.
-async fn sample(context: &Context) -> Markup {
-    let found: Result<Items<punctual_protocol::Task>, Fault> =
-        context.api.get(&call(context, "/tasks?limit=20")).await;
+async fn sample(context: &Context, it: &BulkOperation) -> Markup {
+    let found: Result<FoundTasks, Fault> = context.api.get(&call(context, "/tasks?limit=20")).await;
     match &found {
         Err(fault) => parts::missing(fault),
         Ok(found) => parts::panel(
             "Some of them",
             &html! {
-                @if found.items.is_empty() { p.dim { "No task matches now." } }
+                @let is_none = found.items.is_empty() && found.next_cursor.is_none() && it.counted_all;
+                @if is_none { p.dim { "No task matches now." } }
+                @else if found.items.is_empty() { p.dim { "At least " (texts::number(it.count)) ", still counting: looked at about " (texts::number(found.search.examined)) " tasks for some of them so far." } }
                 @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards #sample { caption.hidden { "Some of the tasks" }
                     thead { tr { th scope="col" { "Task" } th scope="col" { "Queue" } th scope="col" { "Kind" } th scope="col" { "State" } th scope="col" { "Due" } } }
                     tbody { @for task in &found.items { tr data-row {
@@ -236,8 +247,8 @@ async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
 }
 
 fn question(context: &Context, action: &str, it: &BulkOperation, fault: Option<&Fault>) -> View {
-    let about = if it.count_is_exact { "" } else { "about " };
-    let tasks = format!("{about}{}", texts::count(it.count, "task", "tasks"));
+    let least = if it.counted_all { "" } else { "at least " };
+    let tasks = format!("{least}{}", texts::count(it.count, "task", "tasks"));
     let what = texts::bulk_action(it.action);
     let (title, does, says) = match action {
         "confirm" => (
@@ -245,6 +256,7 @@ fn question(context: &Context, action: &str, it: &BulkOperation, fault: Option<&
             format!("Yes: {what} {tasks}"),
             html! {
                 p { "The action " strong { (what) } " is carried out on " strong #count { (tasks) } ": " (said(&it.filter)) ", at " (texts::number(it.rate)) " a second, in about " (texts::duration(i64::try_from(it.takes_ms).unwrap_or(i64::MAX))) "." }
+                @if !it.counted_all { p.note.warn #counting { "It is still being counted: there are " strong { (tasks) } ", and there may be many more. It is carried out on all that match." } }
                 p { "Only tasks that were there when it was counted. It can be paused and stopped; what is done then stays done." }
             },
         ),

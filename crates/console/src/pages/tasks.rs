@@ -11,7 +11,7 @@ use crate::{
     view::{Done, Page, View},
 };
 use maud::{Markup, html};
-use punctual_protocol::{FoundTasks, Searched, SearchedAlong, Task};
+use punctual_protocol::{FoundTasks, SearchedAlong, Task};
 use serde_json::json;
 
 const ROWS: &str = "50";
@@ -143,7 +143,7 @@ fn results(context: &Context, found: &FoundTasks) -> Markup {
     }
     let shown = columns(context);
     html! {
-        (looked(context, &found.search))
+        (looked(context, found))
         form #picked method="get" action="/console/tasks/picked" {
             @if context.namespace != "default" { input type="hidden" name="ns" value=(context.namespace); }
             div.scroll.list tabindex="0" role="region" aria-label="Tasks" {
@@ -214,8 +214,12 @@ pub(super) fn labels(context: &Context, task: &Task) -> Markup {
 }
 
 /// How it was looked, where that took long or is not over.
-fn looked(context: &Context, search: &Searched) -> Markup {
+fn looked(context: &Context, found: &FoundTasks) -> Markup {
+    let search = &found.search;
     html! {
+        @if !search.is_complete { p.note #so-far {
+            "Looked at " strong { (texts::number(search.examined)) } " tasks so far, " (texts::number(found.items.len() as u64)) " found; there may be more. “The next ones” goes on, by itself where scripts run."
+        } }
         @match (search.through_percent, search.through_due_at_ms) {
             (Some(percent), _) => p.note #looked {
                 "No index leads to what you look for, so tasks are walked: " strong { (format!("{percent:.1}")) " %" } " are behind this page. “The next ones” goes on. "

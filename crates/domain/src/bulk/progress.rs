@@ -7,10 +7,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Progress {
-    /// What the preview counted.
+    /// What the preview has counted.
     pub count: u64,
-    /// False: `count` is an estimate from a part of the tasks.
+    /// False: `count` is at least so many, because not all tasks were looked at.
     pub count_is_exact: bool,
+    /// What stands at and above this id is counted; None: it is not counted on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counting_below: Option<i64>,
+    /// How often it was stored that it was counted on: steps of the operation that are all the same preview.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub counting_steps: u32,
     /// Tasks that were made later are not touched.
     pub previewed_at: Millis,
     /// What stands at and above this id has been planned; None: nothing has.

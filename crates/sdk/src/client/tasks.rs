@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use punctual_protocol::limits::BATCH_MAX;
 use punctual_protocol::{
-    ActionAnswer, BatchAnswer, BatchItem, BuryRequest, CancelRequest, InsertTask, Int64, OnConflict, Page,
-    PatchTask, RedriveAnswer, RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
+    ActionAnswer, BatchAnswer, BatchItem, BuryRequest, CancelRequest, FoundTasks, InsertTask, Int64,
+    OnConflict, Page, PatchTask, RedriveAnswer, RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -110,6 +110,12 @@ impl Client {
 
     /// A page of the tasks that match; for the next one set `cursor` to its `next_cursor`.
     pub async fn list(&self, search: &SearchTasks) -> Result<Page<Task>, Error> {
+        let FoundTasks { items, next_cursor, .. } = self.search(search).await?;
+        Ok(Page { items, next_cursor })
+    }
+
+    /// The same, with how it was looked, and whether it has come to an end.
+    pub async fn search(&self, search: &SearchTasks) -> Result<FoundTasks, Error> {
         search.check()?;
         let query = serde_urlencoded::to_string(search).map_err(|e| Error::configuration(e.to_string()))?;
         self.fetch(format!("/v1/tasks?{query}")).await

@@ -86,6 +86,7 @@ pub(super) fn shown(it: &StoredBulk) -> BulkOperation {
         states: it.bulk.states().into_iter().map(answer::state).collect(),
         count: progress.count,
         count_is_exact: progress.count_is_exact,
+        counted_all: progress.count_is_exact,
         takes_ms: it.bulk.takes_ms(left),
         done: progress.tally.done,
         skipped: progress.tally.skipped,

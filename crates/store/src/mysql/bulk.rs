@@ -124,10 +124,11 @@ async fn one(catalog: &mut MySqlConnection, id: i64) -> sqlx::Result<Option<Stor
 }
 
 async fn create(tx: &mut MySqlConnection, new: NewBulk, now: Millis) -> sqlx::Result<StoredBulk> {
+    let wake_at = new.wake_at(now).map(|it| it.0);
     let create =
         sqlx::query(sql!("bulk/create.sql")).bind(new.namespace.as_str()).bind(code(BulkState::Previewed));
     let create = create.bind(runs::text(&new.bulk)).bind(runs::text(&new.progress));
-    let done = create.bind(now.0).bind(new.by).bind(now.0).execute(&mut *tx).await?;
+    let done = create.bind(wake_at).bind(now.0).bind(new.by).bind(now.0).execute(&mut *tx).await?;
     let id = i64::try_from(done.last_insert_id()).map_err(|_| sqlx::Error::RowNotFound)?;
     one(tx, id).await?.ok_or(sqlx::Error::RowNotFound)
 }
@@ -214,32 +215,36 @@ async fn matching_once(inner: &Inner, look: &Look) -> Result<(Matching, BTreeSet
 }
 
 async fn matching_in(shards: &[&Shard], look: &Look) -> Result<Matching, Error> {
-    let (namespace, queue) = (look.namespace.as_ref(), look.queue.as_ref());
+    let (namespace, of_tasks) = (look.namespace.as_ref(), (look.queue.as_ref(), look.kind.as_ref()));
     let dead = look.states == [State::Dead];
-    let walk = Walk::of(shards, namespace, queue, look.label.as_ref(), dead).await?;
-    let Some(newest) = walk.newest_below(shards, look.before_id.unwrap_or(i64::MAX)).await? else {
-        return Ok(Matching::default());
-    };
-    let floor = walk.floor(shards, newest).await?;
+    let walk = Walk::of(shards, namespace, of_tasks, look.label.as_ref(), dead).await?;
+    let looked = walk.look(shards, look.before_id.unwrap_or(i64::MAX)).await?;
+    let Some(floor) = looked.last().map(|it| *it.start()) else { return Ok(Matching::default()) };
     let limit = look.limit.max(1);
     let mut found: Vec<Found> = Vec::new();
-    for shard in shards {
-        let found_here = async {
-            let (_permit, mut conn) = shard.long_reader().await?;
-            in_database(&mut conn, look, walk, floor..=newest).await
-        };
-        found.extend(found_here.await.map_err(|it| shard.failed(it))?);
+    for ids in &looked {
+        let (mut here, room) = (Vec::new(), limit - found.len());
+        for shard in shards {
+            let found_here = async {
+                let (_permit, mut conn) = shard.long_reader().await?;
+                in_database(&mut conn, look, &walk, (ids, room)).await
+            };
+            here.extend(found_here.await.map_err(|it| shard.failed(it))?);
+        }
+        here.sort_by_key(|it| Reverse(it.place.id));
+        here.dedup_by_key(|it| it.place.id);
+        here.truncate(room);
+        found.extend(here);
+        if found.len() >= limit {
+            break;
+        }
     }
-    found.sort_by_key(|it| Reverse(it.place.id));
-    found.dedup_by_key(|it| it.place.id);
-    found.truncate(limit);
     let full = found.last().filter(|_| found.len() >= limit).map(|it| it.place.id);
-    let end = full.unwrap_or(floor);
-    let next = walk.newest_below(shards, end).await?;
+    let next = walk.newest_below(shards, full.unwrap_or(floor)).await?;
     Ok(Matching {
+        examined: walk.examined(&looked, full, found.len()),
         places: found.into_iter().filter(|it| it.fits(look)).map(|it| it.place).collect(),
         next_before_id: next.map(|it| it.saturating_add(1)),
-        looked_at: Some((end.max(1), newest)),
     })
 }
 
@@ -260,8 +265,8 @@ impl Found {
 async fn in_database(
     conn: &mut MySqlConnection,
     look: &Look,
-    walk: Walk,
-    ids: std::ops::RangeInclusive<i64>,
+    walk: &Walk,
+    (ids, limit): (&std::ops::RangeInclusive<i64>, usize),
 ) -> sqlx::Result<Vec<Found>> {
     let namespace = look.namespace.as_ref().map(Name::as_str);
     let (queue, kind) = (look.queue.as_ref().map(Name::as_str), look.kind.as_ref().map(Name::as_str));
@@ -270,12 +275,12 @@ async fn in_database(
     let created = look.created_until.map(|it| it.0);
     let partitions = look.partitions.as_ref().map(hosted::list);
     let text = match walk {
-        Walk::Ids => sql!("bulk/matching.sql"),
+        Walk::Ids | Walk::Chunks(_) => sql!("bulk/matching.sql"),
         Walk::Term(..) => sql!("bulk/matching_by_term.sql"),
     };
     let asked =
         sqlx::query(text).bind(label.is_some()).bind(partitions.as_deref()).bind(partitions.as_deref());
-    let asked = if let Walk::Term(term, _) = walk { asked.bind(term) } else { asked };
+    let asked = if let Walk::Term(term, _) = walk { asked.bind(*term) } else { asked };
     let asked = asked
         .bind(ids.end().saturating_add(1))
         .bind(ids.start())
@@ -296,7 +301,7 @@ async fn in_database(
         .bind(look.error.as_deref())
         .bind(created)
         .bind(created)
-        .bind(most(look.limit.max(1)));
+        .bind(most(limit));
     let found = |it: &MySqlRow| {
         let partition: Partition = row::partition(it, 0)?;
         let place = TaskRef { partition, due_at: row::millis(it, 1)?, id: it.try_get(2)? };

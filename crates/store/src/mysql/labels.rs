@@ -2,7 +2,7 @@
 //! entered where it is inserted (`insert`); who may know what of the declarations, `pauses` says.
 
 use super::{
-    Inner, MysqlStore, limits,
+    Inner, MysqlStore, chunks, limits,
     limits::{PING, READ, WRITE, twice, watched},
     lookup, query, row,
     session::Known,
@@ -92,6 +92,10 @@ pub(super) async fn declare(
 }
 
 async fn batch(inner: Arc<Inner>, part: usize, limit: usize) -> Result<usize, Error> {
+    let stood = chunks::enter_stood(&inner, part, limit).await?;
+    if stood > 0 {
+        return Ok(stood);
+    }
     if inner.members().len() <= part || !is_left(&inner, part).await? {
         return Ok(0);
     }

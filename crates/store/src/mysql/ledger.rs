@@ -2,6 +2,7 @@
 //! sums, in one fixed order. Must never be written in another transaction than the rows it counts.
 
 use super::{
+    chunks::Noted,
     statements::{self as sql, bind},
     trips::{Literal, Trips},
 };
@@ -28,6 +29,8 @@ pub(crate) struct Ledger {
     deleted: i64,
     /// Written to although nothing is counted.
     is_checked: bool,
+    /// Where the tasks of queues are to be found: written with the sums.
+    pub(crate) chunks: Noted,
 }
 
 /// What the transaction has moved in one queue, by the codes of states.
@@ -60,6 +63,7 @@ impl Ledger {
             accepted: 0,
             deleted: 0,
             is_checked: false,
+            chunks: Noted::new(),
         }
     }
 
@@ -139,6 +143,7 @@ impl Ledger {
     /// Writes the sums along with the commit.
     pub(crate) fn write_at_last(&mut self, trips: &mut Trips) {
         self.sort();
+        self.chunks.write_at_last(self.slot, trips);
         let slot = Literal::Int(self.slot.into());
         for (part, text) in sql::BOOKS_ADD.parts(&self.entries()) {
             let mut values = Vec::with_capacity(part.len() * 6);
@@ -210,6 +215,7 @@ impl Ledger {
 
     /// Forgets what was entered: after the commit, and before a transaction is run again.
     pub(crate) fn clear(&mut self) {
+        self.chunks.clear();
         for at in self.touched.drain(..) {
             if let Some(account) = self.queues.get_mut(at) {
                 (account.tasks, account.bytes) = ([0; CODES], 0);

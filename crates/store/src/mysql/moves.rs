@@ -114,7 +114,7 @@ async fn one_round(
         let (Some(step), Some(moved)) = (steps.get(nth), moved.get_mut(nth)) else { continue };
         if spot.may(step.change.event(), step.fence) {
             if let Some(queue) = step.change.queue().filter(|it| it.as_str() != &*spot.queue) {
-                moves.enter(conn, pauses, &spot, queue).await?;
+                moves.enter(conn, ledger, pauses, &spot, queue).await?;
             }
             moves.step(conn, ledger, &spot, step).await?;
             *moved = Stepped { applied: Applied::Moved, attempt: spot.ended };
@@ -258,17 +258,21 @@ impl<'d> Moves<'d> {
         self.send_if_long(conn, event).await
     }
 
-    /// The labels of a task that goes into another queue are entered as that has declared them.
+    /// A task that goes into another queue is found there, and its labels are entered as that has declared them.
     async fn enter(
         &mut self,
         conn: &mut MySqlConnection,
+        ledger: &mut Ledger,
         pauses: &Pauses,
         spot: &Spot,
         queue: &Name,
     ) -> sqlx::Result<()> {
         let (partition, due_at) = (row::partition_no(spot.place.partition), spot.place.due_at.0);
         let labels = sqlx::query(sql::LABELS).bind(partition).bind(due_at).bind(spot.place.id);
-        let labels = labels::labels_of(&labels.fetch_one(&mut *conn).await?, 0)?;
+        let of_task = labels.fetch_one(&mut *conn).await?;
+        let names = [&*spot.namespace, queue.as_str(), of_task.try_get(1)?];
+        ledger.chunks.enter(names, spot.place.id);
+        let labels = labels::labels_of(&of_task, 0)?;
         if labels.is_empty() {
             return Ok(());
         }

@@ -94,8 +94,9 @@ pub(crate) async fn newest_below(conn: &mut MySqlConnection, id: i64) -> sqlx::R
 pub(crate) async fn list(
     conn: &mut MySqlConnection,
     query: &Query,
-    walk: Walk,
+    walk: &Walk,
     ids: std::ops::RangeInclusive<i64>,
+    limit: usize,
 ) -> sqlx::Result<Vec<Task>> {
     let (namespace, queue) = (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref());
     let (queue, kind) = (queue.map(Name::as_str), query.kind.as_ref().map(Name::as_str));
@@ -105,8 +106,8 @@ pub(crate) async fn list(
     let updated = query.updated_from.map(|it| it.0);
     let search = match walk {
         Walk::Ids if query.oldest_first => sqlx::query(sql::LIST_RISING),
-        Walk::Ids => sqlx::query(sql::LIST),
-        Walk::Term(term, _) => sqlx::query(sql::LIST_BY_TERM).bind(term),
+        Walk::Ids | Walk::Chunks(_) => sqlx::query(sql::LIST),
+        Walk::Term(term, _) => sqlx::query(sql::LIST_BY_TERM).bind(*term),
     };
     let search = search
         .bind(ids.end().saturating_add(1))
@@ -129,7 +130,7 @@ pub(crate) async fn list(
         .bind(updated)
         .bind(query.error.as_deref())
         .bind(query.error.as_deref())
-        .bind(rows(query.limit.max(1)));
+        .bind(rows(limit));
     tasks(&search.fetch_all(conn).await?)
 }
 

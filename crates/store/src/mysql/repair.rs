@@ -96,6 +96,7 @@ async fn one(
     account(conn, dry_run, &mut done).await?;
     if !dry_run {
         sqlx::query(sql!("repair/lookup.sql")).execute(&mut *conn).await?;
+        sqlx::query(sql!("repair/chunks.sql")).execute(&mut *conn).await?;
     }
     known.close().await;
     Ok(done)

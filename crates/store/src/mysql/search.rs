@@ -16,7 +16,7 @@ use super::{
     walk::{self, Walk},
     writer,
 };
-use crate::Error;
+use crate::{Error, chunks};
 use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error as CallError,
@@ -311,7 +311,7 @@ async fn oldest_first(inner: &Inner, query: &Query) -> Result<Page, Error> {
     let mut tasks = Vec::new();
     for shard in inner.members() {
         let (_permit, mut conn) = shard.long_reader().await?;
-        tasks.extend(query::list(&mut conn, query, Walk::Ids, oldest..=ceiling).await?);
+        tasks.extend(query::list(&mut conn, query, &Walk::Ids, oldest..=ceiling, limit).await?);
     }
     tasks.sort_by_key(|it| it.place.id);
     tasks.dedup_by_key(|it| it.place.id);
@@ -324,7 +324,8 @@ async fn oldest_first(inner: &Inner, query: &Query) -> Result<Page, Error> {
     let next_after_id = next.map(|it| it.saturating_sub(1));
     let is_short = tasks.len() < limit && next.is_some();
     let newest_id = if is_short { Walk::Ids.newest_below(&shards, i64::MAX).await? } else { None };
-    Ok(Page { tasks, next_after_id, newest_id, ..Page::default() })
+    let examined = chunks::examined(&[oldest..=full.unwrap_or(ceiling)], None);
+    Ok(Page { tasks, next_after_id, newest_id, examined, ..Page::default() })
 }
 
 async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
@@ -337,33 +338,43 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
     let label = query.label.as_ref();
     let dead = query.state == Some(State::Dead);
     let shards: Vec<&Shard> = inner.members().iter().collect();
-    let walk = Walk::of(&shards, query.namespace.as_ref(), query.queue.as_ref(), label, dead).await?;
-    if query.by_due_time && query.before_id.is_none() && walk == Walk::Ids {
+    let of_tasks = (query.queue.as_ref(), query.kind.as_ref());
+    let walk = Walk::of(&shards, query.namespace.as_ref(), of_tasks, label, dead).await?;
+    if query.by_due_time && query.before_id.is_none() && walk.is_of_ids() {
         return due::list(inner, query).await;
     }
     let along = walk.along();
-    let Some(newest) = walk.newest_below(&shards, query.before_id.unwrap_or(i64::MAX)).await? else {
+    let looked = walk.look(&shards, query.before_id.unwrap_or(i64::MAX)).await?;
+    let Some(floor) = looked.last().map(|it| *it.start()) else {
         return Ok(Page { along, ..Page::default() });
     };
-    let floor = walk.floor(&shards, newest).await?;
     let limit = query.limit.max(1);
-    let mut tasks = Vec::new();
-    for shard in inner.members() {
-        let (_permit, mut conn) = shard.long_reader().await?;
-        tasks.extend(query::list(&mut conn, query, walk, floor..=newest).await?);
+    let mut tasks: Vec<Task> = Vec::new();
+    for ids in &looked {
+        let (mut found, room) = (Vec::new(), limit - tasks.len());
+        for shard in inner.members() {
+            let (_permit, mut conn) = shard.long_reader().await?;
+            found.extend(query::list(&mut conn, query, &walk, ids.clone(), room).await?);
+        }
+        found.sort_by_key(|it| Reverse(it.place.id));
+        found.dedup_by_key(|it| it.place.id);
+        found.truncate(room);
+        tasks.extend(found);
+        if tasks.len() >= limit {
+            break;
+        }
     }
-    tasks.sort_by_key(|it| Reverse(it.place.id));
-    tasks.dedup_by_key(|it| it.place.id);
-    tasks.truncate(limit);
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
     let next = walk.newest_below(&shards, full.unwrap_or(floor)).await?;
+    let examined = walk.examined(&looked, full, tasks.len());
     if let Some((key, value)) = label {
         tasks.retain(|it| it.ask.labels.get(key) == Some(value));
     }
     let next_before_id = next.map(|it| it.saturating_add(1));
+    let of_all = if walk.is_of_ids() { &Walk::Ids } else { &walk };
     let is_short = tasks.len() < limit && next.is_some();
-    let newest_id = if is_short { walk.newest_below(&shards, i64::MAX).await? } else { None };
-    Ok(Page { next_before_id, tasks, along, newest_id, ..Page::default() })
+    let newest_id = if is_short { of_all.newest_below(&shards, i64::MAX).await? } else { None };
+    Ok(Page { next_before_id, tasks, along, newest_id, examined, ..Page::default() })
 }
 
 pub(super) async fn account(inner: Arc<Inner>, which: Account) -> sqlx::Result<Books> {

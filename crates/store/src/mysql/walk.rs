@@ -1,21 +1,33 @@
-//! Along what a search over databases walks, the newest first: all ids, or only those that are entered under a label.
+//! Along what a search over databases walks, the newest first: all ids, the chunks of ids in which a queue has tasks, or only what is
+//! entered under a label.
 //! Either way a position is an id, so that a walk may change from one to the other between two pages.
 
-use super::{Shard, labels, lookup, statements::sql};
-use crate::Error;
+use super::{Shard, chunks as entered, labels, lookup, statements::sql};
+use crate::{Error, chunks};
 use punctual_contract::store::Along;
 use punctual_domain::name::Name;
 use sqlx::Row as _;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 /// Most ids that one look may pass over, and most entries: each is found by several keys.
 pub(super) const IDS_MAX: i64 = 20_000;
 const ENTRIES_MAX: i64 = 5_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
     Ids,
+    Chunks(Chunks),
     /// What is entered under it, and why.
     Term(i64, Along),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chunks {
+    namespace: Name,
+    queue: Option<Name>,
+    kind: Option<Name>,
+    /// Below this id not all databases have entered all: there all ids are walked.
+    below: i64,
 }
 
 impl Walk {
@@ -23,7 +35,7 @@ impl Walk {
     pub(super) async fn of(
         shards: &[&Shard],
         namespace: Option<&Name>,
-        queue: Option<&Name>,
+        (queue, kind): (Option<&Name>, Option<&Name>),
         label: Option<&(String, String)>,
         dead: bool,
     ) -> Result<Self, Error> {
@@ -36,23 +48,57 @@ impl Walk {
         if dead && is_everywhere(shards, (namespace, queue), None).await? {
             return Ok(Self::Term(lookup::dead(namespace.as_str()), Along::Dead));
         }
-        Ok(Self::Ids)
+        let Some(below) = not_entered_below(shards).await? else { return Ok(Self::Ids) };
+        let (namespace, kind) = (namespace.clone(), queue.and(kind).cloned());
+        Ok(Self::Chunks(Chunks { namespace, queue: queue.cloned(), kind, below }))
     }
 
-    pub(super) const fn along(self) -> Along {
+    pub(super) const fn along(&self) -> Along {
         match self {
-            Self::Ids => Along::Ids,
-            Self::Term(_, along) => along,
+            Self::Chunks(Chunks { queue: Some(_), .. }) => Along::Chunks,
+            Self::Ids | Self::Chunks(_) => Along::Ids,
+            Self::Term(_, along) => *along,
         }
     }
 
+    /// It walks ids, all or in chunks.
+    pub(super) const fn is_of_ids(&self) -> bool {
+        matches!(self, Self::Ids | Self::Chunks(_))
+    }
+
+    /// The ids below one that a look goes through, the newest first; none: there is nothing more.
+    pub(super) async fn look(
+        &self,
+        shards: &[&Shard],
+        before: i64,
+    ) -> Result<Vec<RangeInclusive<i64>>, Error> {
+        if let Self::Chunks(it) = self {
+            return it.look(shards, before).await;
+        }
+        let Some(newest) = self.newest_below(shards, before).await? else { return Ok(Vec::new()) };
+        Ok(vec![self.floor(shards, newest).await?..=newest])
+    }
+
+    /// How many ids were looked through, or entries: of those it is not known more than what was found.
+    pub(super) fn examined(&self, looked: &[RangeInclusive<i64>], full: Option<i64>, found: usize) -> u64 {
+        if self.is_of_ids() {
+            return chunks::examined(looked, full);
+        }
+        u64::try_from(found).unwrap_or(u64::MAX)
+    }
+
     /// The newest below an id that it would meet.
-    pub(super) async fn newest_below(self, shards: &[&Shard], id: i64) -> Result<Option<i64>, Error> {
+    pub(super) async fn newest_below(&self, shards: &[&Shard], id: i64) -> Result<Option<i64>, Error> {
+        let term = match self {
+            Self::Chunks(it) => return Ok(it.look(shards, id).await?.first().map(|it| *it.end())),
+            Self::Ids => None,
+            Self::Term(term, _) => Some(*term),
+        };
         let mut newest = None;
         for shard in shards {
-            let asked = match self {
-                Self::Ids => sqlx::query(super::statements::BELOW),
-                Self::Term(term, _) => sqlx::query(sql!("label/newest.sql")).bind(term),
+            let asked = match term {
+                None => sqlx::query(super::statements::BELOW),
+                Some(term) => sqlx::query(sql!("label/newest.sql")).bind(term),
             };
             let newest_here = async {
                 let found = asked.bind(id).fetch_one(&mut *shard.readers.acquire().await?).await?;
@@ -64,7 +110,7 @@ impl Walk {
     }
 
     /// How far down one look goes that begins with an id.
-    pub(super) async fn floor(self, shards: &[&Shard], newest: i64) -> Result<i64, Error> {
+    async fn floor(&self, shards: &[&Shard], newest: i64) -> Result<i64, Error> {
         let Self::Term(term, _) = self else { return Ok(newest.saturating_sub(IDS_MAX - 1)) };
         let mut floor = i64::MIN;
         for shard in shards {
@@ -78,6 +124,38 @@ impl Walk {
         }
         Ok(floor)
     }
+}
+
+impl Chunks {
+    async fn look(&self, shards: &[&Shard], before: i64) -> Result<Vec<RangeInclusive<i64>>, Error> {
+        let first = chunks::of(before.saturating_sub(1));
+        let of = [self.namespace.as_str(), self.queue.as_ref().map_or("", Name::as_str)];
+        let kind = self.kind.as_ref().map(Name::as_str);
+        let mut all = BTreeSet::new();
+        for shard in shards {
+            let entered =
+                async { entered::newest(&mut *shard.readers.acquire().await?, of, kind, first).await };
+            all.extend(entered.await.map_err(|it| shard.failed(it))?);
+        }
+        let newest: Vec<i64> = all.into_iter().rev().take(chunks::LOOK).collect();
+        let mut ranges = chunks::ranges(&newest, before, self.below);
+        if chunks::reach(&newest, self.below) {
+            let newest = Box::pin(Walk::Ids.newest_below(shards, before.min(self.below))).await?;
+            ranges.extend(newest.map(|it| it.saturating_sub(IDS_MAX - 1)..=it));
+        }
+        Ok(ranges)
+    }
+}
+
+/// None: in one of them it is not begun.
+async fn not_entered_below(shards: &[&Shard]) -> Result<Option<i64>, Error> {
+    let mut below = 0;
+    for shard in shards {
+        let here = async { entered::not_entered_below(&mut *shard.readers.acquire().await?).await };
+        let Some(here) = here.await.map_err(|it| shard.failed(it))? else { return Ok(None) };
+        below = below.max(here);
+    }
+    Ok(Some(below))
 }
 
 /// The oldest task above an id.

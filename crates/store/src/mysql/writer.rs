@@ -450,6 +450,7 @@ impl Writer {
         let sent = watched(self.limit, || held.clone(), sent).await;
         match sent {
             Some(Ok(())) => {
+                self.ledger.chunks.committed();
                 self.keep(known);
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! Bulk operations, what failed of them, and which tasks a filter finds. A change and the step that it was decided on are
 //! compared in the statement that makes it; the failures of an advance are in its transaction.
 
-use super::{SqliteStore, labels::Walk, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql, walk::Walk};
 use crate::runs;
 use async_trait::async_trait;
 use punctual_contract::{
@@ -17,6 +17,7 @@ use punctual_domain::{
     time::Millis,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params, types::Type};
+use std::ops::RangeInclusive;
 
 #[async_trait]
 impl BulkStore for SqliteStore {
@@ -28,7 +29,8 @@ impl BulkStore for SqliteStore {
                 runs::text(&new.bulk),
                 runs::text(&new.progress),
                 now.0,
-                new.by
+                new.by,
+                new.wake_at(now).map(|it| it.0)
             ])?;
             conn.prepare_cached(sql::BULK_ONE)?.query_row([conn.last_insert_rowid()], stored)
         };
@@ -136,15 +138,35 @@ fn advance(conn: &Connection, it: &AdvanceBulk, now: Millis) -> rusqlite::Result
 }
 
 fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
-    let label = look.label.as_ref();
-    let walk =
-        Walk::of(conn, look.namespace.as_ref(), look.queue.as_ref(), label, look.states == [State::Dead])?;
-    let Some(newest) = walk.newest_below(conn, look.before_id.unwrap_or(i64::MAX))? else {
-        return Ok(Matching::default());
-    };
-    let floor = walk.floor(conn, newest)?;
+    let of_tasks = (look.queue.as_ref(), look.kind.as_ref());
+    let dead = look.states == [State::Dead];
+    let walk = Walk::of(conn, look.namespace.as_ref(), of_tasks, look.label.as_ref(), dead)?;
+    let looked = walk.look(conn, look.before_id.unwrap_or(i64::MAX))?;
+    let Some(floor) = looked.last().map(|it| *it.start()) else { return Ok(Matching::default()) };
     let limit = look.limit.max(1);
-    let (below, limited, states) = (newest.saturating_add(1), most(limit), runs::bits(&look.states));
+    let mut places: Vec<TaskRef> = Vec::new();
+    for ids in &looked {
+        places.extend(within(conn, look, &walk, (ids, limit - places.len()))?);
+        if places.len() >= limit {
+            break;
+        }
+    }
+    let full = places.last().filter(|_| places.len() >= limit).map(|it| it.id);
+    let next = walk.newest_below(conn, full.unwrap_or(floor))?;
+    let examined = walk.examined(&looked, full, places.len());
+    Ok(Matching { places, next_before_id: next.map(|it| it.saturating_add(1)), examined })
+}
+
+/// What matches among some ids.
+fn within(
+    conn: &Connection,
+    look: &Look,
+    walk: &Walk,
+    (ids, limit): (&RangeInclusive<i64>, usize),
+) -> rusqlite::Result<Vec<TaskRef>> {
+    let label = look.label.as_ref();
+    let (below, floor) = (ids.end().saturating_add(1), *ids.start());
+    let (limited, states) = (most(limit), runs::bits(&look.states));
     let (namespace, queue) =
         (look.namespace.as_ref().map(Name::as_str), look.queue.as_ref().map(Name::as_str));
     let kind = look.kind.as_ref().map(Name::as_str);
@@ -174,16 +196,7 @@ fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
     let place = |it: &Row<'_>| {
         Ok(TaskRef { partition: Partition(it.get(0)?), due_at: row::millis(it, 1)?, id: it.get(2)? })
     };
-    let places: Vec<TaskRef> =
-        conn.prepare_cached(text)?.query_map(asked, place)?.collect::<rusqlite::Result<_>>()?;
-    let full = places.last().filter(|_| places.len() >= limit).map(|it| it.id);
-    let end = full.unwrap_or(floor);
-    let next = walk.newest_below(conn, end)?;
-    Ok(Matching {
-        places,
-        next_before_id: next.map(|it| it.saturating_add(1)),
-        looked_at: Some((end.max(1), newest)),
-    })
+    conn.prepare_cached(text)?.query_map(asked, place)?.collect()
 }
 
 fn stored(it: &Row<'_>) -> rusqlite::Result<StoredBulk> {

@@ -140,6 +140,7 @@ impl<'a> Insert<'a> {
             self.conn.prepare_cached(sql::INSERT_BODY)?.execute(params![id, ask.payload.bytes])?;
         }
         let slot = slot(ledger, &ask);
+        ledger.enter_chunk(slot, &ask.kind, id);
         ledger.accepted(slot, row::size(&ask.payload));
         Ok(Inserted { decision: Decision::Create, task: self.created(place, ask) })
     }

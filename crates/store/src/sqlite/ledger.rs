@@ -2,15 +2,19 @@
 //! a job that fails are cut off again. Must never be written in another transaction than the rows it counts.
 
 use super::statements as sql;
-use punctual_domain::state::State;
+use crate::chunks;
+use punctual_domain::{name::Name, state::State};
 use rusqlite::{Connection, params};
-use std::collections::HashMap;
+use std::{
+    cmp::Ordering,
+    collections::{HashMap, HashSet},
+};
 
 /// Names that are kept from one transaction to the next: they may be made up without end.
 const NAMES_MAX: usize = 10_000;
 
 /// A queue, by the order in which it was first met. Means something within one transaction only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Slot(usize);
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +51,11 @@ pub(crate) struct Ledger {
     counts: Counts,
     /// The highest row id of committed transactions.
     last_id: i64,
+    /// Chunks in which a queue has tasks of a kind, that were entered; and those that this transaction enters.
+    chunks: HashSet<(Slot, Name, i64)>,
+    new_chunks: Vec<(Slot, Name, i64)>,
+    /// Rows of a namespace in a chunk.
+    chunk_rows: HashMap<(Box<str>, i64), usize>,
 }
 
 impl Ledger {
@@ -59,6 +68,9 @@ impl Ledger {
             entries: Vec::new(),
             counts: Counts::default(),
             last_id,
+            chunks: HashSet::new(),
+            new_chunks: Vec::new(),
+            chunk_rows: HashMap::new(),
         })
     }
 
@@ -89,6 +101,14 @@ impl Ledger {
     pub(crate) fn next_id(&mut self) -> i64 {
         self.counts.ids += 1;
         self.last_id + self.counts.ids
+    }
+
+    /// A new task has this id. Of a job that fails it stays: a look too many.
+    pub(crate) fn enter_chunk(&mut self, slot: Slot, kind: &Name, id: i64) {
+        let entry = (slot, kind.clone(), chunks::of(id));
+        if self.chunks.insert(entry.clone()) {
+            self.new_chunks.push(entry);
+        }
     }
 
     /// `bytes`, here and below: of the task's payload.
@@ -142,6 +162,7 @@ impl Ledger {
                 count.execute(params![key, by])?;
             }
         }
+        self.write_chunks(conn)?;
         self.entries.sort_unstable_by_key(|it| (it.slot, it.state));
         let mut add = conn.prepare_cached(sql::LEDGER_ADD)?;
         for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
@@ -154,16 +175,49 @@ impl Ledger {
         Ok(())
     }
 
+    /// Where new tasks are; and of the chunk that gets no more of them, that it has none.
+    fn write_chunks(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        let filled = chunks::of(self.last_id);
+        if chunks::of(self.last_id + self.counts.ids) > filled {
+            conn.prepare_cached(sql::CHUNK_BEHIND)?.execute([filled])?;
+        }
+        let mut enter = conn.prepare_cached(sql::CHUNK_ENTER)?;
+        for (slot, kind, chunk) in &self.new_chunks {
+            let Some((namespace, queue)) = self.names.get(slot.0) else { continue };
+            let rows = self.chunk_rows.entry((namespace.clone(), *chunk)).or_default();
+            *rows += 1;
+            if *rows == 1 {
+                enter.execute(params![namespace, "", chunk, ""])?;
+            }
+            match (*rows).cmp(&(chunks::ROWS_MAX + 1)) {
+                Ordering::Less => enter.execute(params![namespace, queue, chunk, kind.as_str()])?,
+                Ordering::Equal => enter.execute(params![namespace, chunks::ANY, chunk, ""])?,
+                Ordering::Greater => 0,
+            };
+        }
+        Ok(())
+    }
+
     pub(crate) fn committed(&mut self) {
         self.last_id += self.counts.ids;
+        self.new_chunks.clear();
         self.undone();
     }
 
     pub(crate) fn undone(&mut self) {
         self.entries.clear();
         self.counts = Counts::default();
-        if self.names.len() > NAMES_MAX {
+        if !self.new_chunks.is_empty() {
+            // Of those rows none is there.
+            self.chunk_rows.clear();
+        }
+        for it in self.new_chunks.drain(..) {
+            self.chunks.remove(&it);
+        }
+        if self.names.len() > NAMES_MAX || self.chunks.len() > NAMES_MAX {
             (self.slots, self.names, self.last) = (HashMap::new(), Vec::new(), Slot(0));
+            self.chunks = HashSet::new();
+            self.chunk_rows = HashMap::new();
         }
     }
 }
@@ -181,6 +235,9 @@ mod tests {
             entries: Vec::new(),
             counts: Counts::default(),
             last_id: 0,
+            chunks: HashSet::new(),
+            new_chunks: Vec::new(),
+            chunk_rows: HashMap::new(),
         };
         let mut meet = |from: usize, to: usize| {
             for nth in from..to {

@@ -39,6 +39,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0013_queue_samples", include_str!("../../../../migrations/sqlite/0013_queue_samples.sql")),
     ("0014_run_identity", include_str!("../../../../migrations/sqlite/0014_run_identity.sql")),
     ("0015_evaluations", include_str!("../../../../migrations/sqlite/0015_evaluations.sql")),
+    ("0016_task_chunks", include_str!("../../../../migrations/sqlite/0016_task_chunks.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

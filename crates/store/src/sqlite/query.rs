@@ -1,15 +1,14 @@
 //! The reads. Each runs on one snapshot, bounded by its limit; none changes anything.
 
 use super::{
-    due,
-    labels::{IDS_MAX, Walk},
-    row, statements as sql,
+    due, row, statements as sql,
+    walk::{IDS_MAX, Walk},
 };
+use crate::chunks;
 use punctual_contract::{
     hot::HotEntry,
     store::{
-        Along, Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, PendingBytes, Query, Scan,
-        Tally,
+        Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, PendingBytes, Query, Scan, Tally,
     },
 };
 use punctual_domain::{
@@ -91,28 +90,42 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
     }
     let label = query.label.as_ref();
     let dead = query.state == Some(State::Dead);
-    let walk = Walk::of(conn, query.namespace.as_ref(), query.queue.as_ref(), label, dead)?;
+    let of_tasks = (query.queue.as_ref(), query.kind.as_ref());
+    let walk = Walk::of(conn, query.namespace.as_ref(), of_tasks, label, dead)?;
     let along = walk.along();
-    let may_be_by_due = query.by_due_time && query.before_id.is_none() && along == Along::Ids;
+    let may_be_by_due = query.by_due_time && query.before_id.is_none() && walk.is_of_ids();
     if may_be_by_due && due::is_of_the_index(query) {
         return due::list(conn, partitions, query);
     }
     if query.oldest_first {
         return oldest_first(conn, query);
     }
-    let Some(newest) = walk.newest_below(conn, query.before_id.unwrap_or(i64::MAX))? else {
+    let looked = walk.look(conn, query.before_id.unwrap_or(i64::MAX))?;
+    let Some(floor) = looked.last().map(|it| *it.start()) else {
         return Ok(Page { along, ..Page::default() });
     };
-    let floor = walk.floor(conn, newest)?;
     let limit = query.limit.max(1);
     let text = walk.text([sql::LIST, sql::LIST_BY_LABEL, sql::LIST_DEAD]);
-    let tasks = within(conn, text, query, (floor, newest), walk.label())?;
+    let mut tasks = Vec::new();
+    for ids in &looked {
+        let ids = (*ids.start(), *ids.end());
+        tasks.extend(within(conn, text, query, (ids, limit - tasks.len()), walk.label())?);
+        if tasks.len() >= limit {
+            break;
+        }
+    }
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
     let next = walk.newest_below(conn, full.unwrap_or(floor))?;
     let next_before_id = next.map(|it| it.saturating_add(1));
     let is_short = tasks.len() < limit && next.is_some();
-    let newest_id = if is_short { walk.newest_below(conn, i64::MAX)? } else { None };
-    Ok(Page { next_before_id, tasks, along, newest_id, ..Page::default() })
+    let newest_id = if is_short { newest_of(conn, &walk)? } else { None };
+    let examined = walk.examined(&looked, full, tasks.len());
+    Ok(Page { next_before_id, tasks, along, newest_id, examined, ..Page::default() })
+}
+
+/// Of all that a walk may pass over.
+fn newest_of(conn: &Connection, walk: &Walk) -> rusqlite::Result<Option<i64>> {
+    if walk.is_of_ids() { Walk::Ids.newest_below(conn, i64::MAX) } else { walk.newest_below(conn, i64::MAX) }
 }
 
 /// Along all ids, upward.
@@ -122,13 +135,14 @@ fn oldest_first(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
     };
     let Some(oldest) = above(query.after_id.unwrap_or(i64::MIN))? else { return Ok(Page::default()) };
     let (ceiling, limit) = (oldest.saturating_add(IDS_MAX - 1), query.limit.max(1));
-    let tasks = within(conn, sql::LIST_RISING, query, (oldest, ceiling), None)?;
+    let tasks = within(conn, sql::LIST_RISING, query, ((oldest, ceiling), limit), None)?;
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
     let next = above(full.unwrap_or(ceiling))?;
     let next_after_id = next.map(|it| it.saturating_sub(1));
     let is_short = tasks.len() < limit && next.is_some();
     let newest_id = if is_short { Walk::Ids.newest_below(conn, i64::MAX)? } else { None };
-    Ok(Page { next_after_id, tasks, newest_id, ..Page::default() })
+    let examined = chunks::examined(&[oldest..=full.unwrap_or(ceiling)], None);
+    Ok(Page { next_after_id, tasks, newest_id, examined, ..Page::default() })
 }
 
 /// What fits of a range of ids, by one of the texts of a search.
@@ -136,10 +150,10 @@ fn within(
     conn: &Connection,
     text: &str,
     query: &Query,
-    (lowest, highest): (i64, i64),
+    ((lowest, highest), limit): ((i64, i64), usize),
     entered: Option<&str>,
 ) -> rusqlite::Result<Vec<Task>> {
-    let (below, most) = (highest.saturating_add(1), rows(query.limit.max(1)));
+    let (below, most) = (highest.saturating_add(1), rows(limit));
     let state = query.state.map(State::code);
     let (due_after, due_before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
     let (namespace, queue) =

@@ -84,6 +84,12 @@ pub(crate) const LABEL_NOT_WHOLE: &str = sql!("label/not_whole.sql");
 pub(crate) const LABEL_NEWEST: &str = sql!("label/newest.sql");
 pub(crate) const LABEL_FLOOR: &str = sql!("label/floor.sql");
 
+pub(crate) const CHUNK_ENTER: &str = sql!("chunk/enter.sql");
+pub(crate) const CHUNK_BEHIND: &str = sql!("chunk/behind.sql");
+pub(crate) const CHUNKS_STOOD: &str = sql!("chunk/stood.sql");
+pub(crate) const CHUNKS_ADVANCE: &str = sql!("chunk/advance.sql");
+pub(crate) const CHUNKS_NEWEST: &str = sql!("chunk/newest.sql");
+
 pub(crate) const LEDGER_ADD: &str = sql!("ledger/add.sql");
 pub(crate) const LEDGER_COUNT: &str = sql!("ledger/count.sql");
 pub(crate) const BODY_BYTES: &str = sql!("ledger/body.sql");

@@ -2,6 +2,7 @@
 //! `files`: everything with a file under it; `plans`: the scripts themselves; `account`: books against rows.
 
 mod account;
+mod chunks;
 mod files;
 mod plans;
 mod tasks;

@@ -4,6 +4,7 @@
 mod actions;
 mod crashing;
 mod databases;
+mod previews;
 mod rig;
 
 use punctual_bulk::Error;

@@ -1,6 +1,7 @@
 //! The store on MySQL: every case of the suite on one database and on three, and what it promises beyond: how it
 //! migrates, whom it refuses, that nothing is cancelled half-way, that two engines share it.
 
+mod entered;
 mod frozen;
 mod lasting;
 mod lent;

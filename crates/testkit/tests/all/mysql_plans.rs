@@ -2,6 +2,8 @@
 //! SQLite twins, and against what the server really reads: exact look-ups in the clustered key, or ranges that a limit
 //! bounds, also where a hundred thousand tasks are due at one instant.
 
+mod chunks;
+
 use punctual_domain::{
     history::HISTORY_LEN_MAX,
     state::{Event, State, TRANSITIONS},
@@ -551,6 +553,7 @@ async fn check_searches(database: Filled) {
         check_search(&database, name, &values, most).await;
     }
     check_oldest_first(&database).await;
+    chunks::check(&database).await;
 }
 
 async fn check_search(database: &Filled, name: &str, values: &[String], most: u64) {

@@ -60,6 +60,8 @@ pub(super) async fn create(
             keep_body(conn, it.place(), &it.ask.task.payload.bytes).await?;
         }
         let (queue, bytes) = (&it.ask.task.queue, row::size(&it.ask.task.payload));
+        let names = [queue.namespace.as_str(), queue.queue.as_str(), it.ask.task.kind.as_str()];
+        ledger.chunks.enter(names, it.id);
         ledger.moved((queue.namespace.as_str(), queue.queue.as_str()), None, Some(State::Scheduled), bytes);
     }
     ledger.accepted(i64::try_from(rows.len()).unwrap_or(i64::MAX));

@@ -58,6 +58,8 @@ async fn one(conn: &mut MySqlConnection, ledger: &mut Ledger, row: &Row<'_>, old
         sqlx::query(sql::BODY_GONE).bind(partition).bind(place.id).execute(&mut *conn).await?;
     }
     let namespace = new.queue.namespace.as_str();
+    let names = [namespace, new.queue.queue.as_str(), new.kind.as_str()];
+    ledger.chunks.enter(names, place.id);
     let (was, is) = (row::size(&old.ask.payload), row::size(&new.payload));
     ledger.moved((namespace, old.ask.queue.queue.as_str()), Some(old.state), None, was);
     ledger.moved((namespace, new.queue.queue.as_str()), None, Some(Event::Replace.target()), is);

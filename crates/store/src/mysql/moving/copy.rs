@@ -8,8 +8,9 @@ use super::{
     work::{Key, Piece, Short, Sum, difference},
 };
 use crate::{
-    Error,
+    Error, chunks,
     mysql::{
+        chunks::{Note, OF_MOVED, write},
         ended::{self, Ends},
         hosted::State,
         labels, lookup,
@@ -201,9 +202,12 @@ async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) 
     let declared = labels::declared(conn).await?;
     let column = |name: &str| COLUMNS.iter().position(|it| it.0 == name).unwrap_or(COLUMNS.len());
     let (state, labels) = (column("state"), column("labels"));
-    let mut entries = lookup::Entries::default();
+    let (mut entries, mut notes) = (lookup::Entries::default(), Vec::new());
     for (it, place) in rows.iter().zip(came) {
         let (namespace, queue): (&str, &str) = (it.try_get(3)?, it.try_get(6)?);
+        let chunk = chunks::of(place.id);
+        notes.push(Note::new([namespace, queue, it.try_get(column("kind"))?], chunk));
+        notes.push(Note::new([namespace, "", ""], chunk));
         if row::state(it, state)? == TaskState::Dead {
             entries.dead(*place, namespace);
         }
@@ -214,7 +218,8 @@ async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) 
             entries.labels(*place, namespace, &keys, &labels::labels_of(it, labels)?);
         }
     }
-    entries.add(conn).await
+    entries.add(conn).await?;
+    write(conn, OF_MOVED, notes).await
 }
 
 async fn shorts(side: &mut Side, piece: Piece) -> sqlx::Result<Vec<Short>> {

@@ -13,20 +13,20 @@ use rusqlite::Connection;
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::mpsc};
 use tempfile::TempDir;
 
-struct Place {
+pub(super) struct Place {
     dir: TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { dir: TempDir::new().unwrap() }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.dir.path().join("tasks.db")
     }
 
-    fn open(&self) -> SqliteStore {
+    pub(super) fn open(&self) -> SqliteStore {
         SqliteStore::open(self.path(), &Options::default()).unwrap()
     }
 

@@ -36,6 +36,9 @@ const PLANS: &[(&str, &str)] = &[
     ("label/newest", "SEARCH task_label USING PRIMARY KEY (namespace=? AND label=? AND id<?)"),
     ("label/floor", "SEARCH task_label USING PRIMARY KEY (namespace=? AND label=? AND id<?)"),
     ("label/enter", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("chunk/newest", "SEARCH task_chunk USING PRIMARY KEY (namespace=? AND queue=? AND chunk<?)"),
+    ("chunk/stood", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("chunk/behind", "SEARCH task_chunk USING COVERING INDEX task_chunk_of (chunk=?)"),
     ("query/list_by_due", "SEARCH task USING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)"),
     (
         "query/due_bound",

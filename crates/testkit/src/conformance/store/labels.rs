@@ -53,7 +53,7 @@ async fn all(store: &dyn Store, query: &Query) -> (Vec<Task>, BTreeSet<&'static 
         assert!(page.len() <= query.limit, "bounded");
         tasks.extend(page);
         alongs.insert(match along {
-            Along::Ids => "ids",
+            Along::Ids | Along::Chunks => "ids",
             Along::Label => "label",
             Along::Dead => "dead",
             Along::DueTime => "due time",

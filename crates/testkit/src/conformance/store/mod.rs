@@ -15,6 +15,7 @@ pub mod moves;
 pub mod dispatch;
 pub mod leases;
 
+pub mod chunks;
 pub mod labels;
 pub mod lookup;
 pub mod overdue;

@@ -214,7 +214,8 @@ async fn what_is_exported_is_counted_and_read_and_stays_as_it_is(rig: Rig) {
     rig.insert("mail", 1).await;
     let (mut read, mut before_id) = (Vec::new(), None);
     loop {
-        let (page, next) = rig.runner.tasks(&ended, before_id, 5).await.unwrap();
+        let punctual_bulk::FoundOf { tasks: page, next, .. } =
+            rig.runner.tasks(&ended, before_id, 5).await.unwrap();
         assert!(page.len() <= 5);
         read.extend(page.into_iter().map(|it| it.place.id));
         before_id = next;

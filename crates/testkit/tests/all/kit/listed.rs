@@ -15,6 +15,7 @@ fn every_case_that_is_written_is_listed() {
         ("scan", include_str!("../../../src/conformance/store/scan.rs")),
         ("overdue", include_str!("../../../src/conformance/store/overdue.rs")),
         ("lookup", include_str!("../../../src/conformance/store/lookup.rs")),
+        ("chunks", include_str!("../../../src/conformance/store/chunks.rs")),
         ("labels", include_str!("../../../src/conformance/store/labels.rs")),
         ("retire", include_str!("../../../src/conformance/store/retire.rs")),
         ("books", include_str!("../../../src/conformance/store/books.rs")),

@@ -1,0 +1,175 @@
+//! Along what a search walks, the newest first: all ids, the chunks of ids in which a queue has tasks, or only what is entered under a
+//! label. A position is an id either way, so that a walk may change from one to the other between two pages.
+
+use super::statements as sql;
+use crate::chunks;
+use punctual_contract::store::Along;
+use punctual_domain::name::Name;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use std::{collections::BTreeSet, ops::RangeInclusive};
+
+/// Most ids that one look may pass over, and most entries.
+pub(crate) const IDS_MAX: i64 = 20_000;
+const ENTRIES_MAX: i64 = 20_000;
+
+pub(crate) enum Walk {
+    Ids,
+    Chunks(Chunks),
+    /// Namespace, and `key=value`.
+    Label(String, String),
+    /// Of a namespace.
+    Dead(String),
+}
+
+pub(crate) struct Chunks {
+    namespace: String,
+    /// Empty: any.
+    queue: String,
+    kind: Option<String>,
+    /// Below this id nothing is entered yet: there all ids are walked.
+    below: i64,
+}
+
+/// Tasks below this id are not entered in chunks; 0: all are.
+pub(crate) fn not_entered_below(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.prepare_cached(sql::META_READ)?.query_row(["chunks_below"], |it| it.get(0))
+}
+
+impl Walk {
+    /// The shortest that meets all that could match. `dead`: nothing else is looked for.
+    pub(crate) fn of(
+        conn: &Connection,
+        namespace: Option<&Name>,
+        (queue, kind): (Option<&Name>, Option<&Name>),
+        label: Option<&(String, String)>,
+        dead: bool,
+    ) -> rusqlite::Result<Self> {
+        let Some(namespace) = namespace.map(Name::as_str) else { return Ok(Self::Ids) };
+        let found = |text, params: &[&str]| -> rusqlite::Result<bool> {
+            conn.prepare_cached(text)?.exists(rusqlite::params_from_iter(params))
+        };
+        if let Some((key, value)) = label {
+            let is_whole = match queue {
+                Some(queue) => found(sql::LABEL_WHOLE, &[namespace, queue.as_str(), key])?,
+                None => !found(sql::LABEL_NOT_WHOLE, &[namespace, key])?,
+            };
+            if is_whole {
+                return Ok(Self::Label(namespace.to_owned(), format!("{key}={value}")));
+            }
+        }
+        if dead {
+            return Ok(Self::Dead(namespace.to_owned()));
+        }
+        Ok(Self::Chunks(Chunks {
+            namespace: namespace.to_owned(),
+            queue: queue.map(|it| it.as_str().to_owned()).unwrap_or_default(),
+            kind: queue.and(kind).map(|it| it.as_str().to_owned()),
+            below: not_entered_below(conn)?,
+        }))
+    }
+
+    pub(crate) fn along(&self) -> Along {
+        match self {
+            Self::Chunks(it) if !it.queue.is_empty() => Along::Chunks,
+            Self::Ids | Self::Chunks(_) => Along::Ids,
+            Self::Label(..) => Along::Label,
+            Self::Dead(_) => Along::Dead,
+        }
+    }
+
+    /// It walks ids, all or in chunks.
+    pub(crate) const fn is_of_ids(&self) -> bool {
+        matches!(self, Self::Ids | Self::Chunks(_))
+    }
+
+    /// The ids below one that a look goes through, the newest first; none: there is nothing more.
+    pub(crate) fn look(&self, conn: &Connection, before: i64) -> rusqlite::Result<Vec<RangeInclusive<i64>>> {
+        if let Self::Chunks(it) = self {
+            return it.look(conn, before);
+        }
+        let Some(newest) = self.newest_below(conn, before)? else { return Ok(Vec::new()) };
+        Ok(vec![self.floor(conn, newest)?..=newest])
+    }
+
+    /// The newest below an id that it could meet.
+    pub(crate) fn newest_below(&self, conn: &Connection, id: i64) -> rusqlite::Result<Option<i64>> {
+        match self {
+            Self::Ids => newest_below(conn, id),
+            Self::Chunks(it) => Ok(it.look(conn, id)?.first().map(|it| *it.end())),
+            Self::Label(namespace, label) => conn
+                .prepare_cached(sql::LABEL_NEWEST)?
+                .query_row(params![namespace, label, id], |it| it.get(0)),
+            Self::Dead(namespace) => {
+                conn.prepare_cached(sql::DEAD_NEWEST)?.query_row(params![namespace, id], |it| it.get(0))
+            }
+        }
+    }
+
+    /// How far down one look goes that begins with an id.
+    fn floor(&self, conn: &Connection, newest: i64) -> rusqlite::Result<i64> {
+        let (below, skipped) = (newest.saturating_add(1), ENTRIES_MAX - 1);
+        let found: Option<i64> = match self {
+            Self::Ids | Self::Chunks(_) => return Ok(newest.saturating_sub(IDS_MAX - 1)),
+            Self::Label(namespace, label) => conn
+                .prepare_cached(sql::LABEL_FLOOR)?
+                .query_row(params![namespace, label, below, skipped], |it| it.get(0))
+                .optional()?,
+            Self::Dead(namespace) => conn
+                .prepare_cached(sql::DEAD_FLOOR)?
+                .query_row(params![namespace, below, skipped], |it| it.get(0))
+                .optional()?,
+        };
+        Ok(found.unwrap_or(i64::MIN))
+    }
+
+    /// How many ids were looked through, or entries: of those it is not known more than what was found.
+    pub(crate) fn examined(&self, looked: &[RangeInclusive<i64>], full: Option<i64>, found: usize) -> u64 {
+        if self.is_of_ids() {
+            return chunks::examined(looked, full);
+        }
+        u64::try_from(found).unwrap_or(u64::MAX)
+    }
+
+    /// One of three texts.
+    pub(crate) const fn text(&self, [ids, label, dead]: [&'static str; 3]) -> &'static str {
+        match self {
+            Self::Ids | Self::Chunks(_) => ids,
+            Self::Label(..) => label,
+            Self::Dead(_) => dead,
+        }
+    }
+
+    /// `key=value`, where it is along a label.
+    pub(crate) fn label(&self) -> Option<&str> {
+        match self {
+            Self::Ids | Self::Chunks(_) | Self::Dead(_) => None,
+            Self::Label(_, label) => Some(label),
+        }
+    }
+}
+
+fn newest_below(conn: &Connection, id: i64) -> rusqlite::Result<Option<i64>> {
+    conn.prepare_cached(sql::BELOW)?.query_row([id], |it| it.get(0))
+}
+
+impl Chunks {
+    fn look(&self, conn: &Connection, before: i64) -> rusqlite::Result<Vec<RangeInclusive<i64>>> {
+        let first = chunks::of(before.saturating_sub(1));
+        let most = i64::try_from(chunks::LOOK).unwrap_or(i64::MAX);
+        let mut all = BTreeSet::new();
+        for (queue, kind) in [(self.queue.as_str(), self.kind.as_deref()), (chunks::ANY, None)] {
+            let asked = params![self.namespace, queue, first, kind, most];
+            let mut newest = conn.prepare_cached(sql::CHUNKS_NEWEST)?;
+            for it in newest.query_map(asked, |it| it.get(0))? {
+                all.insert(it?);
+            }
+        }
+        let entered: Vec<i64> = all.into_iter().rev().take(chunks::LOOK).collect();
+        let mut ranges = chunks::ranges(&entered, before, self.below);
+        if chunks::reach(&entered, self.below) {
+            let newest = newest_below(conn, before.min(self.below))?;
+            ranges.extend(newest.map(|it| it.saturating_sub(IDS_MAX - 1)..=it));
+        }
+        Ok(ranges)
+    }
+}
