@@ -24,13 +24,18 @@ use punctual_domain::{
     task::{Lease, Task},
 };
 use punctual_wheel::Key;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 use what::what_changes;
 
 /// A change lost to others this often is given up, with an error that says so.
 pub(crate) const TRIES: usize = 16;
 /// Of what was changed, before its caller is told that the outcome is unknown.
 const READS: usize = 3;
+/// An engine's own lease of a task lasts for less, and so does what it does with it.
+const DECIDED_WITHIN: Duration = Duration::from_secs(4);
+/// Between two looks at a task of which that is awaited.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// So far above a task's fence no attempt of it will ever be: an entry with that one is refused by the store, whatever
 /// becomes of the task.
 const NO_FENCE: i64 = 1 << 40;
@@ -139,6 +144,19 @@ fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
         && (task.due_at > core.now() || removed == Some(task.fence - 1))
 }
 
+/// An engine has the task's lease and has not said who has the task: it is about to be handed over, or another call has
+/// withdrawn it and is about to change it. Which of them, the store says soon. Waits a moment before it is asked again. False:
+/// it is not so, or has been for longer than such a lease lasts.
+async fn is_undecided(core: &Core, task: &Task, began: Instant) -> bool {
+    let lease = task.lease.as_ref().filter(|_| task.state == State::Dispatched);
+    let is_engines = lease.is_some_and(Lease::is_ahead);
+    if !is_engines || core.ahead.has_handed_over(task.place.id, task.fence) || began.elapsed() > DECIDED_WITHIN {
+        return false;
+    }
+    tokio::time::sleep(LOOK_AGAIN).await;
+    true
+}
+
 /// What became of the wish to cancel.
 pub(crate) enum Cancel {
     /// This call has done it.
@@ -168,13 +186,14 @@ pub(crate) async fn cancel(
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Cancel>, Error> {
-    let mut removed = None;
-    for _ in 0..TRIES {
+    let (mut removed, mut tries, began) = (None, 0, Instant::now());
+    while tries < TRIES {
         let task = subject.look(core).await?;
         if !expected(&task) {
             put_back_unchanged(core, &task, removed).await;
             return Ok(None);
         }
+        tries += 1;
         let is_ahead = is_ahead(core, &task, removed);
         let change = match task.state {
             State::Cancelled => return Ok(Some(Cancel::Was(Cancelled::Cancelled(Box::new(task))))),
@@ -196,6 +215,10 @@ pub(crate) async fn cancel(
                     Applied::Moved => return Ok(Some(Cancel::Was(Cancelled::StopRequested(Box::new(task))))),
                     Applied::Lost => continue,
                 }
+            }
+            _ if is_undecided(core, &task, began).await => {
+                tries -= 1;
+                continue;
             }
             _ => return Ok(Some(Cancel::Was(Cancelled::AlreadyFired(Box::new(task))))),
         };
@@ -315,20 +338,22 @@ async fn try_reschedule(
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
-    let mut removed = None;
-    for _ in 0..TRIES {
+    let (mut removed, mut tries, began) = (None, 0, Instant::now());
+    while tries < TRIES {
         let task = subject.look(core).await?;
         if !expected(&task) {
             put_back_unchanged(core, &task, removed).await;
             return Ok(None);
         }
         let is_ahead = is_ahead(core, &task, removed);
-        if task.state.after(Event::Reschedule).is_err() && !is_ahead {
+        let waits = is_ahead || task.state.after(Event::Reschedule).is_ok();
+        if !waits || matches!(hold(core, &task, &mut removed).await?, Hold::Fired) {
+            if is_undecided(core, &task, began).await {
+                continue;
+            }
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
-        if matches!(hold(core, &task, &mut removed).await?, Hold::Fired) {
-            return Ok(Some(Changed::Refused(Box::new(task))));
-        }
+        tries += 1;
         let note = Note { reason: what_changes(&task, change), ..note(by) };
         if apply(core, &task, change.clone(), &note, is_ahead).await? == Applied::Moved {
             if matches!(change, Change::Reschedule { payload: Some(_), .. }) {
@@ -466,8 +491,8 @@ pub(crate) async fn bury(
 ) -> Result<Option<Changed>, Error> {
     let why = reason.unwrap_or_else(|| "buried by hand".to_owned());
     let note = Note { error: Some(why), ..note(by) };
-    let mut removed = None;
-    for _ in 0..TRIES {
+    let (mut removed, mut tries, began) = (None, 0, Instant::now());
+    while tries < TRIES {
         let task = subject.look(core).await?;
         if !expected(&task) {
             put_back_unchanged(core, &task, removed).await;
@@ -486,8 +511,12 @@ pub(crate) async fn bury(
             _ => false,
         };
         if !is_free {
+            if is_undecided(core, &task, began).await {
+                continue;
+            }
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
+        tries += 1;
         let keep_until = core.now().plus(core.keep(Some(&task.ask.queue)).dead_ms);
         let change = Change::DeadLetter { keep_until };
         if apply(core, &task, change, &note, is_ahead).await? == Applied::Moved {

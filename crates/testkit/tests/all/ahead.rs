@@ -4,6 +4,7 @@
 
 mod counted;
 mod lying;
+mod taken_back;
 mod urgent;
 
 use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, rig_with, succeeded};
@@ -16,6 +17,7 @@ use punctual_contract::{
     Store as _,
     store::{Assignment, Change, Query},
 };
+use taken_back::two_who_take_it_back_say_the_same;
 use urgent::{
     of_two_versions_due_at_one_instant_the_newer_goes_first, ten_executors_get_the_urgent_ones_of_a_hundred,
 };
@@ -479,6 +481,7 @@ on_each_ground! {
     what_never_fired_is_given_back_by_its_own_engine
     what_is_cancelled_between_lease_and_instant_is_never_handed_over
     what_is_put_off_between_lease_and_instant_comes_then_and_once
+    two_who_take_it_back_say_the_same
     what_was_taken_and_not_heard_of_comes_when_its_lease_ends
     whose_executor_has_gone_goes_to_the_next_with_the_same_attempt
     nothing_that_is_leased_starts_after_the_answer_to_a_pause

@@ -85,6 +85,11 @@ impl Ahead {
         ended.collect()
     }
 
+    /// This attempt was handed over here, and the store may not know to whom.
+    pub(crate) fn has_handed_over(&self, id: i64, fence: i64) -> bool {
+        self.untold.lock().get(&id).is_some_and(|untold| untold.beat.fence == fence)
+    }
+
     /// What was handed over until then, and the store does not know to whom: it is told now.
     pub(super) fn untold_since(&self, until: Millis) -> Vec<Beat> {
         let mut untold = self.untold.lock();

@@ -1,0 +1,53 @@
+//! Two calls that take one task back between its lease and its instant: whatever one of them has begun, both say the same of
+//! the task, and it is so.
+
+use super::{Ground, HotGroup, Rig, StoreGroup, TRIES, early_rig, got, leased, leased_ahead, succeeded, until, warm_up};
+use punctual_domain::{place::TaskRef, state::State};
+use punctual_engine::{Settled, TakenBack};
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+
+fn take_back(rig: &Rig, place: TaskRef) -> JoinHandle<Vec<TakenBack>> {
+    let engine = rig.engine.clone();
+    tokio::spawn(async move { engine.take_back(vec![place], "schedule").await.unwrap() })
+}
+
+pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
+    let rig = early_rig(&*ground).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let mut has_met = false;
+    for _ in 0..TRIES {
+        let (task, executor, taking) = leased_ahead(&rig, |task| task).await;
+        let applying = rig.store.faults.hold(StoreGroup::Apply);
+        let first = take_back(&rig, task.place);
+        let is_under_way = || async { applying.came() > 0 || first.is_finished() };
+        until("the first has withdrawn it and is about to change it", is_under_way).await;
+        let withdrawals = || rig.hot.faults.counts(HotGroup::Withdraw).passed;
+        let before = withdrawals();
+        let second = take_back(&rig, task.place);
+        let has_looked =
+            || async { withdrawals() > before || second.is_finished() || rig.engine.now() >= task.due_at };
+        until("the second has looked for it", has_looked).await;
+        has_met = !first.is_finished() && withdrawals() > before;
+        applying.open();
+        taking.open();
+        let (first, second) = (first.await.unwrap(), second.await.unwrap());
+        let now = rig.engine.read(task.place).await.unwrap();
+        assert_eq!(first, second, "{now:?}");
+        assert_eq!(first == [TakenBack::Cancelled], now.state == State::Cancelled, "{now:?}");
+        let given = match got(executor).await.pop() {
+            None if now.state != State::Cancelled => Some(leased(&rig).await),
+            given => given,
+        };
+        if let Some(late) = given {
+            assert_eq!(rig.engine.settle(vec![succeeded(&late)], "ann").await.unwrap(), [Settled::Accepted]);
+        }
+        if has_met {
+            assert_eq!(first, [TakenBack::Cancelled]);
+            break;
+        }
+    }
+    assert!(has_met, "{TRIES} times it took until the instant was there");
+    running.stop().await;
+}
