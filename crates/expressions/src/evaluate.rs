@@ -1,6 +1,6 @@
 //! The value of a tree, and what it costs. Each operation, call, field, index and item of a list is one step; texts that are
-//! compared or searched are one more for each 256 bytes. Names and literals are none: there are at most a few for each step. What
-//! is made counts its bytes before it is made: a text its length, an item of a list or an entry of a map 24.
+//! compared or searched are one more for each 256 bytes. Names, literals and the parts of `&&` and `||` are an eighth of a step, and
+//! so is each name of a walk that is passed when one is looked for. What is made counts its bytes before it is made: a text its length, an item of a list or an entry of a map 24.
 //! Nothing here looks at a clock, and nothing takes time or memory that is not counted.
 
 mod compare;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Bytes that are read in one step.
 const BYTES_READ_PER_STEP: usize = 256;
+/// Glances that are one step.
+const GLANCES_PER_STEP: u64 = 8;
 
 pub(crate) type Bound<'a> = &'a [(&'static str, Value)];
 
@@ -28,6 +30,8 @@ pub(crate) struct Evaluator<'a> {
     items: Vec<(&'a str, Value)>,
     budget: &'a mut Budget,
     patterns: Vec<Pattern>,
+    /// What is less than a step, and was not counted yet.
+    glances: u64,
 }
 
 /// As `usize`: there is no machine here with more.
@@ -37,7 +41,7 @@ pub(crate) fn count(length: usize) -> u64 {
 
 impl<'a> Evaluator<'a> {
     pub(crate) const fn new(variables: [Bound<'a>; 2], budget: &'a mut Budget) -> Self {
-        Self { variables, items: Vec::new(), budget, patterns: Vec::new() }
+        Self { variables, items: Vec::new(), budget, patterns: Vec::new(), glances: 0 }
     }
 
     fn wrong(node: &Node, problem: impl Into<String>) -> Mistake {
@@ -50,6 +54,17 @@ impl<'a> Evaluator<'a> {
 
     fn steps(&mut self, node: &Node, steps: u64) -> Result<(), Mistake> {
         self.budget.spend_steps(steps).map_err(|problem| Self::exceeded(node, problem))
+    }
+
+    /// What takes much less time than a step, so many times.
+    fn glances(&mut self, node: &Node, times: usize) -> Result<(), Mistake> {
+        self.glances = self.glances.saturating_add(count(times));
+        if self.glances < GLANCES_PER_STEP {
+            return Ok(());
+        }
+        let steps = self.glances / GLANCES_PER_STEP;
+        self.glances %= GLANCES_PER_STEP;
+        self.steps(node, steps)
     }
 
     /// Of text that is looked at, beside the step of what looks at it.
@@ -76,7 +91,10 @@ impl<'a> Evaluator<'a> {
 
     pub(crate) fn value(&mut self, node: &'a Node) -> Result<Value, Mistake> {
         match &node.kind {
-            Kind::Literal(value) => return Ok(value.clone()),
+            Kind::Literal(value) => {
+                self.glances(node, 1)?;
+                return Ok(value.clone());
+            }
             Kind::Name(name) => return self.named(node, name),
             _ => self.steps(node, 1)?,
         }
@@ -111,8 +129,10 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn named(&self, node: &Node, name: &str) -> Result<Value, Mistake> {
-        let item = self.items.iter().rev().find(|(it, _)| *it == name).map(|(_, value)| value);
+    fn named(&mut self, node: &Node, name: &str) -> Result<Value, Mistake> {
+        let place = self.items.iter().rev().position(|(item, _)| *item == name);
+        self.glances(node, place.unwrap_or(self.items.len()).saturating_add(1))?;
+        let item = place.and_then(|place| self.items.iter().rev().nth(place)).map(|(_, value)| value);
         let variable = || {
             let mut all = self.variables.iter().rev().flat_map(|it| it.iter());
             all.find(|(it, _)| *it == name).map(|(_, value)| value)
@@ -171,6 +191,7 @@ impl<'a> Evaluator<'a> {
     fn joined(&mut self, parts: &'a [Node], decides: bool) -> Result<Value, Mistake> {
         let mut without_value = None;
         for part in parts {
+            self.glances(part, 1)?;
             match self.truth(part) {
                 Ok(truth) if truth == decides => return Ok(truth.into()),
                 Ok(_) => {}

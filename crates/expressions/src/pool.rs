@@ -3,7 +3,7 @@
 //! lost. No asynchronous thread reads or evaluates an expression itself.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 
 /// What the parser lets through fits on an eighth of it, without optimisation; a test holds that.
 const STACK_BYTES: usize = 16 << 20;
-/// Two, so that work that takes its time keeps none of the other lane from its turn.
+/// Two, so that no tenant's work takes all of them (`Line::next`).
 const THREADS_MIN: usize = 2;
 const THREADS_MAX: usize = 4;
-/// Work of one lane that waits. More is refused.
-const WAITING_MAX: usize = 256;
+/// Work of one lane that waits, and of one tenant in it a quarter of that. More is refused.
+const WAITING_MAX: usize = 1_024;
 /// Of one piece of work, from its beginning.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -95,32 +95,95 @@ impl Drop for Waiting {
 
 type Work = Box<dyn FnOnce() + Send>;
 
+/// What waits in one lane. Tenants take turns, so that the work of one holds up no other's.
+#[derive(Default)]
+struct Line {
+    waiting: usize,
+    turns: VecDeque<Arc<str>>,
+    of_tenant: HashMap<Arc<str>, VecDeque<Work>>,
+}
+
+impl Line {
+    /// False: as much waits as may.
+    fn push(&mut self, tenant: &Arc<str>, work: Work, most: usize) -> bool {
+        let own = self.of_tenant.entry(Arc::clone(tenant)).or_default();
+        if self.waiting >= most || own.len() >= most.div_ceil(4) {
+            if own.is_empty() {
+                self.of_tenant.remove(tenant);
+            }
+            return false;
+        }
+        if own.is_empty() {
+            self.turns.push_back(Arc::clone(tenant));
+        }
+        own.push_back(work);
+        self.waiting += 1;
+        true
+    }
+
+    /// The first of the tenant whose turn it is among those that may use another thread.
+    fn next(&mut self, may: impl Fn(&str) -> bool) -> Option<(Arc<str>, Work)> {
+        let place = self.turns.iter().position(|tenant| may(tenant))?;
+        let tenant = self.turns.remove(place)?;
+        let own = self.of_tenant.get_mut(&tenant)?;
+        let work = own.pop_front()?;
+        if own.is_empty() {
+            self.of_tenant.remove(&tenant);
+        } else {
+            self.turns.push_back(Arc::clone(&tenant));
+        }
+        self.waiting -= 1;
+        Some((tenant, work))
+    }
+}
+
 #[derive(Default)]
 struct Lanes {
-    requests: VecDeque<Work>,
-    engine: VecDeque<Work>,
+    requests: Line,
+    engine: Line,
+    /// Threads that are at work for each tenant.
+    at_work: HashMap<Arc<str>, usize>,
     /// The lane that was served last.
     engine_was_served: bool,
     is_closed: bool,
 }
 
 impl Lanes {
-    fn of(&mut self, lane: Lane) -> &mut VecDeque<Work> {
+    fn of(&mut self, lane: Lane) -> &mut Line {
         match lane {
             Lane::Request => &mut self.requests,
             Lane::Engine => &mut self.engine,
         }
     }
 
-    fn next(&mut self) -> Option<Work> {
+    /// One thread is always left to the other tenants.
+    fn next(&mut self, threads: usize) -> Option<(Arc<str>, Work)> {
         let order = if self.engine_was_served {
             [Lane::Request, Lane::Engine]
         } else {
             [Lane::Engine, Lane::Request]
         };
-        let (lane, work) = order.into_iter().find_map(|lane| Some((lane, self.of(lane).pop_front()?)))?;
+        let most = threads.saturating_sub(1).max(1);
+        let (lane, (tenant, work)) = order.into_iter().find_map(|lane| {
+            let line = match lane {
+                Lane::Request => &mut self.requests,
+                Lane::Engine => &mut self.engine,
+            };
+            let at_work = &self.at_work;
+            Some((lane, line.next(|tenant| at_work.get(tenant).is_none_or(|threads| *threads < most))?))
+        })?;
         self.engine_was_served = lane == Lane::Engine;
-        Some(work)
+        *self.at_work.entry(Arc::clone(&tenant)).or_default() += 1;
+        Some((tenant, work))
+    }
+
+    fn done(&mut self, tenant: &Arc<str>) {
+        if let Some(threads) = self.at_work.get_mut(tenant) {
+            *threads -= 1;
+            if *threads == 0 {
+                self.at_work.remove(tenant);
+            }
+        }
     }
 }
 
@@ -136,13 +199,16 @@ impl Shared {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self) {
+    fn serve(&self, threads: usize) {
         let mut lanes = self.lanes();
         loop {
-            if let Some(work) = lanes.next() {
+            if let Some((tenant, work)) = lanes.next(threads) {
                 drop(lanes);
                 work();
                 lanes = self.lanes();
+                lanes.done(&tenant);
+                // What this tenant's turn held up may go on another thread.
+                self.arrived.notify_one();
             } else if lanes.is_closed {
                 return;
             } else {
@@ -206,19 +272,21 @@ impl Pool {
         let started = (0..threads).filter(|_| {
             let shared = Arc::clone(&shared);
             let thread = thread::Builder::new().name("punctual-eval".to_owned()).stack_size(STACK_BYTES);
-            thread.spawn(move || shared.serve()).is_ok()
+            thread.spawn(move || shared.serve(threads)).is_ok()
         });
         assert!(started.count() > 0, "a thread for expressions can be created");
         Self { shared, waiting_max, deadline, is_in_place: false }
     }
 
-    /// Does the work on a thread of the pool. Dropped, it is not begun any more, or asked to stop.
+    /// Does the work on a thread of the pool, for a tenant: tenants take turns. Dropped, it is not begun any more, or asked to
+    /// stop.
     ///
     /// # Errors
     /// [`Unavailable`].
     pub async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
+        tenant: &str,
         work: impl FnOnce(&Turn) -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
         let is_abandoned = Arc::<AtomicBool>::default();
@@ -240,11 +308,9 @@ impl Pool {
         };
         {
             let mut lanes = self.shared.lanes();
-            let lane = lanes.of(lane);
-            if lane.len() >= self.waiting_max {
+            if !lanes.of(lane).push(&tenant.into(), Box::new(work), self.waiting_max) {
                 return Err(Unavailable::Full);
             }
-            lane.push_back(Box::new(work));
         }
         self.shared.arrived.notify_one();
         let answered = answered.await;

@@ -15,6 +15,7 @@ use punctual_domain::{
     schedule::{Budget, Invalid, Payload, Progress, Schedule, SchedulePause, Timing, jitter_ms},
     time::Millis,
 };
+use punctual_expressions::Turn;
 use std::sync::Arc;
 
 /// Changes that lose their race to others, one after the other.
@@ -86,8 +87,9 @@ impl Planner {
         count: usize,
     ) -> Result<Vec<Upcoming>, Error> {
         let (now, key) = (self.inner.engine.now(), key.clone());
-        let work = move || {
-            let mut budget = Budget::of_steps(STEPS);
+        let namespace = key.namespace.clone();
+        let work = move |turn: &Turn| {
+            let mut budget = evaluate::calendar(STEPS, turn);
             let timing = checked(&schedule, now, &mut budget)?;
             let found = upcoming(&key, &schedule, &timing, now, count, &mut budget);
             if found.is_empty() && count > 0 {
@@ -97,7 +99,7 @@ impl Planner {
             }
             Ok::<_, Error>(found)
         };
-        evaluate::for_request(self.inner.options.pool, work).await?
+        evaluate::for_request(self.inner.options.pool, &namespace, work).await?
     }
 
     /// The runs that come next. None, while it is paused or disabled, or has had all its runs.
@@ -119,13 +121,14 @@ impl Planner {
         count: usize,
     ) -> Result<Vec<Result<Vec<Upcoming>, Error>>, Error> {
         let now = self.inner.engine.now();
-        let work = move || {
-            let mut budget = Budget::of_steps(STEPS);
+        let Some(namespace) = all.first().map(|stored| stored.key.namespace.clone()) else { return Ok(Vec::new()) };
+        let work = move |turn: &Turn| {
+            let mut budget = evaluate::calendar(STEPS, turn);
             let next =
                 |stored: &StoredSchedule| next_of(stored, now, count, &mut budget).map_err(Error::from);
             all.iter().map(next).collect::<Vec<_>>()
         };
-        evaluate::for_request(self.inner.options.pool, work).await
+        evaluate::for_request(self.inner.options.pool, &namespace, work).await
     }
 
     /// Stores a document, in the place of what stands. A pause stays. `fits` is given the revision that stands, 0 if
@@ -295,11 +298,12 @@ impl Planner {
             }
             if checks == Checks::All {
                 let now = self.inner.engine.now();
-                let work = move || {
-                    checked(&schedule, now, &mut Budget::of_steps(STEPS))?;
+                let work = move |turn: &Turn| {
+                    checked(&schedule, now, &mut evaluate::calendar(STEPS, turn))?;
                     Ok::<_, Error>(schedule)
                 };
-                schedule = evaluate::for_request(self.inner.options.pool, work).await??;
+                let pool = self.inner.options.pool;
+                schedule = evaluate::for_request(pool, &key.namespace, work).await??;
             }
             let now = self.inner.engine.now();
             let save = SaveSchedule {

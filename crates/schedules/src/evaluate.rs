@@ -2,17 +2,21 @@
 
 use crate::Error;
 use punctual_contract::Error as BackendError;
-use punctual_expressions::{Lane, Pool, Unavailable};
+use punctual_domain::{name::Name, schedule::Budget};
+use punctual_expressions::{Lane, Pool, Turn, Unavailable};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const DOING: &str = "compute the instants of schedules";
+
+/// As a tenant of the pool: whose schedules are planned is bounded by `allowance`.
+const PLANNER: &str = "(planner)";
 
 /// For the planner. What is not computed now is computed at its next look.
 pub(crate) async fn for_planner<T: Send + 'static>(
     pool: &Pool,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, BackendError> {
-    let computed = pool.run(Lane::Engine, move |_| work()).await;
+    let computed = pool.run(Lane::Engine, PLANNER, move |_| work()).await;
     computed.map_err(|problem| BackendError::did_not_happen(DOING, problem))
 }
 
@@ -22,13 +26,21 @@ pub(crate) fn one_of_many<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// For a request. The work has a budget of steps of its own.
+/// For a request of a namespace. The work has a budget of its own, which ends with its turn: when the caller is gone, or by the
+/// pool's deadline.
 pub(crate) async fn for_request<T: Send + 'static>(
     pool: &Pool,
-    work: impl FnOnce() -> T + Send + 'static,
+    namespace: &Name,
+    work: impl FnOnce(&Turn) -> T + Send + 'static,
 ) -> Result<T, Error> {
-    pool.run(Lane::Request, move |_| work()).await.map_err(|problem| match problem {
+    pool.run(Lane::Request, namespace.as_str(), work).await.map_err(|problem| match problem {
         Unavailable::Full => Error::Busy,
         Unavailable::Panicked => BackendError::did_not_happen(DOING, problem).into(),
     })
+}
+
+/// Steps of the calendar for a request.
+pub(crate) fn calendar(steps: u32, turn: &Turn) -> Budget {
+    let turn = turn.clone();
+    Budget::of_steps(steps).until(move || turn.is_over())
 }

@@ -3,6 +3,7 @@
 //!
 //! The order of steps, and what a crash between any two leaves: docs/consistency.md, "Schedules".
 
+mod allowance;
 mod error;
 mod evaluate;
 mod options;

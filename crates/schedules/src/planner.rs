@@ -2,6 +2,7 @@
 //! step together with its runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
 
 use crate::{
+    allowance::{self, Allowances},
     evaluate, expressions, look,
     make::{self, OwnedRun},
     marked,
@@ -9,6 +10,7 @@ use crate::{
     recover, take_back,
 };
 use futures_util::future::BoxFuture;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError, ScheduleStore,
@@ -17,6 +19,7 @@ use punctual_contract::{
     store::Applied,
 };
 use punctual_domain::{
+    name::Name,
     place::Partition,
     schedule::{Budget, Facts, Fills, LastRun, Outcome, PlannedRun, RunKind, Timing, step},
     time::Millis,
@@ -101,6 +104,7 @@ pub(crate) struct Inner {
     set_aside_at: Mutex<Option<Millis>>,
     /// When marks at what is evaluated no more were last removed.
     marks_forgotten_at: Mutex<Option<Millis>>,
+    allowances: Allowances,
     /// Lines of history that this planner has committed, by outcome.
     lines: [AtomicU64; Outcome::ALL.len()],
 }
@@ -143,6 +147,7 @@ impl Planner {
                 recovered_at: Mutex::new(None),
                 set_aside_at: Mutex::new(None),
                 marks_forgotten_at: Mutex::new(None),
+                allowances: Allowances::default(),
                 lines: Default::default(),
             }),
             eyes: Eyes::default(),
@@ -234,6 +239,9 @@ impl Inner {
             match last_is_over {
                 _ if self.engine.closed(&schedule.key.namespace).is_some() => {
                     decided.push(later(schedule, now, AGAIN_AFTER_MS));
+                }
+                Ok(_) if let Some(wait_ms) = self.allowances.wait_ms(&schedule.key.namespace, now) => {
+                    decided.push(later(schedule, now, wait_ms));
                 }
                 Ok(last_is_over) => to_decide.push((schedule, last_is_over)),
                 Err(error) => {
@@ -348,21 +356,36 @@ impl Inner {
             self.engine.evaluates(EvaluationKind::Schedule, schedule.key.name.as_str()).await;
         }
         let (engine, lead_ms) = (self.engine.clone(), self.options.lead_ms);
+        let mut costs: HashMap<Name, u64> = HashMap::new();
         let one = move |(schedule, last_is_over): ToDecide| {
-            let name = schedule.key.name.as_str();
+            let (name, namespace) = (schedule.key.name.as_str(), &schedule.key.namespace);
+            let before = costs.get(namespace).copied().unwrap_or(0);
+            if before >= LOOK_COST {
+                // The others of its namespace have taken the time of this look.
+                return (Ok(later(Arc::clone(&schedule), now, AFTER_FAILURE_MS)), 0);
+            }
             let decided = evaluate::one_of_many(|| {
                 engine.evaluates_on_thread(EvaluationKind::Schedule, name);
                 decide(Arc::clone(&schedule), now, last_is_over, lead_ms)
             });
-            decided.ok_or_else(|| {
+            let Some((decided, cost)) = decided else {
                 tracing::error!(
                     schedule = name,
                     "a schedule could not be planned, because that panicked; the others are"
                 );
-                Arc::clone(&schedule)
-            })
+                return (Err(Arc::clone(&schedule)), 0);
+            };
+            costs.insert(namespace.clone(), before.saturating_add(cost));
+            (Ok(decided), cost)
         };
-        evaluate::for_planner(self.options.pool, move || to_decide.into_iter().map(one).collect()).await
+        let all = move || to_decide.into_iter().map(one).collect::<Vec<_>>();
+        let decided = evaluate::for_planner(self.options.pool, all).await?;
+        let counted = decided.into_iter().map(|(decided, cost)| {
+            let (Ok(Decided { schedule, .. }) | Err(schedule)) = &decided;
+            self.allowances.take(&schedule.key.namespace, cost, now);
+            decided
+        });
+        Ok(counted.collect())
     }
 
     /// Commits steps, and makes the tasks of those that were applied: of one that was not, another engine does.
@@ -407,14 +430,15 @@ fn after(not: &NotEvaluated) -> i64 {
     }
 }
 
-fn decide(stored: Arc<StoredSchedule>, now: Millis, last_is_over: bool, lead_ms: i64) -> Decided {
+/// The next step of a schedule, and what it and the payloads of its runs cost.
+fn decide(stored: Arc<StoredSchedule>, now: Millis, last_is_over: bool, lead_ms: i64) -> (Decided, u64) {
     let (id, step_now) = (stored.id, stored.step);
     let timing = match Timing::of(&stored.schedule) {
         Ok(timing) => timing,
         Err(error) => {
             let schedule = stored.key.name.as_str();
             tracing::error!(schedule, %error, "a schedule cannot be read; it is tried again in a minute");
-            return later(stored, now, AGAIN_AFTER_MS);
+            return (later(stored, now, AGAIN_AFTER_MS), 0);
         }
     };
     let (namespace, name, revision) = (&stored.key.namespace, &stored.key.name, stored.revision);
@@ -433,7 +457,9 @@ fn decide(stored: Arc<StoredSchedule>, now: Millis, last_is_over: bool, lead_ms:
     let looked_at_by = now.plus(LOOKED_AT_WITHIN_MS);
     let (progress, wake_at) = (step.progress, step.wake_at.map(|it| it.min(looked_at_by)));
     let advance = Advance { id, step: step_now, progress, wake_at, runs: runs.clone(), takes_back: None };
-    Decided { schedule: stored, runs, cancels: step.cancels, advance }
+    // Payloads are filled in a second time when their tasks are made.
+    let cost = allowance::cost(spent.get().saturating_mul(2), LOOK_STEPS - budget.left());
+    (Decided { schedule: stored, runs, cancels: step.cancels, advance }, cost)
 }
 
 /// Nothing can be made of it now.

@@ -4,7 +4,7 @@
 use crate::{
     Error, Planner,
     calls::TRIES,
-    evaluate, expressions,
+    evaluate,
     make::{self, Made, OwnedRun},
     marked,
     planner::new_run,
@@ -15,9 +15,10 @@ use punctual_contract::{
     store::Applied,
 };
 use punctual_domain::{
-    schedule::{Budget, Invalid, Outcome, PlannedRun, RunKind, Timing},
+    schedule::{Invalid, Outcome, PlannedRun, RunKind, Timing},
     time::Millis,
 };
+use punctual_expressions::Turn;
 use std::sync::Arc;
 
 /// Most runs of one backfill.
@@ -69,14 +70,14 @@ impl Planner {
             return Err(wrong("to", "must lie behind `from`".to_owned()).into());
         }
         let stored = self.get(key).await?;
-        let work = move || {
-            let (timing, mut budget) = (Timing::of(&stored.schedule)?, Budget::of_steps(STEPS));
+        let work = move |turn: &Turn| {
+            let (timing, mut budget) = (Timing::of(&stored.schedule)?, evaluate::calendar(STEPS, turn));
             let mut instants = timing.occurrences(Millis(from.0 - 1), BACKFILL_MAX + 1, &mut budget);
             let is_whole = budget.left() > 0 || instants.last().is_some_and(|it| *it >= to);
             instants.retain(|it| *it < to);
             Ok::<_, Invalid>((instants, is_whole))
         };
-        let (instants, is_whole) = evaluate::for_request(self.inner.options.pool, work).await??;
+        let (instants, is_whole) = evaluate::for_request(self.inner.options.pool, &key.namespace, work).await??;
         if !is_whole {
             let problem = "its instants take too long to be computed: ask for shorter ranges".to_owned();
             return Err(wrong("to", problem).into());
@@ -134,9 +135,11 @@ impl Planner {
         for _ in 0..TRIES {
             let stored = Arc::new(self.get(key).await?);
             let (of, all, because) = (Arc::clone(&stored), wanted.to_vec(), reason.to_owned());
-            let runs =
-                evaluate::for_request(self.inner.options.pool, move || asked_for(&of, kind, &all, &because))
-                    .await??;
+            let work = move |turn: &Turn| {
+                let mut budget = punctual_expressions::Budget::of_request(turn);
+                asked_for(&of, kind, (&all, &because), &mut budget)
+            };
+            let runs = evaluate::for_request(self.inner.options.pool, &key.namespace, work).await??;
             let mut progress = stored.progress.clone();
             if kind == RunKind::Manual {
                 progress.runs += u64::try_from(runs.len()).unwrap_or(0);
@@ -170,12 +173,12 @@ impl Planner {
     }
 }
 
-/// Their lines of history. One whose payload has no value refuses all of them.
+/// Their lines of history. One whose payload has no value refuses all of them. The payloads of all have one budget.
 fn asked_for(
     stored: &StoredSchedule,
     kind: RunKind,
-    wanted: &[(Millis, Millis)],
-    reason: &str,
+    (wanted, reason): (&[(Millis, Millis)], &str),
+    budget: &mut punctual_expressions::Budget,
 ) -> Result<Vec<NewRun>, Invalid> {
     let (outcome, reason) = (Outcome::Created, Some(reason.to_owned()));
     let numbered = (stored.progress.next_number()..).zip(wanted);
@@ -184,7 +187,7 @@ fn asked_for(
             let problem = format!("its payload could not be filled in: {problem}");
             Invalid { field: "task/payload".to_owned(), problem }
         };
-        make::payload(stored, *at, number, &mut expressions::budget()).map_err(unfilled)?;
+        make::payload(stored, *at, number, budget).map_err(unfilled)?;
         let (at, execute_at, reason) = (*at, *execute_at, reason.clone());
         let run = PlannedRun { kind, at, execute_at, outcome, reason, number, version: 0 };
         Ok(new_run(stored.revision, run))

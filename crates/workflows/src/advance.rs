@@ -169,7 +169,7 @@ impl Inner {
             if stored.state.is_finished() && wish.command.is_none() {
                 return Ok(Err(Advanced::default()));
             }
-            let Some(plan) = self.plan(stored.definition).await? else {
+            let Some(plan) = self.plan(&stored.namespace, stored.definition).await? else {
                 if self.store.workflow(id).await?.is_none() {
                     return Ok(Err(Advanced::default()));
                 }

@@ -58,9 +58,9 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::Invalid`], with the path to the mistake; [`Error::Busy`].
-    pub async fn check(&self, definition: &Arc<Definition>) -> Result<Plan, Error> {
+    pub async fn check(&self, namespace: &Name, definition: &Arc<Definition>) -> Result<Plan, Error> {
         let definition = Arc::clone(definition);
-        Ok(evaluate::for_request(self.inner.options.pool, |_| Plan::of(definition)).await??)
+        Ok(evaluate::for_request(self.inner.options.pool, namespace, |_| Plan::of(definition)).await??)
     }
 
     /// Stores a workflow, and begins it. False: its key was there.
@@ -75,7 +75,7 @@ impl Runner {
             );
             return Err(Invalid { field: "input".to_owned(), problem }.into());
         }
-        self.check(&asked.definition).await?;
+        self.check(&asked.namespace, &asked.definition).await?;
         let inner = &self.inner;
         let now = inner.engine.now();
         let deadline_at = asked.definition.deadline_ms.map(|it| now.plus(it));
@@ -105,7 +105,7 @@ impl Runner {
     pub async fn get(&self, namespace: &Name, id: WorkflowId) -> Result<(StoredWorkflow, Arc<Plan>), Error> {
         let found = self.inner.store.workflow(id).await?;
         let stored = found.filter(|it| it.namespace == *namespace).ok_or(Error::NotFound)?;
-        let plan = self.inner.plan(stored.definition).await?.ok_or(Error::NotFound)?;
+        let plan = self.inner.plan(&stored.namespace, stored.definition).await?.ok_or(Error::NotFound)?;
         Ok((stored, plan))
     }
 
@@ -135,7 +135,7 @@ impl Runner {
         let mut all = Vec::new();
         for stored in self.inner.store.workflows(query).await? {
             // One that was forgotten meanwhile.
-            if let Some(plan) = self.inner.plan(stored.definition).await? {
+            if let Some(plan) = self.inner.plan(&stored.namespace, stored.definition).await? {
                 all.push((stored, plan));
             }
         }

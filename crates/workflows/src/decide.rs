@@ -73,7 +73,7 @@ impl Step<'_> {
             let one = |node| decision(&plan, node, &mut read, &mut budget).map(|it| (node, it));
             asked.into_iter().map(one).collect()
         };
-        evaluate::for_engine(self.inner.options.pool, work).await
+        evaluate::for_engine(self.inner.options.pool, &self.stored.namespace, work).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use punctual_contract::Error as BackendError;
+use punctual_domain::name::Name;
 use punctual_expressions::{Lane, Pool, Problem, Turn, Unavailable};
 
 /// It took longer on this machine than work on the pool may: it is tried again, and is no fault of the document.
@@ -12,9 +13,10 @@ pub(crate) struct OutOfTime;
 /// Of a loop of the engine. What is not done now is done at the next look.
 pub(crate) async fn for_engine<T: Send + 'static>(
     pool: &Pool,
+    namespace: &Name,
     work: impl FnOnce(&Turn) -> Result<T, OutOfTime> + Send + 'static,
 ) -> Result<T, BackendError> {
-    let done = pool.run(Lane::Engine, work).await;
+    let done = pool.run(Lane::Engine, namespace.as_str(), work).await;
     let done = done.map_err(|problem| BackendError::did_not_happen("evaluate expressions", problem))?;
     done.map_err(|problem| BackendError::did_not_happen("evaluate expressions", problem))
 }
@@ -22,9 +24,10 @@ pub(crate) async fn for_engine<T: Send + 'static>(
 /// Of a request.
 pub(crate) async fn for_request<T: Send + 'static>(
     pool: &Pool,
+    namespace: &Name,
     work: impl FnOnce(&Turn) -> T + Send + 'static,
 ) -> Result<T, Error> {
-    pool.run(Lane::Request, work).await.map_err(|problem| match problem {
+    pool.run(Lane::Request, namespace.as_str(), work).await.map_err(|problem| match problem {
         Unavailable::Full => Error::Busy,
         Unavailable::Panicked => BackendError::did_not_happen("evaluate expressions", problem).into(),
     })

@@ -11,7 +11,8 @@ use punctual_contract::{
     schedules::SLOTS,
     workflows::{StoredWorkflow, WorkflowId},
 };
-use punctual_domain::{identity::IdentitySecret, place::Partition, time::Millis};
+use punctual_domain::{
+    name::Name,identity::IdentitySecret, place::Partition, time::Millis};
 use punctual_engine::{Engine, SET_ASIDE_LOOK_MS};
 use std::{
     collections::{BTreeSet, HashMap},
@@ -217,13 +218,17 @@ impl Inner {
     }
 
     /// The document of a workflow, read. None: it is gone, with its workflow.
-    pub(crate) async fn plan(&self, definition: i64) -> Result<Option<Arc<Plan>>, BackendError> {
+    pub(crate) async fn plan(
+        &self,
+        namespace: &Name,
+        definition: i64,
+    ) -> Result<Option<Arc<Plan>>, BackendError> {
         if let Some(plan) = self.plans.lock().by_definition.get(&definition) {
             return Ok(Some(Arc::clone(plan)));
         }
         let Some(stored) = self.store.definition(definition).await? else { return Ok(None) };
         let document = Arc::new(stored.definition);
-        let plan = evaluate::for_engine(self.options.pool, |_| Ok(Plan::stored(document))).await?;
+        let plan = evaluate::for_engine(self.options.pool, namespace, |_| Ok(Plan::stored(document))).await?;
         let plan = plan.map_err(|it| BackendError::did_not_happen("read the document of a workflow", it))?;
         let plan = Arc::new(plan);
         self.plans.lock().keep(definition, &plan);

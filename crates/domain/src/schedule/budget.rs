@@ -3,12 +3,23 @@
 //! looks again later; it never means that there is no instant.
 
 use crate::time::Millis;
+use std::fmt;
 
 /// The steps that are left of a computation.
-#[derive(Debug)]
 pub struct Budget {
     left: u32,
+    /// Whether nobody waits for the result any more.
+    is_over: Option<Box<dyn Fn() -> bool + Send>>,
 }
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+/// Steps between two looks whether somebody waits.
+const STEPS_BETWEEN_LOOKS: u32 = 64;
 
 /// The steps are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +34,13 @@ pub struct LookAgain {
 impl Budget {
     #[must_use]
     pub const fn of_steps(steps: u32) -> Self {
-        Self { left: steps }
+        Self { left: steps, is_over: None }
+    }
+
+    /// The same, which ends as soon as nobody waits for the result any more.
+    #[must_use]
+    pub fn until(self, is_over: impl Fn() -> bool + Send + 'static) -> Self {
+        Self { is_over: Some(Box::new(is_over)), ..self }
     }
 
     #[must_use]
@@ -34,6 +51,10 @@ impl Budget {
     /// Counts one step.
     pub(super) fn step(&mut self) -> Result<(), Spent> {
         self.left = self.left.checked_sub(1).ok_or(Spent)?;
+        if self.left.is_multiple_of(STEPS_BETWEEN_LOOKS) && self.is_over.as_ref().is_some_and(|is_over| is_over()) {
+            self.left = 0;
+            return Err(Spent);
+        }
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ async fn held(pool: &'static Pool, jobs: &mut JoinSet<()>) -> mpsc::Sender<()> {
             begin.send(()).unwrap();
             released.recv().unwrap_err();
         };
-        pool.run(Lane::Request, work).await.unwrap();
+        pool.run(Lane::Request, "eu", work).await.unwrap();
     });
     begun.await.unwrap();
     release
@@ -29,17 +29,17 @@ fn leaked(waiting_max: usize) -> &'static Pool {
 
 #[tokio::test]
 async fn a_full_lane_refuses_at_once_and_the_other_lane_does_not() {
-    let pool = leaked(2);
+    let pool = leaked(8);
     let mut jobs = JoinSet::new();
     let release = held(pool, &mut jobs).await;
-    let waiting: Vec<_> = (0..2).map(|_| Box::pin(pool.run(Lane::Request, |_| ()))).collect();
+    let waiting: Vec<_> = (0..2).map(|_| Box::pin(pool.run(Lane::Request, "eu", |_| ()))).collect();
     let mut waiting = waiting.into_iter().map(|mut job| {
         assert!(futures_poll(&mut job).is_none());
         job
     });
     let (first, second) = (waiting.next().unwrap(), waiting.next().unwrap());
-    assert_eq!(pool.run(Lane::Request, |_| ()).await, Err(Unavailable::Full));
-    let mut engine = Box::pin(pool.run(Lane::Engine, |_| 7));
+    assert_eq!(pool.run(Lane::Request, "eu", |_| ()).await, Err(Unavailable::Full));
+    let mut engine = Box::pin(pool.run(Lane::Engine, "eu", |_| 7));
     assert!(futures_poll(&mut engine).is_none());
     drop(release);
     assert_eq!((first.await, second.await, engine.await), (Ok(()), Ok(()), Ok(7)));
@@ -54,6 +54,40 @@ fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 }
 
 #[tokio::test]
+async fn tenants_take_turns_and_none_of_them_fills_a_lane() {
+    let pool = leaked(16);
+    let mut jobs = JoinSet::new();
+    let release = held(pool, &mut jobs).await;
+    let (begun, order) = mpsc::channel();
+    let mut all = Vec::new();
+    for tenant in ["eu", "eu", "eu", "us", "eu", "asia"] {
+        let begun = begun.clone();
+        let mut job = Box::pin(pool.run(Lane::Request, tenant, move |_| begun.send(tenant).unwrap()));
+        assert!(futures_poll(&mut job).is_none());
+        all.push(job);
+    }
+    assert_eq!(pool.run(Lane::Request, "eu", |_| ()).await, Err(Unavailable::Full), "a quarter is its own");
+    drop(release);
+    for job in all {
+        job.await.unwrap();
+    }
+    assert_eq!(order.try_iter().collect::<Vec<_>>(), ["eu", "us", "asia", "eu", "eu", "eu"]);
+}
+
+#[tokio::test]
+async fn one_thread_is_left_to_the_other_tenants() {
+    let pool: &'static Pool = Box::leak(Box::new(Pool::new(2, 16, LONG)));
+    let mut jobs = JoinSet::new();
+    let release = held(pool, &mut jobs).await;
+    let mut own = Box::pin(pool.run(Lane::Engine, "eu", |_| 1));
+    assert!(futures_poll(&mut own).is_none());
+    assert_eq!(pool.run(Lane::Engine, "us", |_| 2).await, Ok(2), "although the other came first");
+    assert!(futures_poll(&mut own).is_none());
+    drop(release);
+    assert_eq!(own.await, Ok(1));
+}
+
+#[tokio::test]
 async fn lanes_take_turns() {
     let pool = leaked(100);
     let mut jobs = JoinSet::new();
@@ -62,7 +96,7 @@ async fn lanes_take_turns() {
     let mut all = Vec::new();
     for lane in [Lane::Request, Lane::Request, Lane::Request, Lane::Engine, Lane::Engine] {
         let begun = begun.clone();
-        let mut job = Box::pin(pool.run(lane, move |_| begun.send(lane).unwrap()));
+        let mut job = Box::pin(pool.run(lane, "eu", move |_| begun.send(lane).unwrap()));
         assert!(futures_poll(&mut job).is_none());
         all.push(job);
     }
@@ -78,10 +112,10 @@ async fn lanes_take_turns() {
 async fn a_panic_is_an_error_and_costs_no_thread() {
     let pool = Pool::new(1, 1, LONG);
     for _ in 0..3 {
-        let done = pool.run(Lane::Engine, |_| -> () { std::panic::resume_unwind(Box::new("a fault")) }).await;
+        let done = pool.run(Lane::Engine, "eu", |_| -> () { std::panic::resume_unwind(Box::new("a fault")) }).await;
         assert_eq!(done, Err(Unavailable::Panicked));
     }
-    assert_eq!(pool.run(Lane::Engine, |_| 1).await, Ok(1));
+    assert_eq!(pool.run(Lane::Engine, "eu", |_| 1).await, Ok(1));
 }
 
 fn endless(turn: &Turn) -> Bound {
@@ -96,25 +130,25 @@ fn endless(turn: &Turn) -> Bound {
 #[tokio::test]
 async fn endless_work_ends_by_its_deadline() {
     let pool = Pool::new(1, 1, Duration::from_millis(20));
-    assert_eq!(pool.run(Lane::Request, endless).await, Ok(Bound::Time));
-    assert_eq!(pool.run(Lane::Request, |_| 1).await, Ok(1));
+    assert_eq!(pool.run(Lane::Request, "eu", endless).await, Ok(Bound::Time));
+    assert_eq!(pool.run(Lane::Request, "eu", |_| 1).await, Ok(1));
 }
 
 #[tokio::test]
 async fn work_whose_caller_is_gone_stops_or_is_not_begun() {
     let pool = leaked(10);
     let (begin, begun) = oneshot::channel();
-    let mut asked = Box::pin(pool.run(Lane::Request, move |turn| {
+    let mut asked = Box::pin(pool.run(Lane::Request, "eu", move |turn| {
         begin.send(()).unwrap();
         endless(turn)
     }));
     assert!(futures_poll(&mut asked).is_none());
     begun.await.unwrap();
     let (begun, order) = mpsc::channel();
-    let mut second = Box::pin(pool.run(Lane::Request, move |_| begun.send(()).unwrap()));
+    let mut second = Box::pin(pool.run(Lane::Request, "eu", move |_| begun.send(()).unwrap()));
     assert!(futures_poll(&mut second).is_none());
     drop(second);
     drop(asked);
-    assert_eq!(pool.run(Lane::Request, |_| 1).await, Ok(1));
+    assert_eq!(pool.run(Lane::Request, "eu", |_| 1).await, Ok(1));
     assert_eq!(order.try_recv(), Err(mpsc::TryRecvError::Disconnected), "it was never begun");
 }
