@@ -7,7 +7,7 @@ use crate::{
     proc::Usage,
 };
 use anyhow::Context as _;
-use punctual_test_servers::{MariaDb, Proxy, Redis, Way};
+use punctual_test_servers::{MariaDb, Proxy, Redis, STATEMENT_LOG, Way};
 use std::path::{Path, PathBuf};
 
 /// A commit is on the disk before it is answered.
@@ -34,7 +34,9 @@ impl Backing {
             let size = options.buffer_pool.as_deref().unwrap_or(BUFFER_POOL);
             let buffer_pool = format!("--innodb-buffer-pool-size={size}");
             let log = format!("--innodb-log-file-size={}", options.redo_log.as_deref().unwrap_or(REDO_LOG));
-            let mariadb = MariaDb::with(&[DURABLE_MARIADB, &log, &buffer_pool]).await;
+            let mut settings = vec![DURABLE_MARIADB, &log, &buffer_pool];
+            settings.extend(STATEMENT_LOG.iter().filter(|_| options.is_counted));
+            let mariadb = MariaDb::with(&settings).await;
             let mut urls = Vec::new();
             for _ in 0..options.databases() {
                 urls.push(mariadb.fresh_database().await);
@@ -136,7 +138,7 @@ impl Backing {
         self.redis.as_ref().context("there is a Redis")
     }
 
-    fn mariadb(&self) -> anyhow::Result<&MariaDb> {
+    pub(crate) fn mariadb(&self) -> anyhow::Result<&MariaDb> {
         self.mariadb.as_ref().context("there is a MariaDB")
     }
 

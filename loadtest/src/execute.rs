@@ -62,11 +62,11 @@ pub(crate) struct Done {
 }
 
 async fn poll(job: Arc<Job>, manner: Manner, number: usize, done: mpsc::Sender<Done>) -> anyhow::Result<()> {
-    let mut connection = Connection::new(job.target.beginning_at(number));
+    let mut connection = Connection::new(job.executes_at.beginning_at(number));
     let path = format!("/v1/queues/{}/lease", job.shape.queue);
     let name = format!("loadtest-{number}");
     let request = wire::lease_request(manner.lease_max, manner.wait_ms, manner.lease_ms, &name);
-    let limit = Duration::from_millis(manner.wait_ms) + job.target.limit(ANSWER_LIMIT);
+    let limit = Duration::from_millis(manner.wait_ms) + job.executes_at.limit(ANSWER_LIMIT);
     let mut pause = Pause::default();
     loop {
         let answer = match connection.post(&path, &request, limit).await {
@@ -117,7 +117,7 @@ pub(crate) async fn report(
     number: usize,
     mut outcomes: mpsc::Receiver<Done>,
 ) -> anyhow::Result<()> {
-    let mut connection = Connection::new(job.target.beginning_at(number));
+    let mut connection = Connection::new(job.executes_at.beginning_at(number));
     let (mut batch, mut body) = (Vec::new(), Vec::new());
     while outcomes.recv_many(&mut batch, REPORT_MAX).await > 0 {
         if batch.len() < REPORT_MAX && !manner.linger.is_zero() {
@@ -145,7 +145,7 @@ async fn deliver(
         body.clear();
         wire::write_outcomes(batch.iter().map(|it| it.item.as_str()), body);
         let repeated_us = now_us();
-        match connection.post("/v1/outcomes", body, job.target.limit(ANSWER_LIMIT)).await {
+        match connection.post("/v1/outcomes", body, job.executes_at.limit(ANSWER_LIMIT)).await {
             Ok(answer) if answer.is_success() => {
                 let at_us = now_us();
                 let answer = serde_json::from_slice(answer.body).context("answer to outcomes")?;

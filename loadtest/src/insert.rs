@@ -52,7 +52,7 @@ struct Inserter {
 
 impl Inserter {
     fn new(job: Arc<Job>, call: Call, number: usize) -> Self {
-        let connection = Connection::new(job.target.beginning_at(number));
+        let connection = Connection::new(job.inserts_at.beginning_at(number));
         Self { job, call, connection, body: Vec::new(), open: Vec::new() }
     }
 
@@ -84,7 +84,7 @@ impl Inserter {
         let Self { job, connection, body, open, call } = self;
         body.clear();
         let path = write_body(job, *call, open, body);
-        let answer = match connection.post(path, body, job.target.limit(ANSWER_LIMIT)).await {
+        let answer = match connection.post(path, body, job.inserts_at.limit(ANSWER_LIMIT)).await {
             Ok(answer) => answer,
             Err(Error::NotSent { .. }) => return Ok(()),
             Err(Error::AnswerLost(_) | Error::Silent(_)) => {

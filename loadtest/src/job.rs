@@ -10,6 +10,9 @@ use tokio::sync::{oneshot, watch};
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) target: Target,
+    /// Of its engines those to which inserts go, and those that executors ask.
+    pub(crate) inserts_at: Target,
+    pub(crate) executes_at: Target,
     pub(crate) shape: Shape,
     pub(crate) plan: Arc<Plan>,
     pub(crate) checker: Mutex<Checker>,
@@ -17,9 +20,19 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(target: Target, shape: Shape, plan: Plan) -> Arc<Self> {
+        let everywhere = [target.clone(), target.clone()];
+        Self::at(target, everywhere, shape, plan)
+    }
+
+    pub(crate) fn at(
+        target: Target,
+        [inserts_at, executes_at]: [Target; 2],
+        shape: Shape,
+        plan: Plan,
+    ) -> Arc<Self> {
         let plan = Arc::new(plan);
         let checker = Mutex::new(Checker::new(Arc::clone(&plan)));
-        Arc::new(Self { target, shape, plan, checker })
+        Arc::new(Self { target, inserts_at, executes_at, shape, plan, checker })
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`), `overload`, `search`, `bulk`, `bounds` and `console` (`fill`) and `chaos` beside it.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault` and `outage`. Over all of them:
-//! `bars`, measured against `parts`.
+//! `bars`, measured against `parts`; `counts` of what a run asks of MariaDB and Redis (`count`).
 
 mod ask;
 mod attack;
@@ -16,6 +16,8 @@ mod check;
 mod child;
 mod clock;
 mod console;
+mod count;
+mod counts;
 mod engine;
 mod execute;
 #[cfg(test)]
@@ -64,16 +66,7 @@ fn main() -> ExitCode {
 fn measure(command: &options::Command) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command {
-        options::Command::Run(options) if options.scenario == options::Scenario::Flood => {
-            let report = runtime.block_on(flood::flood(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::Command::Run(options) => {
-            let report = runtime.block_on(run::run(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
-        }
+        options::Command::Run(options) => measure_run(&runtime, options),
         options::Command::Idle(options) => {
             let report = runtime.block_on(idle::idle(options))?;
             tell(&report, options.common.json, || report.table())?;
@@ -124,6 +117,11 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
             print(report.table())?;
             Ok(report.ok())
         }
+        options::Command::Counts(options) => {
+            let table = runtime.block_on(counts::counts(options))?;
+            tell(&table, options.json, || table.text())?;
+            Ok(table.ok)
+        }
         options::Command::Chaos(options) => {
             let report = runtime.block_on(chaos::chaos(options))?;
             tell(&report, options.json, || report.text())?;
@@ -131,6 +129,17 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
         }
         options::Command::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
+}
+
+fn measure_run(runtime: &tokio::runtime::Runtime, options: &options::RunOptions) -> anyhow::Result<bool> {
+    if options.scenario == options::Scenario::Flood {
+        let report = runtime.block_on(flood::flood(options))?;
+        tell(&report, options.common.json, || report.table())?;
+        return Ok(report.ok);
+    }
+    let report = runtime.block_on(run::run(options))?;
+    tell(&report, options.common.json, || report.table())?;
+    Ok(report.ok)
 }
 
 /// One JSON object, or what is made for people.

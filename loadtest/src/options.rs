@@ -1,5 +1,6 @@
 //! The command line: what can be asked, with defaults and units. Checks what clap cannot; decides nothing else.
 
+use crate::http::Target;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -44,6 +45,9 @@ pub(crate) enum Command {
     /// Measures the bars of docs/figures.md as ratios to the bare parts of the same run. Exit 0 only if each row that was
     /// measured is reached.
     Bars(crate::bars::BarsOptions),
+    /// Counts what runs with one engine and with two ask of MariaDB and Redis: calls, statements, and what was undone, read and
+    /// locked. Exit 0 only if every promise was kept.
+    Counts(CountsOptions),
     /// Breaks a private installation at random, part by part, while load runs: engines, MariaDB, Redis, the ways between
     /// them, logs, disks, clocks. Exit 0 only if every promise held for every task, and all was quiet in the end.
     Chaos(crate::chaos::ChaosOptions),
@@ -154,6 +158,9 @@ pub(crate) struct ServerOptions {
     /// Authorities that are trusted where the URL is https://, PEM
     #[arg(long, env = "PUNCTUAL_CA_FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// The private MariaDB writes down each statement
+    #[arg(skip)]
+    pub(crate) is_counted: bool,
 }
 
 #[derive(Args, Debug, Clone)]
@@ -227,6 +234,16 @@ pub(crate) struct RunOptions {
     pub(crate) faults: FaultOptions,
     #[command(flatten)]
     pub(crate) flood: FloodOptions,
+    /// Counts what MariaDB and Redis are asked, and what of it was for nothing; they write down each statement for it, which
+    /// costs them time
+    #[arg(long, conflicts_with_all = ["url", "outage"])]
+    pub(crate) count: bool,
+    /// All inserts go to this engine of several, the first is 1 [default: to all in turns]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
+    insert_at: Option<u16>,
+    /// All executors ask this one
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
+    execute_at: Option<u16>,
     /// Decides the order of due times [default: random, and reported]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -376,6 +393,16 @@ pub(crate) struct BulkOptions {
 }
 
 #[derive(Args, Debug, Clone)]
+pub(crate) struct CountsOptions {
+    /// The server's binary [default: $PUNCTUAL_BIN, or `punctual` beside this program]
+    #[arg(long)]
+    pub(crate) server_bin: Option<PathBuf>,
+    /// One JSON object on stdout instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug, Clone)]
 pub(crate) struct ChildOptions {
     #[arg(long)]
     pub(crate) url: String,
@@ -449,6 +476,19 @@ impl RunOptions {
         if !self.faults.outage.is_none_or(|what| self.server.proxied || !what.is_of_a_way()) {
             return Err(Usage("this --outage is of connections: give --proxied"));
         }
+        if self.count && (self.server.store != Store::Mysql || self.server.hot != Hot::Redis) {
+            return Err(Usage("--count is of a MariaDB and a Redis: give --spawn --store mysql --hot redis"));
+        }
+        if self.scenario == Scenario::Flood
+            && (self.count || self.insert_at.is_some() || self.execute_at.is_some())
+        {
+            return Err(Usage("a flood is not counted, and goes to all engines"));
+        }
+        let engines = self.server.engines();
+        if [self.insert_at, self.execute_at].into_iter().flatten().any(|number| usize::from(number) > engines)
+        {
+            return Err(Usage("--insert-at and --execute-at name one of the --engines"));
+        }
         if self.scenario == Scenario::Flood && (self.insert_only || self.subscribers > 0 || self.disturbs()) {
             return Err(Usage("a flood has executors that pull, and no faults"));
         }
@@ -484,6 +524,12 @@ impl RunOptions {
             (Scenario::Uniform, None) => Ok(Load::Uniform { tasks, window_ms: duration_ms }),
             (Scenario::Burst, None) => Ok(Load::Burst { tasks }),
         }
+    }
+
+    /// Where inserts go, and where executors ask, of all these engines.
+    pub(crate) fn targets(&self, all: &Target) -> [Target; 2] {
+        [self.insert_at, self.execute_at]
+            .map(|number| number.map_or_else(|| all.clone(), |number| all.only(usize::from(number) - 1)))
     }
 
     pub(crate) fn ahead_ms(&self) -> i64 {
@@ -537,7 +583,11 @@ pub(crate) fn server(words: &str) -> ServerOptions {
         Command::Bounds(options) => options.server,
         Command::Console(options) => options.server,
         Command::Overload(options) => options.server,
-        Command::Parts(_) | Command::Bars(_) | Command::Chaos(_) | Command::Executor(_) => {
+        Command::Parts(_)
+        | Command::Bars(_)
+        | Command::Counts(_)
+        | Command::Chaos(_)
+        | Command::Executor(_) => {
             panic!("they have no options of a server")
         }
     }

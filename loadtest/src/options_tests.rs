@@ -9,6 +9,7 @@ fn run(arguments: &str) -> RunOptions {
         Command::Run(options) => *options,
         Command::Idle(_)
         | Command::Limit(_)
+        | Command::Counts(_)
         | Command::Attack(_)
         | Command::Search(_)
         | Command::Bulk(_)
@@ -92,6 +93,21 @@ fn engines_share_a_database_and_a_hot_set_or_there_is_one() {
     assert!(of("--kill-one-after 1s").is_err());
     assert_eq!(of("--store mysql --hot redis --engines 2 --kill-one-after 1s"), Ok(()));
     assert_eq!(of("--kill-after 1s"), Ok(()));
+}
+
+#[test]
+fn counted_is_what_is_started_here_and_engines_are_named_by_their_number() {
+    let of = |words: &str| run(&format!("--scenario burst {words}")).check();
+    let servers = "--store mysql --hot redis --engines 2";
+    assert_eq!(of(&format!("{servers} --count --insert-at 1 --execute-at 2")), Ok(()));
+    for bad in ["--count", "--store mysql --count", "--hot redis --count", "--insert-at 2"] {
+        assert!(of(bad).is_err(), "{bad}");
+    }
+    assert!(of(&format!("{servers} --execute-at 3")).is_err());
+    assert!(run(&format!("--scenario flood --rate 5 {servers} --count")).check().is_err());
+    let all = Target::new("http://a:1,http://b:2", None, None).unwrap();
+    let targets = run(&format!("--scenario burst {servers} --execute-at 2")).targets(&all);
+    assert_eq!(targets.map(|target| target.urls()), ["http://a:1,http://b:2", "http://b:2"]);
 }
 
 #[test]

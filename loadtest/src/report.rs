@@ -34,11 +34,34 @@ pub(crate) struct RunReport {
     /// In the order in which they began.
     pub(crate) faults: Vec<FaultReport>,
     pub(crate) outage: Option<OutageReport>,
+    /// With --count: what MariaDB and Redis were asked.
+    pub(crate) counted: Option<CountReport>,
     /// All engines together.
     pub(crate) server: Option<ProcessReport>,
     pub(crate) mariadb: Option<ProcessReport>,
     pub(crate) redis: Option<ProcessReport>,
     pub(crate) loadtest: Option<ProcessReport>,
+}
+
+/// Over the tasks of the run, but for the hand-overs, which are transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CountReport {
+    pub(crate) redis_calls: f64,
+    /// Of the calls, those of scripts.
+    pub(crate) scripts: f64,
+    /// BEGIN, COMMIT and ROLLBACK among them.
+    pub(crate) statements: f64,
+    pub(crate) transactions: f64,
+    pub(crate) transactions_undone: f64,
+    /// Reads of tasks before a hand-over, in its transaction, and the rows that they found.
+    pub(crate) looks: f64,
+    pub(crate) rows_read_before: f64,
+    /// Rows of tasks that were locked by a read; those of them that were not changed then, and what was undone.
+    pub(crate) rows_locked: f64,
+    pub(crate) rows_locked_for_nothing: f64,
+    /// Those that were undone among them.
+    pub(crate) hand_overs: u64,
+    pub(crate) hand_overs_undone: u64,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -202,6 +225,7 @@ impl RunReport {
         self.write_spans(&mut out);
         self.write_counts(&mut out);
         self.write_rates(&mut out);
+        self.counted.iter().for_each(|counted| counted.write(&mut out));
         self.write_processes(&mut out);
         write_verdict(&mut out, self.ok, &self.broken);
         out
@@ -300,6 +324,37 @@ impl RunReport {
                 );
             }
         }
+    }
+}
+
+impl CountReport {
+    pub(crate) fn write(&self, out: &mut String) {
+        line(
+            out,
+            "Redis, a task",
+            format_args!("{:.2} calls, {:.2} of them scripts", self.redis_calls, self.scripts),
+        );
+        line(
+            out,
+            "MySQL, a task",
+            format_args!(
+                "{:.2} statements, {:.3} transactions, {:.3} of them undone",
+                self.statements, self.transactions, self.transactions_undone
+            ),
+        );
+        line(
+            out,
+            "  before hand-overs",
+            format_args!(
+                "{:.3} looks, {:.2} rows read; {} of {} hand-overs undone",
+                self.looks, self.rows_read_before, self.hand_overs_undone, self.hand_overs
+            ),
+        );
+        line(
+            out,
+            "  rows locked",
+            format_args!("{:.2}, {:.2} for nothing", self.rows_locked, self.rows_locked_for_nothing),
+        );
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     ask::{ask_about_open, tell_open},
     check::{Checker, Counts},
     clock::{now_ms, seconds},
+    count::until_shared,
     http::{Connection, Target},
     job::Job,
     options::{CommonOptions, RunOptions, Scenario, ServerOptions},
@@ -75,15 +76,28 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     let load = options.load()?;
     options.check()?;
     let queue = options.common.queue.clone().unwrap_or_else(|| format!("loadtest-{}", now_ms()));
-    let (server, target) = prepare(&options.server, options.push(&queue)).await?;
+    let mut servers = options.server.clone();
+    servers.is_counted = options.count;
+    let (server, target) = prepare(&servers, options.push(&queue)).await?;
+    let counter = if options.count {
+        until_shared(&target, options.server.engines()).await?;
+        Some(server.counter().await?)
+    } else {
+        None
+    };
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let start_ms = now_ms() + LEAD_MS;
     let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch: options.batch(), seed };
-    let job = Job::new(target, shape(&options.common, queue, start_ms)?, Plan::new(load, frame));
+    let targets = options.targets(&target);
+    let job = Job::at(target, targets, shape(&options.common, queue, start_ms)?, Plan::new(load, frame));
     let before = (server.used(), Usage::of_self());
     let mut watcher = Watcher::new(options, server, Arc::clone(&job), start_ms)?;
     let end = watcher.watch().await?;
     let after = (watcher.used(), Usage::of_self());
+    let counted = match counter {
+        Some(counter) => Some(watcher.server().counted(counter, tasks_of(&job)).await?),
+        None => None,
+    };
     let (server, disturbance) = watcher.stop().await?;
     if !options.insert_only && end != End::Interrupted {
         ask_about_open(&job).await;
@@ -92,6 +106,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     server.end().await?;
     let mut report = judge(&job, options, end);
     report.seed = seed;
+    report.counted = counted;
     report.spent(before, after);
     report.disturbed(disturbance);
     Ok(report)
@@ -146,7 +161,7 @@ fn judge(job: &Job, options: &RunOptions, end: End) -> RunReport {
     let measured = &checker.measured;
     RunReport {
         scenario: format!("{:?}", options.scenario).to_lowercase(),
-        tasks: count(job.plan.len()),
+        tasks: tasks_of(job),
         seed: 0,
         queue: job.shape.queue.clone(),
         ok: broken.is_empty(),
@@ -163,6 +178,7 @@ fn judge(job: &Job, options: &RunOptions, end: End) -> RunReport {
         kill: None,
         faults: Vec::new(),
         outage: None,
+        counted: None,
         server: None,
         mariadb: None,
         redis: None,
@@ -180,6 +196,10 @@ pub(crate) fn rates(checker: &Checker, counts: &Counts, first_due_us: i64) -> Ra
         end_to_end_per_s: per_s(counts.outcomes_accepted, run_us),
         end_to_end_s: run_us as f64 / 1e6,
     }
+}
+
+fn tasks_of(job: &Job) -> u64 {
+    count(job.plan.len())
 }
 
 pub(crate) fn count(length: usize) -> u64 {

@@ -3,10 +3,12 @@
 
 use crate::{
     backing::{Backing, Ways},
+    count::Counter,
     engine::Engine,
     options::ServerOptions,
     outage,
     proc::Usage,
+    report::CountReport,
 };
 use std::path::{Path, PathBuf};
 
@@ -32,6 +34,21 @@ impl Server {
             Self::Running { pid } => Used { engines: pid.and_then(Usage::of), ..Used::default() },
             Self::Started(started) => started.used(),
         }
+    }
+
+    /// Of what is asked of MariaDB and Redis from now on.
+    pub(crate) async fn counter(&self) -> anyhow::Result<Counter> {
+        let Self::Started(started) = self else {
+            anyhow::bail!("only servers that are started here are counted")
+        };
+        Counter::begin(started.backing.mariadb()?, started.backing.redis()?).await
+    }
+
+    pub(crate) async fn counted(&self, counter: Counter, tasks: u64) -> anyhow::Result<CountReport> {
+        let Self::Started(started) = self else {
+            anyhow::bail!("only servers that are started here are counted")
+        };
+        counter.end(started.backing.mariadb()?, started.backing.redis()?, tasks).await
     }
 
     pub(crate) fn bus_url(&self) -> Option<String> {

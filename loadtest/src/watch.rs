@@ -202,6 +202,10 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    pub(crate) const fn server(&self) -> &Server {
+        &self.server
+    }
+
     pub(crate) fn used(&self) -> Used {
         self.server.used()
     }

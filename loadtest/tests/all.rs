@@ -87,6 +87,25 @@ fn singles() {
     assert_eq!(report["insert"]["count"], 300);
 }
 
+/// What a run asks is told, wherever its tasks are inserted and executed.
+#[test]
+fn what_mariadb_and_redis_are_asked_is_counted() {
+    let servers = "--store mysql --hot redis --engines 2 --partitions 4 --insert-at 1 --execute-at 2";
+    let report =
+        kept(&format!("run --scenario sustained --rate 300 --duration 1s --ahead 2s --count {servers}"));
+    assert_once(&report, 300);
+    let counted = &report["counted"];
+    let of = |name: &str| counted[name].as_f64().unwrap_or(f64::NAN);
+    assert!(of("redis_calls") >= of("scripts") && of("scripts") > 0.0, "{counted}");
+    assert!(of("statements") > of("transactions") && of("transactions") > 0.0, "{counted}");
+    assert!(of("rows_locked") >= of("rows_locked_for_nothing"), "{counted}");
+    // Each task was handed over, and one hand-over has at least one.
+    assert!((1.0..=300.0).contains(&(of("hand_overs") - of("hand_overs_undone"))), "{counted}");
+    assert!(
+        report["counts"]["executions"] == 300 && kept("run --scenario burst --tasks 10")["counted"].is_null()
+    );
+}
+
 /// Seen to fail with a token that the engines do not know.
 #[test]
 fn a_run_with_a_token_of_the_store() {

@@ -1,6 +1,6 @@
 //! Private servers for tests and load tests (MariaDB, Redis, object stores), certificates for them, faults of the way to
-//! them, and the one hang limit of all tests (`patience`). Each server listens on a free port of loopback, keeps its files in a
-//! temporary directory, and ends with the process that started it, however that process ends. A missing program is a panic that
+//! them, what they are asked (`statements`, `calls`), and the one hang limit of all tests (`patience`). Each server listens on a free
+//! port of loopback, keeps its files in a temporary directory, and ends with the process that started it, however that process ends. A missing program is a panic that
 //! names its package: no test is ever skipped. Servers must not be tied to a runtime, because they outlive the runtime of the
 //! test that started them. This crate must not use any crate of the product: the load generator starts its servers here without
 //! compiling the product into itself.
@@ -8,6 +8,7 @@
 pub mod certificates;
 pub mod patience;
 
+mod calls;
 mod mariadb;
 mod mysqld;
 mod network;
@@ -17,11 +18,13 @@ mod process;
 mod proxy;
 mod redis;
 mod redis_sets;
+mod statements;
 mod tls;
 mod watchdog;
 
 use std::sync::OnceLock;
 
+pub use calls::{CallTally, Calls};
 pub use mariadb::MariaDb;
 pub use mysqld::{is_mysql, numbers};
 pub use network::on_a_network_of_its_own;
@@ -30,6 +33,7 @@ pub use port::free_port;
 pub use proxy::{Proxy, Way};
 pub use redis::Redis;
 pub use redis_sets::{RedisCluster, Sentinels};
+pub use statements::{STATEMENT_LOG, Statements, Tally};
 pub use tls::Identity;
 
 /// The MariaDB of this test process, started by the first caller. Shared: take a fresh database, and never stop the server.

@@ -3,7 +3,7 @@
 
 use punctual_testkit::{
     patience::until,
-    servers::{self, MariaDb, Redis, RedisCluster, Sentinels},
+    servers::{self, CallTally, MariaDb, Redis, RedisCluster, STATEMENT_LOG, Sentinels, Tally},
 };
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -40,6 +40,50 @@ async fn servers_start_and_answer() {
         println!("\nheld\t{}\t{}", redis.port(), redis.dir().display());
         drop(std::io::stdin().read(&mut [0]));
     }
+}
+
+#[tokio::test]
+async fn what_a_mariadb_is_asked_is_counted() {
+    if servers::is_mysql() {
+        // Its log says of no statement what it changed.
+        return;
+    }
+    let server = MariaDb::with(&STATEMENT_LOG).await;
+    let url = server.fresh_database().await;
+    let rows = "CREATE TABLE task (id INT PRIMARY KEY, state INT, attempt INT); INSERT INTO task VALUES (1, 1, 0), (2, 1, 0), (3, 1, 0)";
+    server.sql(name(&url), rows).await;
+    let statements = server.statements().await;
+    assert_eq!(statements.tally(&server).await, Tally::default());
+    let hands_over = "UPDATE task SET state = 4, attempt = attempt + 1 WHERE id";
+    for text in [
+        format!("BEGIN; SELECT id FROM task WHERE id < 3; {hands_over} < 3; SELECT 'b\n# c'; COMMIT"),
+        "BEGIN; SELECT id FROM task FOR UPDATE; UPDATE task SET state = 5 WHERE id = 1; COMMIT".to_owned(),
+        format!("BEGIN; SELECT id FROM task WHERE id = 3 FOR UPDATE; {hands_over} = 3; ROLLBACK"),
+        "SELECT id FROM task".to_owned(),
+    ] {
+        server.sql(name(&url), &text).await;
+    }
+    let wanted = Tally {
+        statements: 14,
+        transactions: 3,
+        undone: 1,
+        hand_overs: 2,
+        hand_overs_undone: 1,
+        looks: 2,
+        rows_looked_at: 3,
+        rows_locked: 4,
+        rows_locked_for_nothing: 3,
+    };
+    assert_eq!(statements.tally(&server).await, wanted);
+}
+
+#[tokio::test]
+async fn what_a_redis_is_asked_is_counted() {
+    let server = Redis::own().await;
+    let calls = server.calls().await.unwrap();
+    server.command(&["SET", "a", "b] \"evalsha\"\n"]).await;
+    server.command(&["EVAL", "redis.call('GET', 'a') return redis.call('GET', 'a')", "0"]).await;
+    assert_eq!(calls.tally(&server).await.unwrap(), CallTally { calls: 2, scripts: 1 });
 }
 
 #[tokio::test]
