@@ -274,6 +274,9 @@ pub struct Grant {
     pub executor: String,
     /// Whose task it is: tenants take turns at what commits leases. Decides nothing else.
     pub namespace: Name,
+    /// In which state the task is, where the caller knows: then a store that knows the rest need not read it. Only ever a hint,
+    /// which the move confirms. None: another engine may have moved it.
+    pub state: Option<State>,
 }
 
 /// What became of one grant.

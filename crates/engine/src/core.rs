@@ -44,6 +44,7 @@ use punctual_domain::{
     name::QueueKey,
     place::{Partition, TaskRef},
     settings::Mode,
+    state::State,
     time::Millis,
 };
 use std::{
@@ -145,6 +146,8 @@ pub(crate) struct Unmarked {
     pub(crate) queue: Arc<QueueKey>,
     pub(crate) place: TaskRef,
     pub(crate) fence: i64,
+    /// In which the store has it, as far as this engine knows.
+    pub(crate) state: State,
     pub(crate) fired_at: Millis,
 }
 

@@ -199,6 +199,7 @@ async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
             lease_until: NOW.plus(30_000),
             executor: "executor-1".to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
+            state: Some(it.state),
         };
         let given = store.dispatch(batch.iter().map(grant).collect(), NOW).await.unwrap();
         tokens.extend(given.into_iter().map(|it| it.made().unwrap().fence));

@@ -8,12 +8,12 @@ use crate::{
     parts,
     pipeline::ahead,
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
-    store::{Applied, Change, Step},
+    store::{Change, Step},
 };
-use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
 use std::{
     sync::{
         Arc,
@@ -25,8 +25,10 @@ use tokio::time::Instant;
 
 /// Tasks that have waited this long are worth the write; those that busy executors will come back for, this long. A mark
 /// beside a hand-over of the same task undoes the hand-over, which is begun again.
-const WORTH_MS: i64 = 250;
+pub(crate) const WORTH_MS: i64 = 250;
 const WORTH_SOON_GONE_MS: i64 = 2_000;
+/// Of one partition, how many of those that fire are looked at for what has been handed over elsewhere.
+const FIRING_MAX: usize = 200;
 /// Tasks in one unit of work.
 const CHUNK: usize = 200;
 /// That many at least, however slow the store is.
@@ -45,7 +47,11 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     let now = core.now();
     let is_here = |it: &Unmarked| parts::is_in(core, part, it.place.partition);
     let (waiting, soon_gone) = worth_it(core, before, now, core.mark_pace.most(), is_here);
-    let (mut done, mut result) = (0, Ok(()));
+    let (mut done, mut result) = (waiting.len() + soon_gone.len(), Ok(()));
+    let waiting = not_handed_over(core, waiting, before).await;
+    let soon_gone = not_handed_over(core, soon_gone, before).await;
+    // The others are done.
+    done -= waiting.len() + soon_gone.len();
     for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
         let began = Instant::now();
         match mark(core, chunk, now).await {
@@ -75,7 +81,7 @@ fn is_marked(core: &Core, marked: &[Unmarked]) {
 }
 
 /// How many of those that busy executors will come for are marked at once: half as many after each slow unit of work,
-/// because each mark is three looks and two updates, and hand-overs wait for them.
+/// because each mark is a look and an update, and hand-overs wait for them.
 #[derive(Debug)]
 pub(crate) struct MarkPace(AtomicUsize);
 
@@ -120,20 +126,46 @@ fn worth_it(
     (waiting, soon_gone)
 }
 
-/// Moved, or handed over meanwhile: either way the store knows.
-async fn mark(core: &Core, fired: &[Unmarked], now: Millis) -> Result<(), Error> {
-    let step = |it: &Unmarked, change| Step {
-        place: it.place,
-        fence: Some(it.fence),
-        change,
-        note: core.note(),
-        fired_at: None,
+/// Of these, what no engine has handed over, as far as the hot set says. What another engine has leased does not fire there any
+/// more: it is forgotten here, and the store is not asked for it, which would lock its row for nothing.
+async fn not_handed_over(core: &Core, fired: Vec<Unmarked>, before: Millis) -> Vec<Unmarked> {
+    let partitions: HashSet<Partition> = fired.iter().map(|mark| mark.place.partition).collect();
+    let (mut firing, mut known_until) = (HashSet::new(), HashMap::new());
+    for partition in partitions {
+        // Without it nobody hands over by it, and the store knows what is so.
+        let Ok(oldest) = core.hot.firing(partition, before.plus(1), 0..FIRING_MAX).await else { break };
+        let last = oldest.last().filter(|_| oldest.len() == FIRING_MAX);
+        known_until.insert(partition, last.map_or(Millis::MAX, |entry| entry.fired_at));
+        firing.extend(oldest.iter().map(|entry| (entry.place.id, entry.fence)));
+    }
+    let is_gone = |mark: &Unmarked| {
+        let is_known = known_until.get(&mark.place.partition).is_some_and(|until| mark.fired_at < *until);
+        is_known && !firing.contains(&(mark.place.id, mark.fence))
     };
-    let fire = |it: &Unmarked| step(it, Change::Fire { fired_at: it.fired_at });
-    let applied = core.store.apply(fired.iter().map(fire).collect(), now).await?;
-    // What executors waited for when it was claimed was not marked then.
-    let lost = fired.iter().zip(applied).filter(|it| it.1 == Applied::Lost).map(|it| it.0);
-    let steps: Vec<Step> = lost.flat_map(|it| [step(it, Change::Claim), fire(it)]).collect();
+    let (gone, rest): (Vec<_>, Vec<_>) = fired.into_iter().partition(is_gone);
+    is_marked(core, &gone);
+    rest
+}
+
+/// Moved, or handed over meanwhile: either way the store knows. What executors waited for when it was claimed was not marked
+/// then; what was ready before, or could not be sent, is known.
+async fn mark(core: &Core, fired: &[Unmarked], now: Millis) -> Result<(), Error> {
+    let steps = |mark: &Unmarked| {
+        let step = |change| Step {
+            place: mark.place,
+            fence: Some(mark.fence),
+            change,
+            note: core.note(),
+            fired_at: None,
+        };
+        let fire = Change::Fire { fired_at: mark.fired_at };
+        match mark.state {
+            State::Dispatching => vec![step(fire)],
+            State::Scheduled | State::Retrying => vec![step(Change::Claim), step(fire)],
+            _ => Vec::new(),
+        }
+    };
+    let steps: Vec<Step> = fired.iter().flat_map(steps).collect();
     if !steps.is_empty() {
         core.store.apply(steps, now).await?;
     }

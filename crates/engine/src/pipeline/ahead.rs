@@ -243,6 +243,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
         namespace: it.queue.namespace.clone(),
+        state: Some(it.state),
     };
     let grants = entries.iter().map(grant).collect();
     let asked = Instant::now();

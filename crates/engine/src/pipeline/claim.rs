@@ -47,6 +47,8 @@ struct Claimed {
 struct Held {
     place: TaskRef,
     fence: i64,
+    /// As the store has it, once it is on the wheel.
+    state: State,
     stage: Stage,
 }
 
@@ -72,8 +74,8 @@ pub(crate) struct Closed {
 /// What the firing of an entry meets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Release {
-    /// It was claimed: it may be offered.
-    Claimed,
+    /// It was claimed: it may be offered. In this state the store has it.
+    Claimed(State),
     /// Its claim is on the way, and will offer it.
     Awaited,
     Unclaimed,
@@ -143,7 +145,8 @@ impl Claims {
             return false;
         }
         let stage = Stage::Asked { fired: None };
-        it.held.insert(entry.place.id, Held { place: entry.row(), fence: entry.fence, stage });
+        let held = Held { place: entry.row(), fence: entry.fence, state: entry.state, stage };
+        it.held.insert(entry.place.id, held);
         true
     }
 
@@ -155,9 +158,10 @@ impl Claims {
                 *fired = Some(entry.clone());
                 Release::Awaited
             }
-            Some(Held { fence, .. }) if *fence == entry.fence => {
+            Some(Held { fence, state, .. }) if *fence == entry.fence => {
+                let state = *state;
                 it.held.remove(&entry.place.id);
-                Release::Claimed
+                Release::Claimed(state)
             }
             _ => Release::Unclaimed,
         }
@@ -183,9 +187,10 @@ impl Claims {
         let mut it = self.at(entry.place.partition).lock();
         let held = it.held.get_mut(&entry.place.id).filter(|held| held.fence == entry.fence).ok_or(None)?;
         if let Stage::Asked { fired: Some(_) } = held.stage {
-            return Err(it.held.remove(&entry.place.id).and_then(Held::fired));
+            let fired = it.held.remove(&entry.place.id).and_then(Held::fired);
+            return Err(fired.map(|fired| HotEntry { state: entry.state, ..fired }));
         }
-        held.stage = Stage::OnWheel(key);
+        (held.state, held.stage) = (entry.state, Stage::OnWheel(key));
         Ok(())
     }
 
@@ -352,9 +357,12 @@ fn not_claimed(core: &Core, entries: &[HotEntry], error: &Error) -> usize {
 }
 
 /// Asks the store for the mark: who has it, and who is not to fire. What is found marked already, with the same
-/// fence, was marked by a claim whose answer was lost, or by a dead owner: it is taken over.
+/// fence, was marked by a claim whose answer was lost, or by a dead owner: it is taken over. Who has it says so of its state.
 pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<(Vec<HotEntry>, Vec<HotEntry>), Error> {
     let (mut won, refused) = ask(core, entries.to_vec(), claim_of).await?;
+    // What was ready before, or could not be sent, has fired before, and is told apart by it.
+    let is_new = |entry: &&mut HotEntry| matches!(entry.state, State::Scheduled | State::Retrying);
+    won.iter_mut().filter(is_new).for_each(|entry| entry.state = State::Dispatching);
     if refused.is_empty() {
         return Ok((won, refused));
     }

@@ -187,7 +187,7 @@ fn sorted(core: &Core, popped: Vec<HotEntry>, leased: &HashSet<(i64, i64)>) -> T
         match (release, core.ahead.fired(&it, is_settled)) {
             (_, Fired::Leased(it)) => taken.leased.push(*it),
             (Release::Awaited, _) | (_, Fired::Awaited) => {}
-            (Release::Claimed, Fired::Plain) => taken.claimed.push(it),
+            (Release::Claimed(state), Fired::Plain) => taken.claimed.push(HotEntry { state, ..it }),
             (Release::Unclaimed, Fired::Plain) => taken.unclaimed.push(it),
         }
     }
@@ -327,8 +327,9 @@ impl Core {
         let mut unmarked = self.unmarked.lock();
         for it in fired {
             let queue = Arc::clone(&it.queue);
-            let (place, fence, fired_at) = (it.row(), it.fence, it.fired_at);
-            let before = unmarked.insert(place.id, Unmarked { queue, place, fence, fired_at });
+            let HotEntry { fence, state, fired_at, .. } = *it;
+            let place = it.row();
+            let before = unmarked.insert(place.id, Unmarked { queue, place, fence, state, fired_at });
             if before.is_some_and(|mark| mark.fence == fence) {
                 known.insert(place.id);
             }

@@ -17,7 +17,7 @@ use crate::{
     arrivals::{Arrival, Given, Looker},
     control,
     core::Core,
-    maintenance::expire,
+    maintenance::{expire, mark_ready},
     outside, parts,
     pipeline::{
         admit::{self, Since},
@@ -45,6 +45,10 @@ use tokio::{
 const ROUNDS_MAX: usize = 50;
 /// When one part of the store has leased something, the others are waited for so much longer.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
+
+/// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
+/// owner may have marked it as ready. Less than the owner waits, because clocks differ.
+const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
 
 /// Why a lease is given back whose caller hung up.
 const EXECUTOR_GONE: &str = "executor_gone";
@@ -378,7 +382,7 @@ async fn dispatch_in(
         return Ok(Vec::new());
     }
     let now = core.now();
-    let grants = entries.iter().map(|it| grant_of(it, request, now)).collect();
+    let grants = entries.iter().map(|it| grant_of(core, it, request, now)).collect();
     let _nobody_else_offers_them = core.in_hand.hold(&entries);
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
@@ -448,7 +452,9 @@ async fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: Vec<HotEnt
     }
 }
 
-fn grant_of(entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
+fn grant_of(core: &Core, entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
+    let is_own = core.holdings.tenure(entry.place.partition).is_some();
+    let may_be_marked = !is_own && entry.fired_at <= now.plus(-UNMARKED_FOR_MS);
     Grant {
         place: entry.row(),
         fence: entry.fence,
@@ -456,6 +462,7 @@ fn grant_of(entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
         lease_until: now.plus(request.lease_ms),
         executor: request.executor.clone(),
         namespace: request.queue.namespace.clone(),
+        state: (!may_be_marked).then_some(entry.state),
     }
 }
 

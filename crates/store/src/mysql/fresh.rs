@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::store::{Assignment, Grant};
 use punctual_domain::{
-    content::Content, name::QueueKey, place::TaskRef, state::State, task::NewTask, time::Millis,
+    content::Content, name::QueueKey, place::TaskRef, state::Event, task::NewTask, time::Millis,
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -61,9 +61,10 @@ impl FreshTask {
         })
     }
 
-    /// In which state and with which fence its row is thought to be.
-    pub(crate) const fn guard(&self) -> (State, i64) {
-        (State::Scheduled, FIRST_FENCE)
+    /// With which fence its row is thought to be. In which state, whoever asks knows: the owner of its partition may have
+    /// claimed it elsewhere.
+    pub(crate) const fn fence() -> i64 {
+        FIRST_FENCE
     }
 
     pub(crate) fn queue(&self) -> &QueueKey {
@@ -125,11 +126,13 @@ impl Fresh {
         }
     }
 
-    /// The tasks of those grants that are for such, by their ids. Whatever comes of it, they are forgotten.
+    /// The tasks of those grants that are for such and say in which state they are, by their ids. Whatever comes of it, they are
+    /// forgotten.
     pub(crate) fn take<'g>(&self, grants: impl Iterator<Item = &'g Grant>) -> HashMap<i64, Box<FreshTask>> {
         let mut halves = self.0.lock();
         let is_it = |task: &FreshTask, grant: &Grant| {
-            task.place.partition == grant.place.partition && grant.fence == FIRST_FENCE
+            let may_go = grant.state.is_some_and(|state| state.after(Event::Dispatch).is_ok());
+            task.place.partition == grant.place.partition && grant.fence == FIRST_FENCE && may_go
         };
         let taken = grants.filter_map(|it| Some((it, halves.take(it.place.id)?)));
         taken.filter(|(grant, task)| is_it(task, grant)).map(|(_, it)| (it.place.id, it)).collect()
@@ -155,7 +158,7 @@ impl Halves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_domain::{content::Content, name::Name, place::Partition};
+    use punctual_domain::{content::Content, name::Name, place::Partition, state::State};
     use std::sync::Arc;
 
     const NOW: Millis = Millis(1_000);
@@ -177,6 +180,7 @@ mod tests {
             lease_until: NOW,
             executor: String::new(),
             namespace: punctual_domain::name::Name::default_namespace(),
+            state: Some(State::Scheduled),
         }
     }
 
@@ -196,11 +200,16 @@ mod tests {
     #[test]
     fn each_is_known_once_with_its_first_fence_and_where_it_is() {
         let it = Fresh::default();
-        it.keep((1..=5).filter_map(|id| fresh(id, NOW, 1)));
+        it.keep((1..=8).filter_map(|id| fresh(id, NOW, 1)));
         let elsewhere = TaskRef { partition: Partition(7), ..grant(3, 1).place };
-        let grants = [grant(1, 1), grant(2, 2), Grant { place: elsewhere, ..grant(3, 1) }, grant(9, 1)];
-        assert_eq!(known(&it, &grants), [1]);
-        assert!(known(&it, &[1, 2, 3].map(|id| grant(id, 1))).is_empty(), "whatever came of it");
+        let of = |id, state| Grant { state, ..grant(id, 1) };
+        let (unsaid, gone) = (of(6, None), of(7, Some(State::Cancelled)));
+        let others = [Grant { place: elsewhere, ..grant(3, 1) }, unsaid, gone, grant(9, 1)];
+        let claimed = of(8, Some(State::Dispatching));
+        let grants: Vec<Grant> = [grant(1, 1), grant(2, 2), claimed].into_iter().chain(others).collect();
+        assert_eq!(known(&it, &grants), [1, 8]);
+        let again = [1, 2, 3, 6, 7, 8].map(|id| grant(id, 1));
+        assert!(known(&it, &again).is_empty(), "whatever came of it");
         it.forget([4].into_iter());
         assert_eq!(known(&it, &[4, 5].map(|id| grant(id, 1))), [5]);
     }

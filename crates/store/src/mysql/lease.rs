@@ -104,7 +104,8 @@ impl Desk<'_> {
     }
 
     fn fresh(&mut self, it: FreshTask, grant: &Grant) -> Granted {
-        let (state, fence) = it.guard();
+        // A grant that does not say it finds no fresh task.
+        let (state, fence) = (grant.state.unwrap_or(State::Scheduled), FreshTask::fence());
         if !self.may_have(it.queue(), state, row::size(it.payload())) {
             return Granted::Refused(Dispatched::Paused);
         }

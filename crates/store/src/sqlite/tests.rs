@@ -69,5 +69,6 @@ fn grant(task: &Task, fence: i64) -> Grant {
         lease_until: LATER,
         executor: "executor".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
+        state: Some(task.state),
     }
 }

@@ -4,6 +4,7 @@
 mod access;
 mod admission_crashes;
 mod ahead;
+mod asked;
 mod bulk;
 mod bus_away;
 mod clocks;

@@ -133,6 +133,7 @@ impl World {
             lease_until: LATER,
             executor,
             namespace: punctual_domain::name::Name::default_namespace(),
+            state: Some(task.state),
         };
         let given = now(self.store.dispatch(vec![grant], NOW)).unwrap().remove(0).made();
         assert_eq!(given.is_some(), task.state.after(Event::Dispatch).is_ok());

@@ -46,6 +46,7 @@ impl Stand {
             lease_until: LEASE_END,
             executor: executor.to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
+            state: Some(it.state),
         };
         self.tasks.iter().map(grant).collect()
     }
@@ -309,6 +310,7 @@ async fn many_tasks_in_more_partitions_than_ranges_are_all_moved() {
         lease_until: LEASE_END,
         executor: "x".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
+        state: Some(it.state),
     };
     let in_one = (1..).filter(|it| partition_of(&Name::default_namespace(), *it, 70) == Partition(7));
     let (few, many): (Vec<i64>, Vec<i64>) = (in_one.take(20).collect(), (1_000_000..1_000_400).collect());
@@ -362,6 +364,7 @@ async fn what_was_inserted_here_is_handed_over_as_if_it_had_been_read() {
             lease_until: LEASE_END,
             executor: "x".to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
+            state: Some(it.state),
         };
         // Not by anybody who keeps to the rules: who remembers does not see it, who reads does.
         sql(&urls[0], "UPDATE task SET kind = 'other'").await;
@@ -381,6 +384,38 @@ async fn what_was_inserted_here_is_handed_over_as_if_it_had_been_read() {
             assert_eq!(as_remembered, remembered);
         }
         balanced(&here).await;
+    }
+}
+
+/// The owner of its partition has claimed it elsewhere; who says so finds it remembered, and who does not know has it read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
+    for (state, kind) in
+        [(Some(State::Dispatching), "send"), (Some(State::Scheduled), "other"), (None, "other")]
+    {
+        let stand = Stand::new(20).await;
+        let claim = |it: &Task| Step {
+            place: it.place,
+            fence: Some(it.fence),
+            change: Change::Claim,
+            note: Note::default(),
+            fired_at: None,
+        };
+        let claims = stand.tasks.iter().map(claim).collect();
+        assert_eq!(stand.elsewhere.apply(claims, NOW).await.unwrap(), [Applied::Moved; 20]);
+        // As above: who remembers does not see it.
+        sql(&stand.url, "UPDATE task SET kind = 'other'").await;
+        let grants = stand.grants("x").into_iter().map(|it| Grant { state, ..it }).collect();
+        for it in stand.here.dispatch(grants, NOW).await.unwrap() {
+            assert_eq!(it.made().unwrap().kind.as_str(), kind, "{state:?}");
+        }
+        for it in stand.read().await {
+            assert_eq!(
+                (it.state, it.history.last().unwrap().from),
+                (State::Dispatched, Some(State::Dispatching))
+            );
+        }
+        balanced(&*stand.here).await;
     }
 }
 
