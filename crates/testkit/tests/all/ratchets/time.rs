@@ -3,7 +3,7 @@
 //! hang limits beside `HANG_LIMIT`. Figures are measured by `scripts/bench`. Comments and the contents of strings are not
 //! looked at. Lower bounds ("not before", "never early") are allowed.
 
-use super::tree::{self, File};
+use super::tree::{self, File, blank, without_words};
 use std::sync::LazyLock;
 
 /// Files whose tests run on tokio's virtual clock (`start_paused`), and why a bound there is exact. A test of such a file that
@@ -94,65 +94,6 @@ fn tests_of(file: &File) -> Option<String> {
         }
     }
     None
-}
-
-/// Lines stay lines.
-fn blank(letter: char) -> char {
-    if letter == '\n' { letter } else { ' ' }
-}
-
-/// With comments and the contents of literals blank.
-fn without_words(text: &str) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    let (mut code, mut at) = (String::with_capacity(text.len()), 0);
-    let is =
-        |at: usize, wanted: &str| wanted.chars().zip(at..).all(|(one, nth)| letters.get(nth) == Some(&one));
-    while at < letters.len() {
-        let end = if is(at, "//") {
-            (at..letters.len()).find(|nth| letters[*nth] == '\n').unwrap_or(letters.len())
-        } else if letters[at] == '"' || is(at, "r\"") || is(at, "r#") {
-            end_of_string(&letters, at)
-        } else if letters[at] == '\'' && is(at + 2, "'") {
-            at + 3
-        } else if is(at, "'\\") {
-            (at + 3..letters.len()).find(|nth| letters[*nth] == '\'').unwrap_or(letters.len()) + 1
-        } else {
-            code.push(if letters[at].is_ascii() { letters[at] } else { ' ' });
-            at += 1;
-            continue;
-        };
-        let is_literal = !is(at, "//");
-        for (nth, letter) in letters[at..end].iter().enumerate() {
-            let is_edge = is_literal && (nth == 0 || nth + 1 == end - at);
-            code.push(if is_edge { '"' } else { blank(*letter) });
-        }
-        at = end;
-    }
-    code
-}
-
-fn end_of_string(letters: &[char], at: usize) -> usize {
-    let is_raw = letters[at] == 'r';
-    let hashes = letters[at + usize::from(is_raw)..].iter().take_while(|letter| **letter == '#').count();
-    let mut next = at + usize::from(is_raw) + hashes;
-    if letters.get(next) != Some(&'"') {
-        // `r#name`
-        return at + 1;
-    }
-    next += 1;
-    while next < letters.len() {
-        match letters[next] {
-            '\\' if !is_raw => next += 1,
-            '"' if letters[next + 1..].iter().take(hashes).filter(|letter| **letter == '#').count()
-                == hashes =>
-            {
-                return next + 1 + hashes;
-            }
-            _ => {}
-        }
-        next += 1;
-    }
-    letters.len()
 }
 
 /// Of an expression that ends there, what stands before: as far as it binds more strongly than a comparison.

@@ -1,6 +1,6 @@
 //! The files of the workspace, as the rules look at them: paths from its root, text, tests told from the product.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::LazyLock};
 
 /// Not ours, or made by tools.
 const SKIPPED: [&str; 5] = ["target", ".git", "node_modules", "punctual-stack", "punctual-data"];
@@ -32,6 +32,30 @@ impl File {
     }
 }
 
+/// Of code without words (`without_words`), what stands before the unit tests.
+pub(super) fn before_tests(code: &str) -> &str {
+    const MARK: &str = "#[cfg(test)]";
+    let begins_tests = |at: &usize| {
+        let item = code[at + MARK.len()..].trim_start();
+        let item =
+            item.strip_prefix("pub(crate) ").or_else(|| item.strip_prefix("pub(super) ")).unwrap_or(item);
+        let declared = item.find(['{', ';']).unwrap_or(item.len());
+        item.starts_with("mod ") && item[declared..].starts_with('{')
+    };
+    let tests = code.match_indices(MARK).map(|(at, _)| at).find(begins_tests);
+    &code[..tests.unwrap_or(code.len())]
+}
+
+/// Each Rust file, with its code without words (`without_words`).
+pub(super) static RUST: LazyLock<Vec<(File, String)>> = LazyLock::new(|| {
+    let rust = all().into_iter().filter(File::is_rust);
+    let with_code = |file: File| {
+        let code = without_words(&file.text);
+        (file, code)
+    };
+    rust.map(with_code).collect()
+});
+
 pub(super) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -59,4 +83,63 @@ fn collect(dir: &Path, prefix: &str, files: &mut Vec<File>) {
             files.push(File { path: full, text });
         }
     }
+}
+
+/// Lines stay lines.
+pub(super) fn blank(letter: char) -> char {
+    if letter == '\n' { letter } else { ' ' }
+}
+
+/// Rust with comments and the contents of literals blank, a byte a letter.
+pub(super) fn without_words(text: &str) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let (mut code, mut at) = (String::with_capacity(text.len()), 0);
+    let is =
+        |at: usize, wanted: &str| wanted.chars().zip(at..).all(|(one, nth)| letters.get(nth) == Some(&one));
+    while at < letters.len() {
+        let end = if is(at, "//") {
+            (at..letters.len()).find(|nth| letters[*nth] == '\n').unwrap_or(letters.len())
+        } else if letters[at] == '"' || is(at, "r\"") || is(at, "r#") {
+            end_of_string(&letters, at)
+        } else if letters[at] == '\'' && is(at + 2, "'") {
+            at + 3
+        } else if is(at, "'\\") {
+            (at + 3..letters.len()).find(|nth| letters[*nth] == '\'').unwrap_or(letters.len()) + 1
+        } else {
+            code.push(if letters[at].is_ascii() { letters[at] } else { ' ' });
+            at += 1;
+            continue;
+        };
+        let is_literal = !is(at, "//");
+        for (nth, letter) in letters[at..end].iter().enumerate() {
+            let is_edge = is_literal && (nth == 0 || nth + 1 == end - at);
+            code.push(if is_edge { '"' } else { blank(*letter) });
+        }
+        at = end;
+    }
+    code
+}
+
+fn end_of_string(letters: &[char], at: usize) -> usize {
+    let is_raw = letters[at] == 'r';
+    let hashes = letters[at + usize::from(is_raw)..].iter().take_while(|letter| **letter == '#').count();
+    let mut next = at + usize::from(is_raw) + hashes;
+    if letters.get(next) != Some(&'"') {
+        // `r#name`
+        return at + 1;
+    }
+    next += 1;
+    while next < letters.len() {
+        match letters[next] {
+            '\\' if !is_raw => next += 1,
+            '"' if letters[next + 1..].iter().take(hashes).filter(|letter| **letter == '#').count()
+                == hashes =>
+            {
+                return next + 1 + hashes;
+            }
+            _ => {}
+        }
+        next += 1;
+    }
+    letters.len()
 }
