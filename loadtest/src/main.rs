@@ -66,16 +66,7 @@ fn main() -> ExitCode {
 fn measure(command: &options::Command) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command {
-        options::Command::Run(options) if options.scenario == options::Scenario::Flood => {
-            let report = runtime.block_on(flood::flood(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::Command::Run(options) => {
-            let report = runtime.block_on(run::run(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
-        }
+        options::Command::Run(options) => measure_run(&runtime, options),
         options::Command::Idle(options) => {
             let report = runtime.block_on(idle::idle(options))?;
             tell(&report, options.common.json, || report.table())?;
@@ -138,6 +129,17 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
         }
         options::Command::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
+}
+
+fn measure_run(runtime: &tokio::runtime::Runtime, options: &options::RunOptions) -> anyhow::Result<bool> {
+    if options.scenario == options::Scenario::Flood {
+        let report = runtime.block_on(flood::flood(options))?;
+        tell(&report, options.common.json, || report.table())?;
+        return Ok(report.ok);
+    }
+    let report = runtime.block_on(run::run(options))?;
+    tell(&report, options.common.json, || report.table())?;
+    Ok(report.ok)
 }
 
 /// One JSON object, or what is made for people.
