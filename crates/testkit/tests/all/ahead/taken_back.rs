@@ -4,12 +4,39 @@
 use super::{Ground, HotGroup, Rig, StoreGroup, TRIES, early_rig, got, leased, leased_ahead, succeeded, until, warm_up};
 use punctual_domain::{place::TaskRef, state::State};
 use punctual_engine::{Settled, TakenBack};
-use std::sync::Arc;
-use tokio::task::JoinHandle;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+};
+use tokio::task::JoinSet;
 
-fn take_back(rig: &Rig, place: TaskRef) -> JoinHandle<Vec<TakenBack>> {
-    let engine = rig.engine.clone();
-    tokio::spawn(async move { engine.take_back(vec![place], "schedule").await.unwrap() })
+/// A call that goes on by itself.
+struct Call {
+    answer: JoinSet<Vec<TakenBack>>,
+    is_finished: Arc<AtomicBool>,
+}
+
+impl Call {
+    fn take_back(rig: &Rig, place: TaskRef) -> Self {
+        let (engine, is_finished) = (rig.engine.clone(), Arc::<AtomicBool>::default());
+        let (mut answer, finishes) = (JoinSet::new(), Arc::clone(&is_finished));
+        answer.spawn(async move {
+            let taken_back = engine.take_back(vec![place], "schedule").await.unwrap();
+            finishes.store(true, SeqCst);
+            taken_back
+        });
+        Self { answer, is_finished }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished.load(SeqCst)
+    }
+
+    async fn answer(mut self) -> Vec<TakenBack> {
+        self.answer.join_next().await.unwrap().unwrap()
+    }
 }
 
 pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
@@ -20,19 +47,19 @@ pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
     for _ in 0..TRIES {
         let (task, executor, taking) = leased_ahead(&rig, |task| task).await;
         let applying = rig.store.faults.hold(StoreGroup::Apply);
-        let first = take_back(&rig, task.place);
+        let first = Call::take_back(&rig, task.place);
         let is_under_way = || async { applying.came() > 0 || first.is_finished() };
         until("the first has withdrawn it and is about to change it", is_under_way).await;
         let withdrawals = || rig.hot.faults.counts(HotGroup::Withdraw).passed;
         let before = withdrawals();
-        let second = take_back(&rig, task.place);
+        let second = Call::take_back(&rig, task.place);
         let has_looked =
             || async { withdrawals() > before || second.is_finished() || rig.engine.now() >= task.due_at };
         until("the second has looked for it", has_looked).await;
         has_met = !first.is_finished() && withdrawals() > before;
         applying.open();
         taking.open();
-        let (first, second) = (first.await.unwrap(), second.await.unwrap());
+        let (first, second) = (first.answer().await, second.answer().await);
         let now = rig.engine.read(task.place).await.unwrap();
         assert_eq!(first, second, "{now:?}");
         assert_eq!(first == [TakenBack::Cancelled], now.state == State::Cancelled, "{now:?}");
