@@ -150,7 +150,10 @@ fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
 async fn is_undecided(core: &Core, task: &Task, began: Instant) -> bool {
     let lease = task.lease.as_ref().filter(|_| task.state == State::Dispatched);
     let is_engines = lease.is_some_and(Lease::is_ahead);
-    if !is_engines || core.ahead.has_handed_over(task.place.id, task.fence) || began.elapsed() > DECIDED_WITHIN {
+    if !is_engines
+        || core.ahead.has_handed_over(task.place.id, task.fence)
+        || began.elapsed() > DECIDED_WITHIN
+    {
         return false;
     }
     tokio::time::sleep(LOOK_AGAIN).await;

@@ -23,8 +23,8 @@ use crate::{
     options::Options,
     parts::Parts,
     pipeline::{
-        admit::Admissions, ahead::Ahead, from_store::FromStore,
-        missed::Missed, room::Room, settle::Settling, timer::Timer, unknown::UnknownLeases,
+        admit::Admissions, ahead::Ahead, from_store::FromStore, missed::Missed, room::Room, settle::Settling,
+        timer::Timer, unknown::UnknownLeases,
     },
     quota::Quotas,
     readiness::Writers,

@@ -121,7 +121,9 @@ impl Planner {
         count: usize,
     ) -> Result<Vec<Result<Vec<Upcoming>, Error>>, Error> {
         let now = self.inner.engine.now();
-        let Some(namespace) = all.first().map(|stored| stored.key.namespace.clone()) else { return Ok(Vec::new()) };
+        let Some(namespace) = all.first().map(|stored| stored.key.namespace.clone()) else {
+            return Ok(Vec::new());
+        };
         let work = move |turn: &Turn| {
             let mut budget = evaluate::calendar(STEPS, turn);
             let next =

@@ -77,7 +77,8 @@ impl Planner {
             instants.retain(|it| *it < to);
             Ok::<_, Invalid>((instants, is_whole))
         };
-        let (instants, is_whole) = evaluate::for_request(self.inner.options.pool, &key.namespace, work).await??;
+        let (instants, is_whole) =
+            evaluate::for_request(self.inner.options.pool, &key.namespace, work).await??;
         if !is_whole {
             let problem = "its instants take too long to be computed: ask for shorter ranges".to_owned();
             return Err(wrong("to", problem).into());

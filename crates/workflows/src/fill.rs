@@ -83,7 +83,8 @@ impl Filling {
             };
             Ok((filled, common.ok(), budget))
         };
-        let (filled, common, budget) = evaluate::for_engine(step.inner.options.pool, &step.stored.namespace, work).await?;
+        let (filled, common, budget) =
+            evaluate::for_engine(step.inner.options.pool, &step.stored.namespace, work).await?;
         (self.common, self.budget) = (common, budget);
         Ok(filled)
     }

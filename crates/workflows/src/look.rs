@@ -132,7 +132,9 @@ async fn over(
 
 /// The results of the nodes that nothing comes after, by name.
 async fn results(inner: &Inner, stored: &StoredWorkflow) -> Result<Result<String, String>, BackendError> {
-    let Some(plan) = inner.plan(&stored.namespace, stored.definition).await? else { return Ok(Ok("null".to_owned())) };
+    let Some(plan) = inner.plan(&stored.namespace, stored.definition).await? else {
+        return Ok(Ok("null".to_owned()));
+    };
     let rows: BTreeMap<_, _> =
         inner.store.node_rows(stored.id).await?.into_iter().map(|it| (it.key, it.row)).collect();
     let run = Run::of(stored.state, stored.progress.ending, stored.progress.completed, rows);

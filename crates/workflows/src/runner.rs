@@ -11,8 +11,7 @@ use punctual_contract::{
     schedules::SLOTS,
     workflows::{StoredWorkflow, WorkflowId},
 };
-use punctual_domain::{
-    name::Name,identity::IdentitySecret, place::Partition, time::Millis};
+use punctual_domain::{identity::IdentitySecret, name::Name, place::Partition, time::Millis};
 use punctual_engine::{Engine, SET_ASIDE_LOOK_MS};
 use std::{
     collections::{BTreeSet, HashMap},

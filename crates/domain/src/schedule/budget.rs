@@ -51,7 +51,9 @@ impl Budget {
     /// Counts one step.
     pub(super) fn step(&mut self) -> Result<(), Spent> {
         self.left = self.left.checked_sub(1).ok_or(Spent)?;
-        if self.left.is_multiple_of(STEPS_BETWEEN_LOOKS) && self.is_over.as_ref().is_some_and(|is_over| is_over()) {
+        if self.left.is_multiple_of(STEPS_BETWEEN_LOOKS)
+            && self.is_over.as_ref().is_some_and(|is_over| is_over())
+        {
             self.left = 0;
             return Err(Spent);
         }

@@ -88,7 +88,11 @@ mod tests {
         lying.push(&live, vec![newer.clone()], Millis(2));
         lying.push(&live, vec![entry(1, 9)], Millis(3));
         assert!(live.lock().keeps(&newer) && live.lock().keeps(&entry(1, 9)));
-        assert_eq!(lying.take(&live, 9), [entry(1, 9), entry(2, 9), newer.clone()], "the store refuses the older");
+        assert_eq!(
+            lying.take(&live, 9),
+            [entry(1, 9), entry(2, 9), newer.clone()],
+            "the store refuses the older"
+        );
         assert!(!live.lock().keeps(&newer));
     }
 }

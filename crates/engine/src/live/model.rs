@@ -10,10 +10,7 @@ use super::{
 use crate::{clock::Moment, pipeline::claim::tests::entry};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::{
-    hot::HotEntry,
-    store::Assignment,
-};
+use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::{
     content::Content,
     name::Name,
@@ -126,7 +123,8 @@ impl World {
         let fence = self.fences.entry(id).or_insert(0);
         *fence += 10;
         let due_at = self.now.plus(1 + i64::try_from(self.rng.u64(0..HORIZON_MS)).unwrap());
-        let place = TaskRef { partition: Partition(u16::try_from(id % i64::from(PARTITIONS)).unwrap()), due_at, id };
+        let place =
+            TaskRef { partition: Partition(u16::try_from(id % i64::from(PARTITIONS)).unwrap()), due_at, id };
         self.hot.insert(id, HotEntry { place, due_at, fence: *fence, ..entry(id, due_at.0) });
     }
 
@@ -369,7 +367,9 @@ impl World {
                 Stage::Ready { gate: None } => {
                     assert!(self.line.iter().any(|entry| key(entry) == (id, fence)), "{id} is in no line");
                 }
-                Stage::Ready { gate: Some(_) } => assert!(self.aside.contains(&(id, fence)), "{id} was not set aside"),
+                Stage::Ready { gate: Some(_) } => {
+                    assert!(self.aside.contains(&(id, fence)), "{id} was not set aside")
+                }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
                 _ => {}
             }

@@ -97,7 +97,9 @@ mod tests {
             span.end_load(range, Some(at));
         }
         let end = at.plus(MAY_COME_MS);
-        assert!(span.is_being_loaded(Millis(15), end.plus(-1)) && span.is_being_loaded(Millis(35), end.plus(-1)));
+        assert!(
+            span.is_being_loaded(Millis(15), end.plus(-1)) && span.is_being_loaded(Millis(35), end.plus(-1))
+        );
         assert!(!span.is_being_loaded(Millis(15), end));
         span.begin_load(range(50, 60));
         span.end_load(range(50, 60), Some(end));

@@ -3,8 +3,8 @@
 
 use super::stage::{Event, Gate, Stage};
 use Event::{
-    Blocked, Claimed, Due, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped, NotClaimed,
-    NotGranted, PutBack, Taken, Withdrawn,
+    Blocked, Claimed, Due, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
+    NotClaimed, NotGranted, PutBack, Taken, Withdrawn,
 };
 use Next::{Gone, To};
 use Stage::{Claiming, Granting, Held, Leased, Leasing, Ready, Waiting};
@@ -73,8 +73,21 @@ mod tests {
     use super::*;
 
     const EVENTS: [Event; 15] = [
-        PutBack, Claimed, NotClaimed, LeaseBegun, Granted, NotGranted, Due, Withdrawn, Forgotten, LeaseDropped, GivenUp,
-        GrantBegun, GrantEnded, BLOCKED, Taken,
+        PutBack,
+        Claimed,
+        NotClaimed,
+        LeaseBegun,
+        Granted,
+        NotGranted,
+        Due,
+        Withdrawn,
+        Forgotten,
+        LeaseDropped,
+        GivenUp,
+        GrantBegun,
+        GrantEnded,
+        BLOCKED,
+        Taken,
     ];
 
     /// From where an entry comes into the table: claimed, or fired.
@@ -113,7 +126,10 @@ mod tests {
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
         let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || is_kept(*stage);
-        assert!(STEPS.iter().all(|(stage, _)| ends(stage)), "what has fired is kept, whoever owns its partition");
+        assert!(
+            STEPS.iter().all(|(stage, _)| ends(stage)),
+            "what has fired is kept, whoever owns its partition"
+        );
     }
 
     #[test]

@@ -118,7 +118,9 @@ impl Table {
         let there = |slot: &Slot| slot.entry.place.partition == partition;
         let mut closed = Closed::default();
         for nth in self.those(there) {
-            let Some(Moved { before, gone: Some(slot) }) = self.advance(nth, Event::GivenUp) else { continue };
+            let Some(Moved { before, gone: Some(slot) }) = self.advance(nth, Event::GivenUp) else {
+                continue;
+            };
             match before {
                 Stage::Claiming { due: true } | Stage::Leasing { due: true } => closed.fired.push(slot.entry),
                 _ => closed.claimed.extend(slot.on_wheel.map(|_| (slot.entry.row(), slot.entry.fence))),
@@ -228,7 +230,8 @@ impl Table {
         let Some(nth) = self.at(&entry) else { return Fired::Unclaimed(entry) };
         let Some(moved) = self.advance(nth, Event::Due) else {
             // It comes a second time, or was withdrawn.
-            let is_awaited = |slot: &Slot| matches!(slot.stage, Stage::Claiming { .. } | Stage::Leasing { .. });
+            let is_awaited =
+                |slot: &Slot| matches!(slot.stage, Stage::Claiming { .. } | Stage::Leasing { .. });
             let is_awaited = self.slots.get(nth).is_some_and(is_awaited);
             return if is_awaited { Fired::Awaited } else { Fired::Unclaimed(entry) };
         };
@@ -256,12 +259,18 @@ impl Table {
 
     /// The store is about to be asked for the leases of these. Returns those that wait and are not being loaded from an older
     /// look at the store.
-    pub(crate) fn begin_leases(&mut self, mut entries: Vec<HotEntry>, now: Millis, asked: Moment) -> Vec<HotEntry> {
+    pub(crate) fn begin_leases(
+        &mut self,
+        mut entries: Vec<HotEntry>,
+        now: Millis,
+        asked: Moment,
+    ) -> Vec<HotEntry> {
         entries.retain(|entry| {
             if self.span(entry.place.partition).is_being_loaded(entry.due_at, now) {
                 return false;
             }
-            let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, Event::LeaseBegun).is_some()) else {
+            let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, Event::LeaseBegun).is_some())
+            else {
                 return false;
             };
             if let Some(slot) = self.slots.get_mut(nth) {
@@ -280,7 +289,8 @@ impl Table {
     fn granted_one(&mut self, assignment: Assignment) -> Granted {
         let asked_for = self.by_id.get(&assignment.place.id).copied();
         let asked_for = asked_for.filter(|nth| self.fence(*nth) == Some(assignment.fence - 1));
-        let Some((nth, moved)) = asked_for.and_then(|nth| Some((nth, self.advance(nth, Event::Granted)?))) else {
+        let Some((nth, moved)) = asked_for.and_then(|nth| Some((nth, self.advance(nth, Event::Granted)?)))
+        else {
             return Granted::Unwanted(Box::new(assignment));
         };
         match moved {
@@ -311,8 +321,12 @@ impl Table {
 
     /// Gives up leases of what has not fired. Returns those that were made, and what has fired meanwhile. A lease that is
     /// being asked for finds that nobody wants it.
-    pub(crate) fn drop_leases(&mut self, which: impl Fn(&HotEntry) -> bool) -> (Vec<Assignment>, Vec<HotEntry>) {
-        let entries = self.leases.values().filter(|nth| self.slots.get(**nth).is_some_and(|slot| which(&slot.entry)));
+    pub(crate) fn drop_leases(
+        &mut self,
+        which: impl Fn(&HotEntry) -> bool,
+    ) -> (Vec<Assignment>, Vec<HotEntry>) {
+        let entries =
+            self.leases.values().filter(|nth| self.slots.get(**nth).is_some_and(|slot| which(&slot.entry)));
         let numbers: Vec<usize> = entries.copied().collect();
         let (mut made, mut fired) = (Vec::new(), Vec::new());
         for nth in numbers {
@@ -412,7 +426,8 @@ impl Table {
     /// These are taken out of their line, to be offered elsewhere or to an executor.
     pub(crate) fn leave_line<'e>(&mut self, entries: impl Iterator<Item = &'e HotEntry>) {
         for entry in entries {
-            let in_line = self.at(entry).filter(|nth| self.slots.get(*nth).is_some_and(|slot| slot.stage == IN_LINE));
+            let in_line =
+                self.at(entry).filter(|nth| self.slots.get(*nth).is_some_and(|slot| slot.stage == IN_LINE));
             in_line.and_then(|nth| self.advance(nth, Event::Taken));
         }
     }
@@ -454,7 +469,9 @@ impl Table {
 
     /// False: it is kept already or has its own lease, or something newer is here.
     fn keep(&mut self, entry: &HotEntry, stage: Stage) -> bool {
-        if let Some((nth, slot)) = self.by_id.get(&entry.place.id).and_then(|nth| Some((*nth, self.slots.get(*nth)?))) {
+        if let Some((nth, slot)) =
+            self.by_id.get(&entry.place.id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
+        {
             let is_there = slot.entry.fence == entry.fence && (is_kept(slot.stage) || has_lease(slot.stage));
             if is_there || slot.entry.fence > entry.fence {
                 return false;
@@ -508,7 +525,9 @@ impl Table {
     fn advance(&mut self, nth: usize, event: Event) -> Option<Moved> {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
-        let Next::To(after) = step(before, event)? else { return Some(Moved { before, gone: self.remove(nth) }) };
+        let Next::To(after) = step(before, event)? else {
+            return Some(Moved { before, gone: self.remove(nth) });
+        };
         slot.stage = after;
         let key = slot.entry.key();
         if before != after {

@@ -112,7 +112,8 @@ async fn lanes_take_turns() {
 async fn a_panic_is_an_error_and_costs_no_thread() {
     let pool = Pool::new(1, 1, LONG);
     for _ in 0..3 {
-        let done = pool.run(Lane::Engine, "eu", |_| -> () { std::panic::resume_unwind(Box::new("a fault")) }).await;
+        let done =
+            pool.run(Lane::Engine, "eu", |_| -> () { std::panic::resume_unwind(Box::new("a fault")) }).await;
         assert_eq!(done, Err(Unavailable::Panicked));
     }
     assert_eq!(pool.run(Lane::Engine, "eu", |_| 1).await, Ok(1));

@@ -1,14 +1,14 @@
 //! Two calls that take one task back between its lease and its instant: whatever one of them has begun, both say the same of
 //! the task, and it is so.
 
-use super::{Ground, HotGroup, Rig, StoreGroup, TRIES, early_rig, got, leased, leased_ahead, succeeded, until, warm_up};
+use super::{
+    Ground, HotGroup, Rig, StoreGroup, TRIES, early_rig, got, leased, leased_ahead, succeeded, until, warm_up,
+};
 use punctual_domain::{place::TaskRef, state::State};
 use punctual_engine::{Settled, TakenBack};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
 };
 use tokio::task::JoinSet;
 
