@@ -98,7 +98,11 @@ impl Kept {
     /// The last good rendering.
     pub(crate) fn get(&self, sight: Sight) -> Option<Arc<Rendering>> {
         let inner = self.inner.lock();
-        inner.pages.get(&sight.key).filter(|page| page.who == sight.who).map(|page| Arc::clone(&page.rendering))
+        inner
+            .pages
+            .get(&sight.key)
+            .filter(|page| page.who == sight.who)
+            .map(|page| Arc::clone(&page.rendering))
     }
 
     /// Begins a rendering, which goes on when its caller has left, or joins the one that is under way. `may_keep` is asked when it

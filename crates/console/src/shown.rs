@@ -205,7 +205,8 @@ fn without_store(site: &Site, parts: &Parts, failed: bool) -> Response {
         (alerts(&view))
     };
     let address = parts.uri.path_and_query().map_or("/console", |one| one.as_str());
-    let mut response = layout::bare_again(&parts.headers, "The database does not answer", &inside, (AGAIN_S, address));
+    let mut response =
+        layout::bare_again(&parts.headers, "The database does not answer", &inside, (AGAIN_S, address));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(AGAIN_S));
     response
 }
