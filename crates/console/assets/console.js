@@ -463,6 +463,7 @@
       source.addEventListener("ok", event => {
         alive();
         if (banner && banner.dataset.fault) { banner.hidden = true; delete banner.dataset.fault; }
+        $("#kept")?.remove();
         back(JSON.parse(event.data));
       });
       // The server is there, and its look at this page lasts.

@@ -12,7 +12,13 @@ use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use punctual_protocol::{Problem, headers};
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 use tower::ServiceExt as _;
 
 /// Longest answer that a page takes, in bytes.
@@ -30,6 +36,8 @@ pub(crate) struct Api {
     /// What is counted may be as old as the API finds good, of so many seconds.
     max_age_s: Option<u32>,
     calls: Arc<Mutex<Vec<String>>>,
+    /// A database has not answered one of the calls.
+    is_store_away: Arc<AtomicBool>,
 }
 
 /// What the API has answered to a call that it did not refuse.
@@ -61,6 +69,7 @@ impl Api {
             request_id: None,
             max_age_s: None,
             calls: Arc::default(),
+            is_store_away: Arc::default(),
         }
     }
 
@@ -86,6 +95,11 @@ impl Api {
         self.calls.lock().clone()
     }
 
+    /// Whether a call was refused because a database did not answer.
+    pub(crate) fn met_store_away(&self) -> bool {
+        self.is_store_away.load(Relaxed)
+    }
+
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         self.get_answer(path).await?.read()
     }
@@ -100,7 +114,11 @@ impl Api {
 
     pub(crate) async fn get_answer(&self, path: &str) -> Result<Answer, Fault> {
         self.note(path);
-        refused(self.ask(Method::GET, path, None, None).await?)
+        let answer = refused(self.ask(Method::GET, path, None, None).await?);
+        if answer.as_ref().is_err_and(Fault::is_store_away) {
+            self.is_store_away.store(true, Relaxed);
+        }
+        answer
     }
 
     /// As the API has answered, refusals too.

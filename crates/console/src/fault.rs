@@ -1,7 +1,7 @@
 //! Why a page, or a part of it, cannot be shown. What the API says is said on, word for word.
 
 use axum::http::StatusCode;
-use punctual_protocol::{FieldError, Problem};
+use punctual_protocol::{Code, FieldError, Problem};
 
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -85,6 +85,12 @@ impl Fault {
     /// The caller's roles or reach do not go so far: nothing is broken.
     pub(crate) fn is_denied(&self) -> bool {
         self.status() == StatusCode::FORBIDDEN
+    }
+
+    /// A database did not answer.
+    pub(crate) fn is_store_away(&self) -> bool {
+        let codes = [Code::StoreUnavailable.name(), Code::StoreOutcomeUnknown.name()];
+        self.code().is_some_and(|code| codes.contains(&code))
     }
 
     /// It must be told to the whole page: whoever asks is nobody.

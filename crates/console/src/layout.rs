@@ -287,8 +287,14 @@ pub(crate) fn bare_on(headers: &HeaderMap, address: &str) -> Response {
         p.help { "This page was opened from elsewhere, and browsers send no session along then. It is opened once more from here." }
         p { a.button href=(address) { "Go on" } }
     };
-    let head = Head { title: "One moment", theme: context::theme(headers), next: Some(address) };
+    let head = Head { title: "One moment", theme: context::theme(headers), next: Some((0, address)) };
     bare_under(&head, &inside, StatusCode::OK)
+}
+
+/// A page for now, which loads anew by itself after so many seconds.
+pub(crate) fn bare_again(headers: &HeaderMap, title: &str, inside: &Markup, next: (u32, &str)) -> Response {
+    let head = Head { title, theme: context::theme(headers), next: Some(next) };
+    bare_under(&head, inside, StatusCode::SERVICE_UNAVAILABLE)
 }
 
 fn bare_under(head: &Head<'_>, inside: &Markup, status: StatusCode) -> Response {
@@ -314,8 +320,8 @@ pub(crate) fn bare_fault(headers: &HeaderMap, fault: &Fault, status: StatusCode)
 struct Head<'a> {
     title: &'a str,
     theme: Option<&'static str>,
-    /// Where it goes on to.
-    next: Option<&'a str>,
+    /// Where it goes on to, after so many seconds.
+    next: Option<(u32, &'a str)>,
 }
 
 fn document(head: &Head<'_>, body: &Markup, status: StatusCode) -> Response {
@@ -328,7 +334,7 @@ fn document(head: &Head<'_>, body: &Markup, status: StatusCode) -> Response {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content=(theme.unwrap_or("light dark"));
                 meta name="htmx-config" content=(HTMX);
-                @if let Some(next) = next { meta http-equiv="refresh" content=(format!("0;url={next}")); }
+                @if let Some((after_s, next)) = next { meta http-equiv="refresh" content=(format!("{after_s};url={next}")); }
                 title { (title) " · Punctual" }
                 link rel="icon" type="image/svg+xml" href=(assets::address("icon.svg"));
                 link rel="stylesheet" href=(assets::address("uplot.min.css"));

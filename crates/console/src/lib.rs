@@ -35,19 +35,22 @@
 //!    (`confirm::Confirm`), and whose `act` does it and answers `Done::to(address, "what was done")`. Scripts show that page in a dialog.
 //!    What the API refuses comes back as a `Fault::Refused`; `Done::again(view)` shows a form once more with its faults.
 //!    Buttons name the permission that the call needs, and are dead, with the reason, for those who do not have it.
-//! 6. **Test.** `crates/testkit/tests/all/console`: add the address to `pages::every_page`, which is walked over an empty and a filled engine,
+//! 6. **Kept.** The last good rendering of each page is shown while a database does not answer (`shown`): a handler does nothing for that.
+//! 7. **Test.** `crates/testkit/tests/all/console`: add the address to `pages::every_page`, which is walked over an empty and a filled engine,
 //!    with the corpus of injections, and has its headers checked; and a test of what the page does.
 
 // What every request passes.
 mod assets;
 mod context;
 mod headers;
+mod kept;
 mod live;
 mod login;
 mod options;
 mod preferences;
 mod router;
 mod session;
+mod shown;
 
 // What the API is asked.
 mod api;
@@ -67,5 +70,5 @@ mod view;
 mod pages;
 
 pub use headers::protect;
-pub use options::{Options, UntilRefused, Waiting};
+pub use options::{EngineView, Identify, Options, PATIENCE, UntilRefused, Waiting, WithoutStore};
 pub use router::{router, routes};

@@ -267,10 +267,17 @@ async fn rendered(site: &Site, parts: &Parts, of: &Uri) -> Look {
     let shown = async {
         let mut context = Context::of(site, parts, of, params).await?;
         context.is_live = true;
-        (page.show)(&context).await
+        let view = (page.show)(&context).await?;
+        Ok::<_, Fault>((view, context.api.met_store_away()))
+    };
+    let is_partly_away = || {
+        let visit = Visit::of(site, &parts.headers);
+        (site.options.without_store)(visit.session.token()).is_partly_away()
     };
     match shown.await {
-        Ok(view) => {
+        // What the page shows is worth more than that it cannot be read.
+        Ok((_, true)) if !is_partly_away() => Look::Fault("The database does not answer.".into()),
+        Ok((view, _)) => {
             let fragments = view.parts.into_iter().filter_map(|one| {
                 let (id, html) = (one.live?, one.markup.into_string());
                 Some(Fragment { id, hash: blake3::hash(html.as_bytes()), html })

@@ -134,6 +134,8 @@ pub(crate) async fn signed_out(State(site): State<Arc<Site>>, request: Request) 
     if let Err(fault) = router::sealed_form(&site, &parts, body).await {
         return router::failed(&site, &parts, fault).await;
     }
+    let visit = Visit::of(&site, &parts.headers);
+    site.kept.forget(visit.session.token().map(|token| blake3::hash(token.as_bytes())));
     let mut response = to(&address(HOME, "out"));
     session::cleared().iter().for_each(|it| put_cookie(&mut response, it));
     response

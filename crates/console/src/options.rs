@@ -1,12 +1,38 @@
 //! What the server gives the console. It reads no clock and no configuration of its own.
 
 use axum::http::Extensions;
-use std::{fmt, pin::Pin, sync::Arc};
+use punctual_protocol::Alert;
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// Of the token that a session has.
 pub type UntilRefused = Arc<dyn Fn(Option<String>) -> Waiting + Send + Sync>;
 pub type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Who sends this token, and what the token permits now, as one text; None: the API would not take it. Waits for nothing.
+pub type Identify = Arc<dyn Fn(Option<&str>) -> Option<String> + Send + Sync>;
+/// Of the token that a session has. Waits for nothing.
+pub type WithoutStore = Arc<dyn Fn(Option<&str>) -> EngineView + Send + Sync>;
+
+/// What the engine knows without asking a database, as far as a token may see it.
+#[derive(Clone, Debug, Default)]
+pub struct EngineView {
+    pub databases: usize,
+    /// Databases that do not answer, by number.
+    pub databases_away: Vec<usize>,
+    /// What failed when they were last tried.
+    pub problems: Vec<String>,
+    /// Label and text, of the engine itself.
+    pub facts: Vec<(&'static str, String)>,
+    pub started_at_ms: Option<i64>,
+    pub alerts: Vec<Alert>,
+}
+
+impl EngineView {
+    /// Some databases answer: a page may be right but for a part.
+    pub(crate) const fn is_partly_away(&self) -> bool {
+        self.databases > 1 && self.databases_away.len() < self.databases
+    }
+}
 
 #[derive(Clone)]
 pub struct Options {
@@ -24,10 +50,18 @@ pub struct Options {
     pub streams_max: usize,
     /// And of one token.
     pub streams_of_one_max: usize,
+    pub identify: Identify,
+    pub without_store: WithoutStore,
+    /// A page that takes longer is answered with its last rendering.
+    pub patience: Duration,
 }
 
+/// Of [`Options::patience`].
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
 impl Options {
-    /// With these, and nothing carried over; 1,000 live pages, 50 of them of one token.
+    /// With these, and nothing carried over; 1,000 live pages, 50 of them of one token. No token is identified, so that no page is
+    /// kept.
     #[must_use]
     pub fn new(now_ms: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
         Self {
@@ -38,6 +72,9 @@ impl Options {
             until_refused: Arc::new(|_| Box::pin(std::future::pending())),
             streams_max: 1_000,
             streams_of_one_max: 50,
+            identify: Arc::new(|_| None),
+            without_store: Arc::new(|_| EngineView::default()),
+            patience: PATIENCE,
         }
     }
 }

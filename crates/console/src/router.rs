@@ -7,10 +7,13 @@ use crate::{
     context::{Context, Visit},
     fault::Fault,
     form::{self, Form},
-    headers, layout, live, login,
+    headers,
+    kept::Kept,
+    layout, live, login,
     options::Options,
     pages, preferences,
     session::{self, Key},
+    shown::shown,
     view::{Act, Done, Page},
 };
 use axum::{
@@ -41,6 +44,7 @@ pub(crate) struct Site {
     /// Of forms where there are no tokens.
     pub(crate) key: Key,
     pub(crate) live: live::Live,
+    pub(crate) kept: Kept,
 }
 
 impl fmt::Debug for Site {
@@ -57,6 +61,7 @@ pub fn router(api: Router, options: Options) -> Router {
     let site = Arc::new(Site {
         api,
         live: live::Live::new(options.streams_max, options.streams_of_one_max),
+        kept: Kept::default(),
         options,
         key: Key::random().expect("the system gives random numbers"),
     });
@@ -140,32 +145,6 @@ fn params(pattern: &'static str, path: &str) -> Option<Vec<(&'static str, String
         }
     }
     Some(found)
-}
-
-async fn shown(State(site): State<Arc<Site>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
-    let response = match show(&site, &parts, &parts.uri.clone()).await {
-        Ok(response) => response,
-        Err(fault) => failed(&site, &parts, fault).await,
-    };
-    with_session(&site, &parts.headers, response)
-}
-
-async fn show(site: &Site, parts: &Parts, uri: &Uri) -> Result<Response, Fault> {
-    let (page, params) = site.find(uri.path()).ok_or(Fault::NotFound)?;
-    let context = Context::of(site, parts, uri, params).await?;
-    let view = (page.show)(&context).await?;
-    let mut response = layout::page(&context, view, StatusCode::OK);
-    if context.flash.is_some() {
-        put_cookie(
-            &mut response,
-            &format!(
-                "{}=; Path={PRESENT}; Max-Age=0; HttpOnly; SameSite=Strict",
-                crate::context::FLASH_COOKIE
-            ),
-        );
-    }
-    Ok(response)
 }
 
 async fn acted(State(site): State<Arc<Site>>, request: Request) -> Response {
@@ -308,7 +287,7 @@ pub(crate) fn put_cookie(response: &mut Response, cookie: &str) {
 }
 
 /// Lengthens the session with its use.
-fn with_session(site: &Site, headers: &HeaderMap, mut response: Response) -> Response {
+pub(crate) fn with_session(site: &Site, headers: &HeaderMap, mut response: Response) -> Response {
     let visit = Visit::of(site, headers);
     let session::Session::Of { token, is_tls: came_over_tls, .. } = &visit.session else { return response };
     if !visit.session.slides(visit.now_ms) {

@@ -39,6 +39,11 @@ impl Zone {
         self.format(ms, "%Y-%m-%d %H:%M:%S%.3f")
     }
 
+    /// `21:03:07`
+    pub(crate) fn time_of_day(&self, ms: i64) -> String {
+        self.format(ms, "%H:%M:%S")
+    }
+
     /// `21:03`
     pub(crate) fn minute(&self, ms: i64) -> String {
         self.format(ms, "%H:%M")

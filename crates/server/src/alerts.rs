@@ -6,6 +6,7 @@ mod folded;
 pub(crate) use folded::Report;
 
 use crate::{
+    access::Who,
     answer,
     app::{App, Shared},
     cluster, cursor,
@@ -14,9 +15,11 @@ use crate::{
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
+use futures_util::FutureExt as _;
 use punctual_domain::name::QueueKey;
 use punctual_engine::Alert as EngineAlert;
 use punctual_protocol::{Alert, At, ListAlerts, Page, Severity};
+use std::time::Duration;
 
 /// Active alerts.
 ///
@@ -61,6 +64,19 @@ pub(crate) async fn list_alerts(
     let next_cursor = (items.len() > end).then(|| cursor::write(i64::try_from(end).unwrap_or(i64::MAX)));
     let items: Vec<Alert> = items.into_iter().skip(passed).take(limit).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// What this engine saw at its last look, the gravest first. Waits for nothing.
+pub(crate) fn remembered(app: &App, who: &Who) -> Vec<Alert> {
+    let own = app.engine.alerts_within(Duration::MAX).now_or_never();
+    let own = own.and_then(Result::ok).unwrap_or_default().into_iter();
+    let is_reached = |alert: &EngineAlert| match &alert.queue {
+        Some(queue) => who.reaches(queue),
+        None => who.reaches_everything(),
+    };
+    let mut items = folded::fold(folded::merge(own.filter(is_reached).map(|one| report(app, one)).collect()));
+    items.sort_by_key(|one| one.severity != Severity::Critical);
+    items
 }
 
 fn report(app: &App, alert: EngineAlert) -> Report {

@@ -40,6 +40,8 @@ pub struct ServerOptions {
     /// None: what is logged cannot be changed.
     pub log: Option<LogFilters>,
     pub listener: ListenerOptions,
+    /// A page of the console that takes longer is answered with its last rendering.
+    pub console_patience: Duration,
 }
 
 /// Of connections. None of a number: what follows from the descriptors that the process may have (`ulimit -n`).
@@ -94,6 +96,7 @@ impl Default for ServerOptions {
             traces: None,
             log: None,
             listener: ListenerOptions::default(),
+            console_patience: punctual_console::PATIENCE,
         }
     }
 }

@@ -15,6 +15,7 @@ use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     clock::ManualClock,
     faults::{FaultyBulk, FaultySchedules, FaultyStore, FaultyWorkflows, Wall},
+    patience::HANG_LIMIT,
     servers,
 };
 use punctual_workflows::Runner as Workflows;
@@ -193,6 +194,8 @@ impl Site {
             bulk: Some(bulk.clone()),
             workflows: Some(workflows.clone()),
             log: Some(LogFilters::new(Box::new(NoLog), "info".to_owned())),
+            // How fast this machine is decides nothing: no page is answered with an earlier one.
+            console_patience: HANG_LIMIT,
             ..ServerOptions::default()
         };
         let router = punctual_server::router(engine.clone(), serving);
@@ -211,6 +214,18 @@ impl Site {
             another,
             wall,
         }
+    }
+
+    /// Its engine, with a console that waits for a page as long as it does in production.
+    pub(crate) fn impatient(self) -> Self {
+        let serving = ServerOptions {
+            schedules: Some(self.planner.clone()),
+            bulk: Some(self.bulk.clone()),
+            workflows: Some(self.workflows.clone()),
+            ..ServerOptions::default()
+        };
+        let router = punctual_server::router(self.engine.clone(), serving);
+        Self { router, ..self }
     }
 
     /// Its engine, and a new one in its place, where namespaces must be made before they are used.

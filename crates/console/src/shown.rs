@@ -1,0 +1,235 @@
+//! What a GET of a page is answered with: its rendering, or, where that has not come in time or a database did not answer, the last
+//! good one and as of when it is, or what the engine knows without a database. Never answers a POST, and never gives anything that
+//! was rendered before without looking again whether its caller may see it; that look waits for no database.
+
+use crate::{
+    context::{Context, FLASH_COOKIE, Visit, ZONE_COOKIE, theme, zone},
+    fault::Fault,
+    kept::{Rendering, Sight, Standing},
+    layout,
+    options::EngineView,
+    parts as look,
+    router::{Site, failed, put_cookie, with_session},
+    session::{LASTS_MS, cookie},
+    texts,
+};
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header, request::Parts},
+    response::Response,
+};
+use blake3::Hash;
+use maud::{Markup, html};
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// A rendering that takes longer is given up.
+const RENDERED_WITHIN: Duration = Duration::from_secs(30);
+/// A page without a kept rendering asks again after this.
+const AGAIN_S: u32 = 2;
+const MAIN: &str = "<main id=\"main\"";
+
+pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let response = answer(&site, &parts).await;
+    with_session(&site, &parts.headers, response)
+}
+
+async fn answer(site: &Arc<Site>, parts: &Parts) -> Response {
+    let Some(sight) = sight(site, parts) else {
+        site.kept.forget(who(site, parts));
+        return fresh(site, parts).await;
+    };
+    let rendered = timeout(site.options.patience, rendered(site, parts, sight)).await.ok();
+    let is_away = |one: &Rendering| match one.standing {
+        Standing::Unavailable => true,
+        Standing::Partial => !view(site, parts).is_partly_away(),
+        Standing::Whole | Standing::Refused => false,
+    };
+    match rendered {
+        Some(Some((one, false))) if !is_away(&one) => response(&one, one.body.clone()),
+        // Of another request, or of an earlier one: who may see it is looked at again.
+        _ if self::sight(site, parts).is_none_or(|now| now.key != sight.key) => {
+            site.kept.forget(sight.who);
+            fresh(site, parts).await
+        }
+        // Redirects and refusals are of the request that they answer. And one that panicked is not answered by it.
+        Some(Some((one, true))) if one.standing == Standing::Refused => fresh(site, parts).await,
+        Some(None) => fresh(site, parts).await,
+        Some(Some((one, true))) if !is_away(&one) => response(&one, one.body.clone()),
+        late => {
+            let failed = late.flatten().map(|(one, _)| one);
+            let oldest_ms = (site.options.now_ms)() - LASTS_MS;
+            let kept = site.kept.get(sight).filter(|kept| kept.as_of_ms > oldest_ms);
+            match (kept, failed) {
+                (Some(kept), _) => as_of(site, parts, &kept),
+                (None, Some(one)) if one.standing == Standing::Partial => response(&one, one.body.clone()),
+                (None, failed) => without_store(site, parts, failed.is_some()),
+            }
+        }
+    }
+}
+
+/// None: nobody.
+fn who(site: &Site, parts: &Parts) -> Option<Hash> {
+    Visit::of(site, &parts.headers).session.token().map(|token| blake3::hash(token.as_bytes()))
+}
+
+/// None: the engine would not take the token, or does not know yet.
+fn sight(site: &Site, parts: &Parts) -> Option<Sight> {
+    let visit = Visit::of(site, &parts.headers);
+    let token = visit.session.token();
+    let grant = (site.options.identify)(token)?;
+    let who = who(site, parts);
+    let mut hasher = blake3::Hasher::new();
+    let of = who.map(|who| who.to_hex().to_string()).unwrap_or_default();
+    let zone = cookie(&parts.headers, ZONE_COOKIE).unwrap_or_default();
+    let address = parts.uri.path_and_query().map_or("", |one| one.as_str());
+    for text in [&*of, &*grant, &*zone, theme(&parts.headers).unwrap_or_default(), address] {
+        hasher.update(&text.len().to_le_bytes()).update(text.as_bytes());
+    }
+    Some(Sight { who, key: hasher.finalize() })
+}
+
+/// And whether it is of another request.
+async fn rendered(site: &Arc<Site>, parts: &Parts, sight: Sight) -> Option<(Arc<Rendering>, bool)> {
+    // What was done just now is seen, and told once: such a page is neither shared nor kept.
+    if cookie(&parts.headers, FLASH_COOKIE).is_some_and(|one| !one.is_empty()) {
+        return Some((Arc::new(render(site, parts).await), false));
+    }
+    let (of, again) = (parts.clone(), parts.clone());
+    let (rendering_site, looking_site) = (Arc::clone(site), Arc::clone(site));
+    let rendering = async move {
+        let shutdown = rendering_site.options.shutdown.clone();
+        let rendering = timeout(RENDERED_WITHIN, render(&rendering_site, &of));
+        shutdown.run_until_cancelled(rendering).await?.ok()
+    };
+    // A grant that has changed meanwhile is another sight.
+    let may_keep = move || self::sight(&looking_site, &again).is_some_and(|one| one.key == sight.key);
+    let pending = site.kept.begin(sight, rendering, may_keep);
+    let is_joined = pending.is_joined;
+    Some((pending.wait().await?, is_joined))
+}
+
+async fn render(site: &Site, parts: &Parts) -> Rendering {
+    let as_of_ms = (site.options.now_ms)();
+    let (response, standing) = match show(site, parts).await {
+        Ok((response, true)) => (response, Standing::Partial),
+        Ok((response, false)) => (response, Standing::Whole),
+        Err(fault) => {
+            let standing = if fault.is_store_away() { Standing::Unavailable } else { Standing::Refused };
+            (failed(site, parts, fault).await, standing)
+        }
+    };
+    let (head, body) = response.into_parts();
+    // All of it is in memory.
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    Rendering { standing, status: head.status, headers: head.headers, body, as_of_ms }
+}
+
+/// And whether a part is missing because a database did not answer.
+async fn show(site: &Site, parts: &Parts) -> Result<(Response, bool), Fault> {
+    let uri = &parts.uri;
+    let (page, params) = site.find(uri.path()).ok_or(Fault::NotFound)?;
+    let context = Context::of(site, parts, uri, params).await?;
+    let view = (page.show)(&context).await?;
+    let mut response = layout::page(&context, view, StatusCode::OK);
+    if context.flash.is_some() {
+        let cookie = format!("{FLASH_COOKIE}=; Path=/console; Max-Age=0; HttpOnly; SameSite=Strict");
+        put_cookie(&mut response, &cookie);
+    }
+    Ok((response, context.api.met_store_away()))
+}
+
+async fn fresh(site: &Site, parts: &Parts) -> Response {
+    let one = render(site, parts).await;
+    response(&one, one.body.clone())
+}
+
+fn response(one: &Rendering, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = one.status;
+    *response.headers_mut() = one.headers.clone();
+    response
+}
+
+fn view(site: &Site, parts: &Parts) -> EngineView {
+    (site.options.without_store)(Visit::of(site, &parts.headers).session.token())
+}
+
+/// The kept rendering, and above it as of when it is.
+fn as_of(site: &Site, parts: &Parts, kept: &Rendering) -> Response {
+    let at = zone(&parts.headers).time_of_day(kept.as_of_ms);
+    let since = texts::rfc3339(kept.as_of_ms);
+    let line = html! {
+        p.note.bad #kept role="status" {
+            strong { "As of " time datetime=(since) title=(since) { (at) } ": the database does not answer" (which(&view(site, parts))) "." }
+            " This is the last good rendering of this page. It is read anew in the background; load the page again to see what came of it."
+        }
+    };
+    let text = String::from_utf8_lossy(&kept.body);
+    // The attributes are written escaped: the next bracket ends the tag.
+    let main = text.split_once(MAIN).and_then(|(before, rest)| Some((before, rest.split_once('>')?)));
+    let Some((before, (attributes, after))) = main else { return response(kept, kept.body.clone()) };
+    response(kept, [before, MAIN, &at_present(site, attributes), ">", &line.into_string(), after].concat())
+}
+
+/// Scripts count relative times from it.
+fn at_present(site: &Site, attributes: &str) -> String {
+    let Some((before, rest)) = attributes.split_once("data-now=\"") else { return attributes.to_owned() };
+    let after = rest.split_once('"').map_or("", |(_, after)| after);
+    format!("{before}data-now=\"{}\"{after}", (site.options.now_ms)())
+}
+
+/// Which of several; nothing where the engine does not know yet.
+fn which(view: &EngineView) -> String {
+    if view.databases < 2 {
+        return String::new();
+    }
+    let numbers: Vec<String> = view.databases_away.iter().map(usize::to_string).collect();
+    if numbers.is_empty() { String::new() } else { format!(" (database {})", numbers.join(", ")) }
+}
+
+/// Of a page that was never shown: what the engine knows. It asks again by itself.
+fn without_store(site: &Site, parts: &Parts, failed: bool) -> Response {
+    let view = view(site, parts);
+    let zone = zone(&parts.headers);
+    let inside = html! {
+        h1 { "The database does not answer" (which(&view)) }
+        p.note.bad role="status" {
+            @if failed { "A database did not answer what this page asks for." } @else { "This page has not come within " (site.options.patience.as_secs_f32()) " s." }
+            " There is no earlier rendering of it for your token at this engine. The page loads anew by itself every " (AGAIN_S) " s."
+        }
+        (facts(&view, &zone))
+        (alerts(&view))
+    };
+    let address = parts.uri.path_and_query().map_or("/console", |one| one.as_str());
+    let mut response =
+        layout::bare_again(&parts.headers, "The database does not answer", &inside, (AGAIN_S, address));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(AGAIN_S));
+    response
+}
+
+fn facts(view: &EngineView, zone: &texts::Zone) -> Markup {
+    html! {
+        h2 { "What this engine knows without it" }
+        dl.facts {
+            @for problem in &view.problems { (look::fact("Last tried", problem)) }
+            @for (label, text) in &view.facts { (look::fact(label, text)) }
+            @if let Some(at) = view.started_at_ms { (look::fact("Up since", zone.day_and_second(at))) }
+        }
+    }
+}
+
+fn alerts(view: &EngineView) -> Markup {
+    html! {
+        h2 { "Alerts" }
+        @if view.alerts.is_empty() { p.dim { "None that this engine knows of and your token may see." } }
+        ul {
+            @for alert in &view.alerts {
+                li { strong { (alert.name) } ": " (alert.text) ". " (alert.what_to_do) }
+            }
+        }
+    }
+}
