@@ -308,7 +308,11 @@ mod tests {
             for at in 0..=all.len() {
                 let (first, second) = all.as_bytes().split_at(at);
                 let (given, fault) = read(&[first, second]);
-                assert_eq!((String::from_utf8_lossy(&given), fault), (seen.clone().into(), Some(BARE_LINE_FEED)), "{text} {at}");
+                assert_eq!(
+                    (String::from_utf8_lossy(&given), fault),
+                    (seen.clone().into(), Some(BARE_LINE_FEED)),
+                    "{text} {at}"
+                );
             }
         }
     }
