@@ -260,7 +260,7 @@ fn query<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
         let detail = punctual_protocol::fault_in_words(&said);
         let code = if unknown { Code::RequestUnknownField } else { Code::RequestInvalid };
         let named = error.path().iter().next().map(|it| format!("/{it}"));
-        let pointer = named.filter(|it| it != "/?").unwrap_or_else(|| quoted(&detail));
+        let pointer = named.filter(|it| it != "/?").unwrap_or_else(|| quoted(&said));
         Invalid { code, errors: vec![FieldError::new(pointer, detail)] }.into()
     })
 }
