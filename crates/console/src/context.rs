@@ -74,7 +74,7 @@ impl Context {
             )));
         }
         let flash = cookie(&parts.headers, FLASH_COOKIE).filter(|it| !it.is_empty());
-        let api = site.api(parts, visit.session.token(), &namespace);
+        let api = site.api(parts, visit.session.shown(), &namespace);
         // What was done just now is seen.
         let api = if flash.is_some() { api } else { api.lately() };
         let me = api.get("/v1/me").await?;

@@ -121,7 +121,7 @@ fn millis(one: Duration) -> u64 {
 /// Whether the API takes the session.
 async fn caller(site: &Site, parts: &Parts) -> Result<Me, Fault> {
     let visit = Visit::of(site, &parts.headers);
-    site.api(parts, visit.session.token(), "default").get("/v1/me").await
+    site.api(parts, visit.session.shown(), "default").get("/v1/me").await
 }
 
 /// Who sees the same: the token, however often it has signed in, and what the page depends on.

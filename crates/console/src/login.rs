@@ -65,7 +65,7 @@ pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Re
     let given = |name: &str| query.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
     let next = next(given("next"));
     let visit = Visit::of(&site, &parts.headers);
-    let api = site.api(&parts, visit.session.token(), "default");
+    let api = site.api(&parts, visit.session.shown(), "default");
     if api.get::<Me>("/v1/me").await.is_ok() {
         return to(next);
     }

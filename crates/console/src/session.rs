@@ -16,6 +16,8 @@ pub(crate) const LASTS_MS: i64 = 12 * 3_600_000;
 const SLIDES_AFTER_MS: i64 = 10 * 60_000;
 const CONTEXT: &str = "punctual console 2026-11-24 seals of sessions and forms";
 const VERSION: &str = "v1";
+/// What the API is shown for a session that no token has sealed. It is none, and counts as a guess, as every token that is not good.
+const UNSEALED: &str = "(a session that no token has sealed)";
 
 /// Seals with it are good for one token only, or, where there are none, for one process.
 #[derive(Clone)]
@@ -65,6 +67,8 @@ impl Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Session {
     None,
+    /// What came is none: it cannot be read, or its seal is not of its token.
+    Unsealed,
     /// There was one, and its time is over.
     Ended,
     Of {
@@ -89,10 +93,14 @@ pub(crate) fn was_sent(headers: &HeaderMap) -> bool {
 impl Session {
     pub(crate) fn of(headers: &HeaderMap, now_ms: i64, server_is_tls: bool) -> Self {
         let Some((text, is_tls)) = sent(headers, server_is_tls) else { return Self::None };
-        let Some((until_ms, token, seal)) = taken_apart(&text) else { return Self::None };
-        let Ok(token) = percent_decode_str(token).decode_utf8() else { return Self::None };
-        if !Key::of_token(&token).is_sealed("session", until_ms, seal) {
+        // As it is after the sign-out.
+        if text.is_empty() {
             return Self::None;
+        }
+        let Some((until_ms, token, seal)) = taken_apart(&text) else { return Self::Unsealed };
+        let Ok(token) = percent_decode_str(token).decode_utf8() else { return Self::Unsealed };
+        if !Key::of_token(&token).is_sealed("session", until_ms, seal) {
+            return Self::Unsealed;
         }
         match until_ms > now_ms {
             true => Self::Of { token: token.into_owned(), until_ms, is_tls },
@@ -103,15 +111,20 @@ impl Session {
     pub(crate) fn token(&self) -> Option<&str> {
         match self {
             Self::Of { token, .. } => Some(token),
-            Self::None | Self::Ended => None,
+            Self::None | Self::Unsealed | Self::Ended => None,
         }
+    }
+
+    /// What the API is to look at; None: nobody claims to be anybody.
+    pub(crate) fn shown(&self) -> Option<&str> {
+        if *self == Self::Unsealed { Some(UNSEALED) } else { self.token() }
     }
 
     /// None: it does not end.
     pub(crate) const fn until_ms(&self) -> Option<i64> {
         match self {
             Self::Of { until_ms, .. } => Some(*until_ms),
-            Self::None | Self::Ended => None,
+            Self::None | Self::Unsealed | Self::Ended => None,
         }
     }
 
@@ -216,7 +229,7 @@ mod tests {
         for bad in
             [longer, good.replace("%5Fdef", "%5Fdeg"), good.replace("v1.", "v2."), good.replace("v1.", "")]
         {
-            assert_eq!(Session::of(&headers(&bad), 1_000, false), Session::None, "{bad}");
+            assert_eq!(Session::of(&headers(&bad), 1_000, false), Session::Unsealed, "{bad}");
         }
     }
 

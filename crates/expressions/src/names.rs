@@ -1,6 +1,9 @@
 //! What an expression names, without evaluating it.
 
-use crate::tree::{Kind, Node};
+use crate::{
+    evaluate::functions,
+    tree::{Kind, Node},
+};
 use std::collections::BTreeSet;
 
 /// Variables, and the entries of one of them.
@@ -40,6 +43,8 @@ impl<'a> Reader<'a> {
     fn read(&mut self, node: &'a Node) {
         match &node.kind {
             Kind::Name(name) if self.bound.contains(&&**name) => {}
+            // What `type()` is compared with.
+            Kind::Name(name) if **name != *self.of && functions::type_named(name).is_some() => {}
             Kind::Name(name) => {
                 self.names.whole |= **name == *self.of;
                 self.names.variables.insert(name.to_string());

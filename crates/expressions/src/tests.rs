@@ -187,6 +187,8 @@ fn what_an_expression_names_is_told_without_evaluating_it() {
     assert!(names("has(nodes.a.result)").entries.contains("a"));
     assert!(names("has(nodes.a)").entries.contains("a"));
     assert!(!names("[1].map(nodes, nodes)").whole, "it is the walk's own");
+    let types = "type(input) == int || type(input) in [bool, bytes, double, list, map, null_type, string, type, uint]";
+    assert_eq!(text(&names(types).variables), "input", "names of types are no variables");
     let template = Template::parse(r#"{"a/b": [1, {"$expr": "nodes.x"}], "c": {"$expr": "item"}}"#).unwrap();
     let paths: Vec<String> = template.unwrap().names("nodes").map(|(path, _)| path.to_owned()).collect();
     assert_eq!(paths, ["/a~1b/1", "/c"]);

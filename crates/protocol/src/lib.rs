@@ -78,7 +78,7 @@ pub use namespaces::{
     DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, PutNamespace, Usage,
 };
 pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
-pub use parse::parse;
+pub use parse::{parse, parse_settings};
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
 pub use queues::{
     Choice, Indexing, Keep, Limits, Mode, Parked, ParkedFor, Pause, PauseRequest, PauseWish, PutLimits,

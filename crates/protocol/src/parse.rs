@@ -2,12 +2,15 @@
 //! body that is refused pays for.
 
 use serde::de::DeserializeOwned;
-use serde_json::error::Category;
+use serde_json::{error::Category, value::RawValue};
 use serde_path_to_error::{Path, Segment};
+use std::collections::BTreeMap;
+use utoipa::PartialSchema;
+use utoipa::openapi::{RefOr, Schema};
 
 use crate::codes::Code;
 use crate::fields::{FieldError, Invalid, escape};
-use crate::words::{fault_in_words, is_unknown_field};
+use crate::words::{fault_in_words, fault_of_field, is_unknown_field, malformed, no_word};
 
 /// Reads `T`, which is an object; malformed JSON, unknown fields and wrong types each have their code.
 pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Invalid> {
@@ -16,6 +19,23 @@ pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Invalid> {
     }
     serde_json::from_slice(json)
         .map_err(|first| locate::<T>(json).unwrap_or_else(|| invalid(&first, String::new())))
+}
+
+/// Reads what is set of something. An answer can be changed and put back, so what only answers have is read over; where a field is
+/// not known, only those are named that can be set.
+pub fn parse_settings<T: DeserializeOwned + PartialSchema>(json: &[u8]) -> Result<T, Invalid> {
+    parse(json).map_err(|mut invalid| {
+        if let [fault] = invalid.errors.as_mut_slice()
+            && invalid.code == Code::RequestUnknownField
+            && let Some(field) = fault.pointer.strip_prefix('/').filter(|field| !field.contains('/'))
+            && let RefOr::T(Schema::Object(object)) = T::schema()
+        {
+            let settable =
+                object.properties.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            fault.detail = fault_in_words(&format!("unknown field `{field}`, expected {settable}"));
+        }
+        invalid
+    })
 }
 
 /// The reader would take an array for an object whose fields come without their names.
@@ -29,7 +49,48 @@ fn an_array(json: &[u8]) -> Invalid {
 fn locate<T: DeserializeOwned>(json: &[u8]) -> Option<Invalid> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let error = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
-    Some(invalid(error.inner(), pointer(error.path())))
+    let detail = not_a_word::<T>(json, error.path());
+    let wrong = detail.map(|detail| FieldError::new(pointer(error.path()), detail).into());
+    Some(wrong.unwrap_or_else(|| invalid(error.inner(), pointer(error.path()))))
+}
+
+/// Where one of some words is taken, the reader calls a value of another kind no JSON, or says nothing of the words: it is asked
+/// what it says of a word that is none.
+fn not_a_word<T: DeserializeOwned>(json: &[u8], path: &Path) -> Option<String> {
+    let whole: &RawValue = serde_json::from_slice(json).ok()?;
+    let value = path.iter().try_fold(whole, inner)?.get();
+    if value.starts_with('"') {
+        return None;
+    }
+    let at = value.as_ptr().addr().checked_sub(json.as_ptr().addr())?;
+    let (before, after) = (json.get(..at)?, json.get(at + value.len()..)?);
+    let asked = [before, b"\"\"", after].concat();
+    let mut deserializer = serde_json::Deserializer::from_slice(&asked);
+    let error = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
+    let said = error.inner().to_string();
+    no_word(without_place(&said), value)
+}
+
+/// The value at one step of a path.
+fn inner<'j>(value: &'j RawValue, step: &Segment) -> Option<&'j RawValue> {
+    match step {
+        Segment::Seq { index } => {
+            serde_json::from_str::<Vec<&RawValue>>(value.get()).ok()?.get(*index).copied()
+        }
+        Segment::Map { key } => {
+            serde_json::from_str::<BTreeMap<String, &RawValue>>(value.get()).ok()?.remove(key)
+        }
+        Segment::Enum { variant } => {
+            let fields = serde_json::from_str::<BTreeMap<String, &RawValue>>(value.get());
+            Some(fields.ok().and_then(|mut fields| fields.remove(variant)).unwrap_or(value))
+        }
+        Segment::Unknown => None,
+    }
+}
+
+/// What the reader said, without its line and column.
+fn without_place(said: &str) -> &str {
+    said.rsplit_once(" at line ").map_or(said, |(detail, _)| detail)
 }
 
 fn pointer(path: &Path) -> String {
@@ -49,21 +110,25 @@ fn invalid(error: &serde_json::Error, mut pointer: String) -> Invalid {
     if error.classify() != Category::Data {
         return Invalid {
             code: Code::RequestMalformedJson,
-            errors: vec![FieldError::new("", format!("not valid JSON: {said}"))],
+            errors: vec![FieldError::new("", malformed(&said))],
         };
     }
-    let detail = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail);
+    let detail = without_place(&said);
     let code = if is_unknown_field(detail) { Code::RequestUnknownField } else { Code::RequestInvalid };
-    if let Some(field) = absent_or_twice(detail) {
-        pointer = format!("{pointer}/{}", escape(field));
+    if let Some(field) = named(detail).map(|field| format!("/{}", escape(field)))
+        && !(code == Code::RequestUnknownField && pointer.ends_with(&field))
+    {
+        pointer.push_str(&field);
     }
-    Invalid { code, errors: vec![FieldError::new(pointer, fault_in_words(detail))] }
+    let field = pointer.rsplit('/').next().unwrap_or_default();
+    let words = fault_of_field(field, detail);
+    Invalid { code, errors: vec![FieldError::new(pointer, words)] }
 }
 
-/// These two faults are found at the parent; the field's name stands in the message only.
-fn absent_or_twice(detail: &str) -> Option<&str> {
-    let rest = detail.strip_prefix("missing field `").or_else(|| detail.strip_prefix("duplicate field `"))?;
-    rest.strip_suffix('`')
+/// These faults are found at the parent, an unknown field only now and then; its name stands in the message.
+fn named(detail: &str) -> Option<&str> {
+    let begins = ["missing field `", "duplicate field `", "unknown field `"];
+    begins.iter().find_map(|begin| detail.strip_prefix(begin))?.split('`').next()
 }
 
 #[cfg(test)]
@@ -118,6 +183,79 @@ mod tests {
         assert_eq!((code, pointer.as_str()), (Code::RequestInvalid, "/inner/0/size"));
         assert_eq!(detail, "must be a whole number from 0 to 255, not the text \"x\"");
         assert_eq!(refused(r#"{"id":"x"}"#).1, "/id");
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[expect(dead_code, reason = "read by serde only")]
+    enum Size {
+        Small,
+        Large(u32),
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "read by serde only")]
+    struct Order {
+        body: Option<Json>,
+        sizes: Option<BTreeMap<String, Vec<Size>>>,
+        retry: Option<crate::Retry>,
+        priority: Option<u8>,
+        queue: Option<String>,
+    }
+
+    fn detail(json: &str) -> String {
+        parse::<Order>(json.as_bytes()).unwrap_err().summary()
+    }
+
+    /// Seen to fail: with `not valid JSON: expected value`.
+    #[test]
+    fn a_value_of_another_kind_in_place_of_a_word_is_told_with_the_words() {
+        for (value, shown) in [("5", "5"), (" true ", "true"), ("[1]", "a list"), ("-1.5e3", "-1.5e3")] {
+            let json = format!(
+                r#"{{"body": [5, {{}}],
+                "sizes": {{"a": ["small", {{"large": 1}}], "b/c": ["small",{value}]}} }}"#
+            );
+            let invalid = parse::<Order>(json.as_bytes()).unwrap_err();
+            assert_eq!(invalid.code, Code::RequestInvalid);
+            let words = format!("/sizes/b~1c/1: must be one of `small`, `large`, not {shown}");
+            assert_eq!(invalid.summary(), words);
+        }
+        let strategies = "one of `immediate`, `fixed`, `exponential`, `list`";
+        assert_eq!(
+            detail(r#"{"retry":{"strategy":5}}"#),
+            format!("/retry/strategy: must be {strategies}, not 5")
+        );
+        assert_eq!(
+            detail(r#"{"sizes":{"a":[{"large":"x"}]}}"#),
+            "/sizes/a/0: must be a whole number from 0 to 4294967295, not the text \"x\""
+        );
+    }
+
+    #[test]
+    fn what_is_missing_twice_or_unknown_is_told_in_words_and_a_priority_with_its_bounds() {
+        for (json, words) in [
+            (r#"{"retry":{}}"#, "/retry/strategy: is missing, and must be given"),
+            (r#"{"retry":{"strategy":"fixed"}}"#, "/retry/delay_ms: is missing, and must be given"),
+            (r#"{"priority":1,"priority":2}"#, "/priority: is there twice"),
+            (
+                r#"{"priority":"high"}"#,
+                "/priority: must be a whole number from 1 to 5, not the text \"high\"",
+            ),
+            (r#"{"priority":300}"#, "/priority: must be a whole number from 1 to 5, not 300"),
+            (
+                r#"{"retry":{"strategy":"fixed","delay_ms":1,"delays":1}}"#,
+                "/retry/delays: there is no `delays`; did you mean `delay_ms`? expected `delay_ms`",
+            ),
+            (
+                r#"{"prio":1}"#,
+                "/prio: there is no `prio`; did you mean `priority`? expected `body`, `sizes`, `retry`, `priority`, `queue`",
+            ),
+            ("", "not valid JSON: the body ends too early, at line 1 column 0: a value is missing"),
+            ("{", "not valid JSON: the body ends too early, at line 1 column 1: an object is not closed"),
+        ] {
+            assert_eq!(detail(json), words, "{json}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::limits::{
     DURATION_MAX_MS, INDEXED_LABELS_MAX, LABEL_KEY_MAX_CHARS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX,
     PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX, WAITING_MAX, WEIGHT_MAX,
 };
-use crate::{At, Lateness, Rates, Retry, parse};
+use crate::{At, Lateness, Rates, Retry, parse, parse_settings};
 
 /// Structs that have all settings of a queue, and more.
 macro_rules! with_queue_settings {
@@ -480,7 +480,7 @@ fn check_indexed(checks: &mut Checks, labels: &[String]) {
 impl PutQueue {
     /// Reads and checks one; every faulty field is named.
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let it: Self = parse(json)?;
+        let it: Self = parse_settings(json)?;
         it.check()?;
         Ok(it)
     }
@@ -564,7 +564,7 @@ impl Retries {
 
 impl PutLimits {
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let it: Self = parse(json)?;
+        let it: Self = parse_settings(json)?;
         let mut checks = Checks::default();
         within(&mut checks, "/concurrency", it.concurrency, 1..=LIMIT_MAX, NONE);
         within(&mut checks, "/max_waiting", it.max_waiting, 1..=WAITING_MAX, NONE);

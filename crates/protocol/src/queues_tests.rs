@@ -59,6 +59,21 @@ fn what_was_read_can_be_put_back() {
 }
 
 #[test]
+fn where_a_setting_is_not_known_only_those_are_named_that_can_be_set() {
+    let said = |json: &str| PutQueue::from_json(json.as_bytes()).unwrap_err().summary();
+    let unknown = said(r#"{"start_rate":5}"#);
+    assert!(unknown.starts_with("/start_rate: there is no `start_rate`; "), "{unknown}");
+    assert!(unknown.contains("`concurrency`") && unknown.contains("`rate`"), "{unknown}");
+    for only_answered in ["slots", "indexing", "updated_at_ms", "revision", "ready"] {
+        assert!(!unknown.contains(&format!("`{only_answered}`")), "{only_answered}: {unknown}");
+    }
+    let inner = said(r#"{"rate":{"limit":1,"per":1}}"#);
+    assert!(inner.starts_with("/rate/per: there is no `per`; did you mean `period_ms`?"), "{inner}");
+    let limit = PutLimits::from_json(br#"{"x":1}"#).unwrap_err().summary();
+    assert!(limit.contains("`weight`") && !limit.contains("`revision`"), "{limit}");
+}
+
+#[test]
 fn misspelt_settings_are_refused_and_a_pause_is_a_word_or_a_reason() {
     assert_eq!(faults(r#"{"concurency":1}"#), ["/concurency"]);
     assert_eq!(faults(r#"{"retries":{"concurrency":9},"concurrency":3}"#), ["/retries/concurrency"]);

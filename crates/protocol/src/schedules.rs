@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::{Checks, Invalid};
 use crate::insert::InsertTask;
 use crate::limits::INSTANT_MAX_MS;
-use crate::{At, Base64, Json, Retry, SetAside, parse};
+use crate::{At, Base64, Json, Retry, SetAside, parse_settings};
 
 /// Characters of a description and of an owner.
 const TEXT_MAX_CHARS: usize = 1_024;
@@ -292,7 +292,7 @@ impl PutSchedule {
 
     /// Reads and checks one.
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let schedule: Self = parse(json)?;
+        let schedule: Self = parse_settings(json)?;
         schedule.check()?;
         Ok(schedule)
     }

@@ -1,6 +1,8 @@
 //! What the reader of JSON and of queries says of a value, in the terms of who wrote it: what is there, what may be there, and
 //! which of it was probably meant. The one place that knows the reader's sentences; a name of a type never comes through.
 
+use crate::limits::{PRIORITY_MAX, PRIORITY_MIN};
+
 /// How many words beside the nearest one are listed.
 const LISTED_MAX: usize = 40;
 
@@ -15,8 +17,55 @@ pub fn fault_in_words(said: &str) -> String {
         "number too small to fit in target type" => "is too small a number".into(),
         "invalid float literal" | "cannot parse float from empty string" => "must be a number".into(),
         "provided string was not `true` or `false`" => "must be true or false".into(),
+        _ if said.starts_with("missing field `") => "is missing, and must be given".into(),
+        _ if said.starts_with("duplicate field `") => "is there twice".into(),
         _ => unknown(said).or_else(|| mistyped(said)).unwrap_or_else(|| said.to_owned()),
     }
+}
+
+/// Of one fault of the field of this name: a whole number that is bounded everywhere is told with its bounds.
+#[must_use]
+pub(crate) fn fault_of_field(field: &str, said: &str) -> String {
+    let words = fault_in_words(said);
+    let range = match field {
+        "priority" => PRIORITY_MIN..=PRIORITY_MAX,
+        _ => return words,
+    };
+    let whole = expected("u8");
+    words.replace(&whole, &format!("a whole number from {} to {}", range.start(), range.end()))
+}
+
+/// Why a text is no JSON.
+#[must_use]
+pub(crate) fn malformed(said: &str) -> String {
+    let Some((what, place)) =
+        said.strip_prefix("EOF while parsing ").and_then(|rest| rest.split_once(" at "))
+    else {
+        return format!("not valid JSON: {said}");
+    };
+    let open = match what {
+        "a value" => "a value is missing",
+        "an object" => "an object is not closed",
+        "a list" => "a list is not closed",
+        "a string" => "a text is not closed",
+        _ => "it is not whole",
+    };
+    format!("not valid JSON: the body ends too early, at {place}: {open}")
+}
+
+/// Of a value of another kind where a word is taken: what the reader said of a word that is none, and what is there.
+#[must_use]
+pub(crate) fn no_word(said: &str, value: &str) -> Option<String> {
+    let known = said.strip_prefix("unknown variant ``, expected ")?;
+    let known: Vec<String> = known.split('`').skip(1).step_by(2).map(|word| format!("`{word}`")).collect();
+    let one = if known.len() == 1 { "" } else { "one of " };
+    let found = match value.as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b'"') => "a text",
+        _ => value,
+    };
+    Some(format!("must be {one}{}, not {found}", known.join(", ")))
 }
 
 /// Whether it is about a name that is not known here.
@@ -32,7 +81,7 @@ fn unknown(said: &str) -> Option<String> {
         rest.or_else(|| said.strip_prefix("unknown variant `").map(|rest| ("not known:", rest)))?;
     let (given, rest) = rest.split_once('`')?;
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let meant = nearest(given, known.iter().copied());
+    let meant = same(given, &known).or_else(|| nearest(given, known.iter().copied()));
     let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
     let more = if known.len() > LISTED_MAX { ", …" } else { "" };
     let listed = known.iter().take(LISTED_MAX).map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
@@ -40,6 +89,22 @@ fn unknown(said: &str) -> Option<String> {
         if known.is_empty() { "none is taken here".to_owned() } else { format!("expected {listed}{more}") };
     let end = if meant.is_empty() { "; " } else { " " };
     Some(format!("{what} `{given}`{meant}{end}{listed}"))
+}
+
+/// What other queues call what is known here.
+fn same<'w>(given: &str, known: &[&'w str]) -> Option<&'w str> {
+    const NAMES: [(&str, &str); 8] = [
+        ("body", "payload"),
+        ("data", "payload"),
+        ("args", "payload"),
+        ("message", "payload"),
+        ("run_at", "execute_at"),
+        ("id", "task_id"),
+        ("type", "kind"),
+        ("topic", "queue"),
+    ];
+    let (_, name) = NAMES.into_iter().find(|(other, _)| *other == given)?;
+    known.iter().copied().find(|word| *word == name)
 }
 
 /// A value of another kind than is taken.
@@ -124,8 +189,7 @@ pub fn nearest<'w>(given: &str, known: impl IntoIterator<Item = &'w str>) -> Opt
     let given = plain(given);
     let far = |word: &&str| {
         let word = plain(word);
-        let begins = given.len() > 2
-            && (word.starts_with(&format!("{given}_")) || given.starts_with(&format!("{word}_")));
+        let begins = given.len() > 2 && (word.starts_with(&given) || given.starts_with(&format!("{word}_")));
         if begins { 1 } else { distance(&given, &word) }
     };
     let found = known.into_iter().map(|word| (far(&word), word)).min()?;
@@ -194,7 +258,12 @@ mod tests {
                 "not known: `ded`; did you mean `dead`? expected `dead`, `cancelled`",
             ),
             ("unknown variant `asleep`, expected `dead` or `x`", "not known: `asleep`; expected `dead`, `x`"),
-            ("missing field `queue`", "missing field `queue`"),
+            (
+                "unknown field `body`, expected `queue` or `payload`",
+                "there is no `body`; did you mean `payload`? expected `queue`, `payload`",
+            ),
+            ("missing field `queue`", "is missing, and must be given"),
+            ("duplicate field `queue`", "is there twice"),
         ] {
             assert_eq!(fault_in_words(said), words, "{said}");
         }
@@ -202,11 +271,12 @@ mod tests {
 
     #[test]
     fn the_word_that_was_meant_is_near() {
-        let known = ["queue", "kind", "delay_ms", "max_attempts", "on_conflict", "labels"];
+        let known = ["queue", "kind", "delay_ms", "max_attempts", "on_conflict", "labels", "priority"];
         for (given, meant) in [
             ("delay", Some("delay_ms")),
             ("quue", Some("queue")),
             ("Queue", Some("queue")),
+            ("prio", Some("priority")),
             ("qeuue", Some("queue")),
             ("label", Some("labels")),
             ("max-attempts", Some("max_attempts")),

@@ -101,25 +101,19 @@ async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Re
     }
 }
 
-/// Of a call that anybody may make, and that tells more to some. Asks nothing of the store: it is for when that is away.
-pub(crate) fn may_read_metrics(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> bool {
-    let sent = bearer(headers);
-    if sent.is_some() && app.attempts.are_too_many(address) {
-        return false;
+/// Of a call that anybody may make, and that tells more to some. A token that is not good is refused as everywhere: nobody finds
+/// out here faster than elsewhere which ones are good. Without one, and with a good one, nothing is asked of the store: it is for
+/// when that is away.
+pub(crate) async fn may_read_metrics(
+    app: &App,
+    headers: &HeaderMap,
+    address: Option<IpAddr>,
+) -> Result<bool, Refusal> {
+    if bearer(headers).is_none() {
+        return Ok(matches!(app.engine.identify(None), Identified::Anyone));
     }
-    match app.engine.identify(sent) {
-        Identified::Anyone => true,
-        Identified::As(admitted) => admitted
-            .identity()
-            .is_some_and(|it| it.grant.permits(Permission::ReadMetrics) && it.grant.reaches_everything()),
-        Identified::Refused(_) => {
-            // Counted as everywhere: nobody finds out here faster than elsewhere which tokens are good.
-            if sent.is_some() {
-                app.attempts.failed(address);
-            }
-            false
-        }
-    }
+    let who = identify(app, headers, address).await?;
+    Ok(who.permits(Permission::ReadMetrics) && who.reaches_everything())
 }
 
 /// What stands behind `Bearer`, whose case does not matter.
@@ -148,7 +142,7 @@ fn permitted(who: &Who, need: &Need, headers: &HeaderMap) -> Result<(), Refusal>
 }
 
 /// Says how to come in, where it was asked without a good token.
-fn challenged(refusal: Refusal) -> Response {
+pub(crate) fn challenged(refusal: Refusal) -> Response {
     with_challenge(refusal.into_response())
 }
 

@@ -260,7 +260,7 @@ fn query<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
         let detail = punctual_protocol::fault_in_words(&said);
         let code = if unknown { Code::RequestUnknownField } else { Code::RequestInvalid };
         let named = error.path().iter().next().map(|it| format!("/{it}"));
-        let pointer = named.filter(|it| it != "/?").unwrap_or_else(|| quoted(&detail));
+        let pointer = named.filter(|it| it != "/?").unwrap_or_else(|| quoted(&said));
         Invalid { code, errors: vec![FieldError::new(pointer, detail)] }.into()
     })
 }
@@ -386,8 +386,7 @@ async fn collect(app: &Shared, body: HttpBody, announced: usize) -> Result<Bytes
     let mut whole = BytesMut::with_capacity(announced.min(ANNOUNCED_MAX_BYTES));
     let mut heard = 0_usize;
     while let Some(chunk) = chunks.next().await {
-        let broken = |error| Refusal::new(Code::RequestInvalid, format!("the body broke off: {error}"));
-        let chunk = chunk.map_err(broken)?;
+        let chunk = chunk.map_err(|error| broken_off(&error))?;
         heard = heard.saturating_add(chunk.len());
         if heard <= limit {
             if !kept.grow(chunk.len(), all_max) {
@@ -399,6 +398,19 @@ async fn collect(app: &Shared, body: HttpBody, announced: usize) -> Result<Bytes
         }
     }
     if heard > limit { Err(too_large(limit)) } else { Ok(kept.bytes(whole.freeze())) }
+}
+
+/// A body that ends before its end: the connection did, or the framing is one that two readers could take differently.
+fn broken_off(error: &axum::Error) -> Refusal {
+    let source = std::error::Error::source(error);
+    let mut sources = std::iter::successors(source, |error| error.source());
+    let framing = sources.find_map(|error| {
+        error.downcast_ref::<std::io::Error>().filter(|error| error.kind() == std::io::ErrorKind::InvalidData)
+    });
+    match framing {
+        Some(fault) => Refusal::new(Code::RequestMalformedHttp, fault.to_string()),
+        None => Refusal::new(Code::RequestInvalid, format!("the body broke off: {error}")),
+    }
 }
 
 fn too_large(limit: usize) -> Refusal {

@@ -80,7 +80,8 @@ pub(crate) async fn livez() -> Response {
 
 /// The server can serve: its store answers and can be written, all that makes tasks fire is at work, and it is not
 /// stopping. A hot set that is away is no reason to send nobody
-/// here any more, because all engines share it: what is due fires from the store meanwhile.
+/// here any more, because all engines share it: what is due fires from the store meanwhile. It needs no token; one that is not
+/// good is refused as everywhere.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "operation",
     responses(
@@ -101,7 +102,14 @@ pub(crate) async fn readyz(
         hot(&app).await,
     ];
     let known = tokio::time::timeout(PATIENCE, app.engine.access_is_known()).await;
-    if !matches!(known, Ok(Ok(()))) || !access::may_read_metrics(&app, &headers, who.address) {
+    let may_know = match known {
+        Ok(Ok(())) => match access::may_read_metrics(&app, &headers, who.address).await {
+            Ok(may_know) => may_know,
+            Err(refusal) => return Ok(access::challenged(refusal)),
+        },
+        _ => false,
+    };
+    if !may_know {
         parts = parts.into_iter().map(Part::without_detail).collect();
     }
     // All engines share them: who sends nobody here any more because one of them is away stops what is well, too.

@@ -8,7 +8,7 @@ use crate::{
 };
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -57,6 +57,11 @@ pub(crate) async fn protect(State(app): State<Shared>, request: Request, next: N
         response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, TLS_ONLY);
     }
     response
+}
+
+/// What an answer says that passes no layer: it is none of a page.
+pub(crate) fn protect_no_page(headers: &mut HeaderMap) {
+    punctual_console::protect(headers, NO_PAGE);
 }
 
 fn is_of_docs(path: &str) -> bool {

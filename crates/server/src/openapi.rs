@@ -261,7 +261,9 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "get_bulk" | "list_bulk_tasks" | "list_bulk_failures" => &[Code::BulkNotFound],
         "create_bulk" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
         "rotate_token" => &[Code::TokenRevoked],
-        "readyz" => &[Code::StoreUnavailable, Code::NotFiring, Code::Stopping],
+        "readyz" => {
+            &[Code::AuthRequired, Code::AuthSlowed, Code::StoreUnavailable, Code::NotFiring, Code::Stopping]
+        }
         _ => &[],
     }
 }

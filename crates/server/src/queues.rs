@@ -27,6 +27,7 @@ use punctual_engine::{Account, Put, Stood};
 use punctual_protocol::{
     At, Code, Indexing, ListQueues, Mode, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
     QueueCounts, QueueStats, SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
+    parse_settings,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -223,7 +224,7 @@ pub(crate) async fn patch_queue(
     namespaces::must_be_open(&app, &queue.namespace)?;
     // What cannot be read at all is said before what stands is asked for.
     let patch: serde_json::Map<String, serde_json::Value> = parse(&body)?;
-    let PutQueue { .. } = parse(&body)?;
+    let PutQueue { .. } = parse_settings(&body)?;
     let condition = etag::condition(&headers);
     for _ in 0..PATCH_TRIES {
         let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;

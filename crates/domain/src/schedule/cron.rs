@@ -7,14 +7,14 @@
 use super::{
     Invalid,
     budget::{Budget, Spent},
-    fields::Fields,
+    fields::{Fields, Times},
 };
 use crate::time::Millis;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::{
     Timestamp,
     civil::DateTime,
-    tz::{AmbiguousOffset, TimeZone},
+    tz::{AmbiguousOffset, Offset, TimeZone},
 };
 
 /// Longest expression, in bytes.
@@ -77,11 +77,18 @@ impl Expression {
         Ok(found.map(|at| Millis(at.as_millisecond())).filter(|at| *at <= Millis::MAX))
     }
 
-    /// Up to where it has each second, if it has the one of `at`: no later than the next change of the clock.
+    /// At which times of the day it has instants, but for those that the clock jumps over.
+    pub(super) const fn times(&self) -> Times {
+        self.fields.times()
+    }
+
+    /// Up to where it has each second of the times of `of`, if it has the one of `at`: no later than the next change of the clock.
+    /// `of` is given the offset of the clock until then.
     pub(super) fn covers_until(
         &self,
         at: Millis,
         zone: &TimeZone,
+        of: impl Fn(Offset) -> Times,
         budget: &mut Budget,
     ) -> Result<Option<Millis>, Spent> {
         let Ok(at) = Timestamp::from_millisecond(at.0) else { return Ok(None) };
@@ -90,7 +97,7 @@ impl Expression {
         if !self.fields.matches(local) {
             return Ok(None);
         }
-        let other = self.fields.next_other(local, budget)?;
+        let other = self.fields.next_other(local, of(offset), budget)?;
         let other = other.and_then(|other| offset.to_timestamp(other).ok());
         let change = zone.following(at).next().map(|change| change.timestamp());
         let ends = other.into_iter().chain(change).min().map(|end| Millis(end.as_millisecond() - 1));

@@ -5,9 +5,14 @@ use super::{
     Invalid,
     budget::{Budget, Spent},
     cron::Expression,
+    fields::Times,
 };
 use crate::time::Millis;
-use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use jiff::{
+    Timestamp,
+    civil::Date,
+    tz::{Offset, TimeZone},
+};
 
 #[derive(Clone, Debug)]
 pub(super) enum Exclusion {
@@ -50,16 +55,17 @@ impl Exclusion {
         Ok(excluded)
     }
 
-    /// Up to where it leaves everything out, if it leaves `at` out.
+    /// Up to where it leaves everything out that is at the times of `of`, if it leaves `at` out.
     pub(super) fn ends(
         &self,
         at: Millis,
         zone: &TimeZone,
+        of: impl Fn(Offset) -> Times,
         budget: &mut Budget,
     ) -> Result<Option<Millis>, Spent> {
         Ok(match self {
             Self::Instants(from, to) => (*from <= at && at <= *to).then_some(*to),
-            Self::Cron(expression) => expression.covers_until(at, zone, budget)?,
+            Self::Cron(expression) => expression.covers_until(at, zone, of, budget)?,
             Self::Dates(from, to) => dates_end((*from, *to), at, zone),
         })
     }

@@ -16,10 +16,8 @@ const MONTHS: u32 = 12;
 #[derive(Clone, Debug)]
 pub(super) struct Fields {
     days: CronPattern,
-    /// Bit n for second n; so the others, months from bit 1.
-    seconds: u64,
-    minutes: u64,
-    hours: u64,
+    times: Times,
+    /// Bit n for month n.
     months: u64,
     /// Some day is meant.
     has_a_day: bool,
@@ -29,9 +27,11 @@ impl Fields {
     pub(super) fn of(pattern: CronPattern) -> Self {
         let bits = |values: Vec<u16>| values.into_iter().fold(0_u64, |all, value| all | (1 << (value % 64)));
         let mut fields = Self {
-            seconds: bits(pattern.seconds.values()),
-            minutes: bits(pattern.minutes.values()),
-            hours: bits(pattern.hours.values()),
+            times: Times {
+                seconds: bits(pattern.seconds.values()),
+                minutes: bits(pattern.minutes.values()),
+                hours: bits(pattern.hours.values()),
+            },
             months: bits(pattern.months.values()),
             days: pattern,
             has_a_day: true,
@@ -42,11 +42,15 @@ impl Fields {
 
     /// Every second of the minutes that it has.
     pub(super) fn of_whole_minutes(self) -> Self {
-        Self { seconds: full(MINUTES), ..self }
+        Self { times: Times { seconds: full(MINUTES), ..self.times }, ..self }
+    }
+
+    pub(super) const fn times(&self) -> Times {
+        self.times
     }
 
     pub(super) fn matches(&self, at: DateTime) -> bool {
-        self.has_day(at.date()) && self.has_time(Clock::of(at.time()))
+        self.has_day(at.date()) && self.times.has(Clock::of(at.time()))
     }
 
     /// The first second that it has, at or after the one of `from`. None: there is none.
@@ -58,11 +62,11 @@ impl Fields {
         let (mut day, mut from) = (from.date(), Some(Clock::of(from.time())));
         loop {
             if let Some(from) = from.take().filter(|_| self.has_day(day)) {
-                if let Some(found) = self.next_time(from) {
+                if let Some(found) = self.times.next(from) {
                     return Ok(found.on(day));
                 }
             } else if self.has_day(day) {
-                return Ok(self.next_time(Clock::MIDNIGHT).and_then(|it| it.on(day)));
+                return Ok(self.times.next(Clock::MIDNIGHT).and_then(|it| it.on(day)));
             }
             let Some(next) = self.day_after(day) else { return Ok(None) };
             day = next;
@@ -70,11 +74,18 @@ impl Fields {
         }
     }
 
-    /// The first second that it does not have, at or after the one of `from`. None: it has every second.
-    pub(super) fn next_other(&self, from: DateTime, budget: &mut Budget) -> Result<Option<DateTime>, Spent> {
+    /// The first second that it does not have, at or after the one of `from`, of those that are at one of these times. None: it has
+    /// all of them. A second that is at none of these times may be found too.
+    pub(super) fn next_other(
+        &self,
+        from: DateTime,
+        of: Times,
+        budget: &mut Budget,
+    ) -> Result<Option<DateTime>, Spent> {
         budget.step()?;
         let (mut day, mut clock) = (from.date(), Clock::of(from.time()));
-        let has_whole_days = self.next_other_time(Clock::MIDNIGHT).is_none();
+        let times = self.times.or_not(of);
+        let has_whole_days = times.next_other(Clock::MIDNIGHT).is_none();
         if has_whole_days && self.has_every_day() {
             return Ok(None);
         }
@@ -82,7 +93,7 @@ impl Fields {
             if !self.has_day(day) {
                 return Ok(clock.on(day));
             }
-            if let Some(found) = self.next_other_time(clock) {
+            if let Some(found) = times.next_other(clock) {
                 return Ok(found.on(day));
             }
             let Ok(next) = day.tomorrow() else { return Ok(None) };
@@ -104,10 +115,6 @@ impl Fields {
         has(self.months, positive(day.month()))
     }
 
-    fn has_time(&self, at: Clock) -> bool {
-        has(self.hours, at.hour) && has(self.minutes, at.minute) && has(self.seconds, at.second)
-    }
-
     /// The next day, or the first one of the next month that it has.
     fn day_after(&self, day: Date) -> Option<Date> {
         let next = day.tomorrow().ok()?;
@@ -119,47 +126,6 @@ impl Fields {
             None => (next.year().checked_add(1)?, next_set(self.months, 1)?),
         };
         Date::new(year, i8::try_from(month).ok()?, 1).ok()
-    }
-
-    /// The first time of a day that it has, at or after one.
-    fn next_time(&self, from: Clock) -> Option<Clock> {
-        let first_second = next_set(self.seconds, 0)?;
-        let first_minute = next_set(self.minutes, 0)?;
-        if has(self.hours, from.hour) {
-            if has(self.minutes, from.minute)
-                && let Some(second) = next_set(self.seconds, from.second)
-            {
-                return Some(Clock { second, ..from });
-            }
-            if let Some(minute) = next_set(self.minutes, from.minute + 1) {
-                return Some(Clock { hour: from.hour, minute, second: first_second });
-            }
-        }
-        let hour = next_set(self.hours, from.hour + 1)?;
-        Some(Clock { hour, minute: first_minute, second: first_second })
-    }
-
-    /// The first time of a day that it does not have, at or after one.
-    fn next_other_time(&self, from: Clock) -> Option<Clock> {
-        let mut at = from;
-        while at.hour < HOURS {
-            if !self.has_time(at) {
-                return Some(at);
-            }
-            if let Some(second) = next_unset(self.seconds, at.second, MINUTES) {
-                return Some(Clock { second, ..at });
-            }
-            // The rest of the minute is all there; so is the rest of the hour, where each minute is whole.
-            let minute = match self.seconds == full(MINUTES) {
-                true => next_unset(self.minutes, at.minute, MINUTES),
-                false => Some(at.minute + 1).filter(|minute| *minute < MINUTES),
-            };
-            at = match minute {
-                Some(minute) => Clock { minute, second: 0, ..at },
-                None => Clock { hour: at.hour + 1, minute: 0, second: 0 },
-            };
-        }
-        None
     }
 
     fn days_of_all_kinds(&self) -> impl Iterator<Item = Date> {
@@ -177,6 +143,82 @@ impl Fields {
     fn has_every_day(&self) -> bool {
         (1..=MONTHS).all(|month| has(self.months, month))
             && self.days_of_all_kinds().all(|day| self.has_day(day))
+    }
+}
+
+/// Times of the day: bit n for second n of a minute; so minutes of an hour and hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) seconds: u64,
+    pub(super) minutes: u64,
+    pub(super) hours: u64,
+}
+
+impl Times {
+    pub(super) const NONE: Self = Self { seconds: 0, minutes: 0, hours: 0 };
+    pub(super) const ALL: Self = Self { seconds: full(MINUTES), minutes: full(MINUTES), hours: full(HOURS) };
+
+    /// At least those of both.
+    #[must_use]
+    pub(super) const fn or(self, other: Self) -> Self {
+        Self {
+            seconds: self.seconds | other.seconds,
+            minutes: self.minutes | other.minutes,
+            hours: self.hours | other.hours,
+        }
+    }
+
+    /// Of `of` the same ones; of what `of` does not have, as much as can be.
+    const fn or_not(self, of: Self) -> Self {
+        let Self { seconds, minutes, hours } = Self::ALL;
+        let not =
+            Self { seconds: seconds & !of.seconds, minutes: minutes & !of.minutes, hours: hours & !of.hours };
+        self.or(not)
+    }
+
+    fn has(self, at: Clock) -> bool {
+        has(self.hours, at.hour) && has(self.minutes, at.minute) && has(self.seconds, at.second)
+    }
+
+    /// The first time of a day that it has, at or after one.
+    fn next(self, from: Clock) -> Option<Clock> {
+        let first_second = next_set(self.seconds, 0)?;
+        let first_minute = next_set(self.minutes, 0)?;
+        if has(self.hours, from.hour) {
+            if has(self.minutes, from.minute)
+                && let Some(second) = next_set(self.seconds, from.second)
+            {
+                return Some(Clock { second, ..from });
+            }
+            if let Some(minute) = next_set(self.minutes, from.minute + 1) {
+                return Some(Clock { hour: from.hour, minute, second: first_second });
+            }
+        }
+        let hour = next_set(self.hours, from.hour + 1)?;
+        Some(Clock { hour, minute: first_minute, second: first_second })
+    }
+
+    /// The first time of a day that it does not have, at or after one.
+    fn next_other(self, from: Clock) -> Option<Clock> {
+        let mut at = from;
+        while at.hour < HOURS {
+            if !self.has(at) {
+                return Some(at);
+            }
+            if let Some(second) = next_unset(self.seconds, at.second, MINUTES) {
+                return Some(Clock { second, ..at });
+            }
+            // The rest of the minute is all there; so is the rest of the hour, where each minute is whole.
+            let minute = match self.seconds == full(MINUTES) {
+                true => next_unset(self.minutes, at.minute, MINUTES),
+                false => Some(at.minute + 1).filter(|minute| *minute < MINUTES),
+            };
+            at = match minute {
+                Some(minute) => Clock { minute, second: 0, ..at },
+                None => Clock { hour: at.hour + 1, minute: 0, second: 0 },
+            };
+        }
+        None
     }
 }
 

@@ -7,9 +7,10 @@ use super::{
     budget::{Budget, LookAgain, Spent},
     cron::Expression,
     exclusion::Exclusion,
+    fields::Times,
 };
 use crate::time::Millis;
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 
 /// Nothing is planned before it: the beginning of 1970.
 const FIRST: Millis = Millis(-1);
@@ -38,6 +39,25 @@ impl Interval {
         let periods = after.since(self.phase).div_euclid(self.every_ms).checked_add(1)?;
         let next = self.phase.0.checked_add(periods.checked_mul(self.every_ms)?)?;
         Some(Millis(next))
+    }
+
+    /// The times of the day that it can have by a clock of this offset: all of a unit, where it is not a multiple of it.
+    fn times(self, offset: Offset) -> Times {
+        let local_ms = self.phase.0.saturating_add(i64::from(offset.seconds()).saturating_mul(1_000));
+        let bits = |unit_ms: i64, count: i64, all: u64| {
+            if self.every_ms % unit_ms != 0 {
+                return all;
+            }
+            let (first, step) = (local_ms.div_euclid(unit_ms), self.every_ms / unit_ms);
+            let nth = |nth: i64| (first.rem_euclid(count) + nth * step.rem_euclid(count)) % count;
+            (0..count).fold(0, |bits, at| bits | 1 << nth(at))
+        };
+        let Times { seconds, minutes, hours } = Times::ALL;
+        Times {
+            seconds: bits(1_000, 60, seconds),
+            minutes: bits(60_000, 60, minutes),
+            hours: bits(3_600_000, 24, hours),
+        }
     }
 }
 
@@ -135,14 +155,26 @@ impl Timing {
         };
         let mut until = None;
         for exclusion in &self.exclusions {
-            until = until.max(exclusion.ends(next, &self.zone, budget)?);
+            until = until.max(exclusion.ends(next, &self.zone, |offset| self.times(offset), budget)?);
         }
-        Ok((Some(next), until))
+        // An instant of the list is at any time of the day: it is looked at by itself.
+        let listed = until.and_then(|_| self.listed_after(next)).map(|at| Millis(at.0 - 1));
+        Ok((Some(next), until.map(|until| listed.map_or(until, |before| until.min(before)))))
+    }
+
+    /// The times of the day that its expressions and its interval can have while the clock has this offset.
+    fn times(&self, offset: Offset) -> Times {
+        let of_interval = self.interval.map(|it| it.times(offset));
+        self.expressions.iter().map(Expression::times).chain(of_interval).fold(Times::NONE, Times::or)
+    }
+
+    fn listed_after(&self, after: Millis) -> Option<Millis> {
+        self.list.iter().copied().find(|it| *it > after)
     }
 
     fn candidate(&self, after: Millis, budget: &mut Budget) -> Result<Option<Millis>, Spent> {
         let of_interval = self.interval.and_then(|it| it.next_after(after));
-        let of_list = self.list.iter().copied().find(|it| *it > after);
+        let of_list = self.listed_after(after);
         let mut next = of_interval.into_iter().chain(of_list).min();
         for expression in &self.expressions {
             let of_expression = expression.next_after(after, &self.zone, budget)?;

@@ -1,7 +1,8 @@
 //! Follows the requests of one connection of HTTP/1 along with the HTTP library, from the first to the last, for what the library
 //! takes and two readers could take differently: a body with two lengths, lines that end without a carriage return. A proxy and
-//! this server would then not agree where a request ends. Such a line is spoilt before the library sees it, so that the library
-//! itself refuses it, in its turn, and ends the connection. Must never touch a byte of a body.
+//! this server would then not agree where a request ends. Such a line of a head is spoilt before the library sees it, so that
+//! the library itself refuses it, in its turn; one between the chunks of a body is held back, and the reading ends there with an
+//! error. Either way nothing that comes after it is ever read. Must never touch a byte of a body.
 
 /// As long as the longest name that is looked for, and one more.
 const NAME_MAX_BYTES: usize = "transfer-encoding:".len();
@@ -15,6 +16,8 @@ const TWO_LENGTHS: &str =
 const UNCLEAR_LENGTH: &str = "its Content-Length or Transfer-Encoding is not one that says where the body ends: one whole number, or chunked";
 const BARE_LINE_FEED: &str =
     "a line of it ends with a line feed alone: in HTTP/1.1 it ends with a carriage return and a line feed";
+const OTHER_CODING: &str =
+    "its Transfer-Encoding is not `chunked` alone: a body is taken as it is, and no other coding is undone";
 const FOLDED: &str = "a header goes on in a line of its own, which HTTP/1.1 does not allow any more";
 const BROKEN_CHUNK: &str = "a chunk of its body does not have the length that it says";
 
@@ -42,7 +45,6 @@ enum Place {
 #[derive(Debug, Default)]
 struct Head {
     length: Option<u64>,
-    has_coding: bool,
     is_chunked: bool,
 }
 
@@ -56,16 +58,26 @@ pub(super) struct Framing {
     line_bytes: usize,
     ends_with_return: bool,
     has_request: bool,
-    fault: Option<&'static str>,
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    words: &'static str,
+    is_in_head: bool,
 }
 
 impl Framing {
-    /// What came. A line that must not be understood is spoilt in it.
-    pub(super) fn read(&mut self, bytes: &mut [u8]) {
+    /// What came. How much of it the library may see: a line of a head that must not be understood is spoilt, and the last that
+    /// is seen; of one between chunks the end is not seen, since the library takes any byte but a line feed there.
+    pub(super) fn read(&mut self, bytes: &mut [u8]) -> usize {
+        if self.fault.is_some() {
+            return 0;
+        }
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match self.place {
-                Place::Unwatched => return,
+                Place::Unwatched => break,
                 Place::Body { left } => {
                     at += self.pass(left, rest.len(), Place::Before, |left| Place::Body { left })
                 }
@@ -75,22 +87,29 @@ impl Framing {
                 _ => {
                     let end = rest.iter().position(|byte| *byte == b'\n');
                     self.keep(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default());
-                    let Some(end) = end else { return };
+                    let Some(end) = end else { break };
                     at += end;
-                    if let Err(fault) = self.end_line() {
-                        (self.fault, self.place) = (Some(fault), Place::Unwatched);
+                    let is_in_head = matches!(self.place, Place::Before | Place::Headers);
+                    if let Err(words) = self.end_line() {
+                        self.fault = Some(Fault { words, is_in_head });
                         bytes.get_mut(at).into_iter().for_each(|byte| *byte = 0);
-                        return;
+                        return at + usize::from(is_in_head);
                     }
                     at += 1;
                 }
             }
         }
+        bytes.len()
     }
 
-    /// Why the library refuses what it has refused; None: that it knows itself.
-    pub(super) const fn fault(&self) -> Option<&'static str> {
-        self.fault
+    /// Why no more of the connection is read; None: it is well-formed, or the library knows itself.
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        self.fault.map(|fault| fault.words)
+    }
+
+    /// Whether the fault is in a head, which the library looks at when a blank line ends it.
+    pub(super) fn is_in_head(&self) -> bool {
+        self.fault.is_some_and(|fault| fault.is_in_head)
     }
 
     /// Bytes of a body, of which `left` are to come.
@@ -129,7 +148,7 @@ impl Framing {
             Place::Before if is_empty => Place::Before,
             Place::Before if is_first && line.starts_with(HTTP2) => Place::Unwatched,
             Place::Before => Place::Headers,
-            Place::Headers if is_empty => self.end_head()?,
+            Place::Headers if is_empty => self.end_head(),
             Place::Headers => {
                 self.header(&line, bytes)?;
                 Place::Headers
@@ -165,19 +184,20 @@ impl Framing {
             self.head.length = Some(length);
         }
         if let Some(coding) = coding {
-            let last = coding.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-            self.head.has_coding = true;
-            self.head.is_chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            let is_chunked = coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            if !is_chunked || self.head.is_chunked {
+                return Err(OTHER_CODING);
+            }
+            self.head.is_chunked = true;
         }
-        if self.head.has_coding && self.head.length.is_some() { Err(TWO_LENGTHS) } else { Ok(()) }
+        if self.head.is_chunked && self.head.length.is_some() { Err(TWO_LENGTHS) } else { Ok(()) }
     }
 
-    fn end_head(&mut self) -> Result<Place, &'static str> {
+    fn end_head(&mut self) -> Place {
         match std::mem::take(&mut self.head) {
-            Head { has_coding: true, is_chunked: false, .. } => Err(UNCLEAR_LENGTH),
-            Head { is_chunked: true, .. } => Ok(Place::ChunkSize),
-            Head { length: Some(left @ 1..), .. } => Ok(Place::Body { left }),
-            _ => Ok(Place::Before),
+            Head { is_chunked: true, .. } => Place::ChunkSize,
+            Head { length: Some(left @ 1..), .. } => Place::Body { left },
+            _ => Place::Before,
         }
     }
 }
@@ -208,7 +228,7 @@ mod tests {
     /// Its body looks like requests that would be refused.
     const SIZED: &str =
         "POST / HTTP/1.1\r\nContent-Length:  30 \r\nhost: a\r\n\r\nGET / HTTP/1.1\ncontent-length:";
-    const CHUNKED: &str = "\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n1A;x=\"y\"\r\nG / HTTP/1.1\n\ncontent-leng\r\n3\r\na\nb\r\n0\r\nx-sum: 1\r\n\r\n";
+    const CHUNKED: &str = "\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n1A;x=\"y\"\r\nG / HTTP/1.1\n\ncontent-leng\r\n3\r\na\nb\r\n0\r\nx-sum: 1\r\n\r\n";
     const TWICE: &str =
         "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nhost: a\r\nContent-LENGTH: 3\r\n\r\n";
 
@@ -217,8 +237,8 @@ mod tests {
         let (mut framing, mut given) = (Framing::default(), Vec::new());
         for piece in pieces {
             let mut piece = piece.to_vec();
-            framing.read(&mut piece);
-            given.extend(piece);
+            let seen = framing.read(&mut piece);
+            given.extend(&piece[..seen]);
         }
         (given, framing.fault())
     }
@@ -266,9 +286,33 @@ mod tests {
             "\nGET / HTTP/1.1\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: y\n\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1;a\nb\r\na\r\n0\r\n\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0;\n\r\n\r\n",
         ] {
             for before in ["", PLAIN, SIZED, CHUNKED] {
                 assert_eq!(fault(&format!("{before}{text}")), Some(BARE_LINE_FEED), "{before}{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_behind_a_fault_is_seen() {
+        let chunked = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+        for (text, seen) in [
+            (format!("{chunked}1;a\nb\r\na\r\n0\r\n\r\n"), format!("{chunked}1;a")),
+            (format!("{chunked}1\r\na\r\n0;\n\r\n\r\n"), format!("{chunked}1\r\na\r\n0;")),
+            (format!("{chunked}1\r\na\r\n0\r\nx: y\n\r\n"), format!("{chunked}1\r\na\r\n0\r\nx: y")),
+            ("GET / HTTP/1.1\nhost: a\r\n\r\n".to_owned(), "GET / HTTP/1.1\0".to_owned()),
+        ] {
+            let all = format!("{text}{TWICE}{PLAIN}");
+            for at in 0..=all.len() {
+                let (first, second) = all.as_bytes().split_at(at);
+                let (given, fault) = read(&[first, second]);
+                assert_eq!(
+                    (String::from_utf8_lossy(&given), fault),
+                    (seen.clone().into(), Some(BARE_LINE_FEED)),
+                    "{text} {at}"
+                );
             }
         }
     }
@@ -283,11 +327,20 @@ mod tests {
             "content-length:",
             "content-length: 99999999999999999999",
             "content-length: 1\r\ncontent-length: 2",
-            "transfer-encoding: gzip",
-            "transfer-encoding: chunked\r\ntransfer-encoding: gzip",
             &format!("content-length: {}5", "0".repeat(300)),
         ] {
             assert_eq!(head(bad), Some(UNCLEAR_LENGTH), "{bad}");
+        }
+        for bad in [
+            "transfer-encoding: gzip",
+            "transfer-encoding: gzip, chunked",
+            "transfer-encoding: chunked, chunked",
+            "transfer-encoding: chunked;q=1",
+            "transfer-encoding:",
+            "transfer-encoding: chunked\r\ntransfer-encoding: gzip",
+            "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
+        ] {
+            assert_eq!(head(bad), Some(OTHER_CODING), "{bad}");
         }
         assert_eq!(head("host: a\r\n b"), Some(FOLDED));
         for good in [

@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::refusal::Refusal;
+use crate::{observe, refusal::Refusal};
 
 /// From the answer to the end of the connection.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,7 +28,8 @@ pub(super) async fn answer(stream: TcpStream, code: Code, detail: &str) {
 }
 
 fn render(code: Code, detail: &str) -> String {
-    let (head, body) = Refusal::new(code, detail).into_response().into_parts();
+    let (mut head, body) = Refusal::new(code, detail).into_response().into_parts();
+    observe::protect_no_page(&mut head.headers);
     // It is there as a whole.
     let body = to_bytes(body, ANSWER_MAX).now_or_never().and_then(Result::ok).unwrap_or_default();
     let mut text = format!("HTTP/1.1 {}\r\n", head.status);
@@ -126,6 +127,11 @@ mod tests {
             text.contains("application/problem+json") && text.contains("request.head_too_large"),
             "{text}"
         );
+        for header in
+            ["content-security-policy: ", "x-content-type-options: nosniff", "x-frame-options: DENY"]
+        {
+            assert!(text.contains(header), "{header}: {text}");
+        }
         assert_eq!(by_library(text.as_bytes()), None);
     }
 }

@@ -113,11 +113,8 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.framing.fault().is_some() && !self.ending.is_empty() && into.remaining() > 0 {
-            let (given, left) = self.ending.split_at(self.ending.len().min(into.remaining()));
-            into.put_slice(given);
-            self.ending = left;
-            return Poll::Ready(Ok(()));
+        if let Some(fault) = self.framing.fault() {
+            return Poll::Ready(self.read_no_more(fault, into));
         }
         let before = into.filled().len();
         let read = match &mut self.socket {
@@ -126,13 +123,28 @@ impl AsyncRead for Watched {
         };
         if let Some(heard) = into.filled_mut().get_mut(before..).filter(|heard| !heard.is_empty()) {
             self.pulse.heard();
-            self.framing.read(heard);
+            let seen = self.framing.read(heard);
+            into.set_filled(before + seen);
+            if let Some(fault) = self.framing.fault().filter(|_| seen == 0) {
+                return Poll::Ready(self.read_no_more(fault, into));
+            }
         }
         read
     }
 }
 
 impl Watched {
+    /// After a fault: the end of the head that has it, and from then on, as in a body at once, an error.
+    fn read_no_more(&mut self, fault: &'static str, into: &mut ReadBuf<'_>) -> io::Result<()> {
+        if !self.framing.is_in_head() || self.ending.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, fault));
+        }
+        let (given, left) = self.ending.split_at(self.ending.len().min(into.remaining()));
+        into.put_slice(given);
+        self.ending = left;
+        Ok(())
+    }
+
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
             Poll::Ready(Ok(bytes)) => self.pulse.wrote(*bytes),

@@ -240,3 +240,22 @@ async fn beyond_the_guesses_that_are_held_back_no_token_is_looked_at() {
     }
     ask(TOKEN).await.expect(200);
 }
+
+/// Seen to fail: with a bad token at `/readyz` answered as none, and with a session that no token has sealed taken for none.
+#[tokio::test(start_paused = true)]
+async fn tokens_that_are_tried_where_none_is_needed_count_as_everywhere() {
+    const TOKEN: &str = "a-token-of-this-test-only";
+    let world = World::guarded_by(TOKEN);
+    let bearer =
+        |path: &str, token: &str| world.send(get(path).header("authorization", format!("Bearer {token}")));
+    for _ in 0..5 {
+        bearer("/readyz", "bad").await.expect_problem(401, "auth.required");
+        let cookie = "punctual_session=v1.99999999999999.a-token-of-this-test-only.00";
+        world.send(get("/console").header("cookie", cookie)).await;
+    }
+    bearer("/readyz", "bad").await.expect_problem(429, "auth.slowed");
+    bearer("/v1/tasks", "bad").await.expect_problem(429, "auth.slowed");
+    let detail = |answer: &Value| answer["parts"][0]["detail"].clone();
+    assert_eq!(detail(&bearer("/readyz", TOKEN).await.expect(200)), "runs", "a good one is not locked out");
+    assert_eq!(detail(&world.send(get("/readyz")).await.expect(200)), "ready", "nor is a probe");
+}

@@ -49,7 +49,22 @@ async fn two_lengths_of_one_body_are_refused_in_either_order_and_one_is_taken() 
     door.close().await;
 }
 
-/// Without tokens the same is refused for naming another machine, or none (`origin`).
+/// Seen to fail: with 403 and a connection that stays, as for a name of elsewhere (`origin`).
+#[tokio::test]
+async fn a_request_names_one_host_also_where_there_are_no_tokens() {
+    let door = Door::open(ListenerOptions::default()).await;
+    for hosts in ["", "host: localhost\r\nhost: localhost\r\n"] {
+        let headers = format!("{hosts}content-length: {}\r\n", BODY.len());
+        assert_eq!(
+            problem(&door, &insert(&headers, BODY)).await["code"],
+            "request.malformed_http",
+            "{hosts:?}"
+        );
+    }
+    assert_eq!(tasks(&door).await, 0.0, "nothing was done");
+    door.close().await;
+}
+
 #[tokio::test]
 async fn a_request_names_one_host_also_where_callers_have_tokens() {
     const TOKEN: &str = "a-token-of-this-test-only";
@@ -102,7 +117,8 @@ async fn answers_before_one_that_is_refused_are_whole() {
     door.close().await;
 }
 
-/// Seen to fail: with the heads of requests that came in one write with the one before not looked at.
+/// Seen to fail: with a line feed in a chunk's extension taken, and what came after it not looked at; with the heads of requests
+/// that came in one write with the one before not looked at.
 #[tokio::test]
 async fn a_request_in_the_write_of_the_one_before_is_looked_at_like_the_first() {
     let door = Door::open(ListenerOptions::default()).await;
@@ -111,11 +127,21 @@ async fn a_request_in_the_write_of_the_one_before_is_looked_at_like_the_first() 
     let bare = insert(&format!("host: localhost\n{length}"), BODY);
     let bare_end = insert(&format!("host: localhost\r\n{length}"), BODY).replace("\r\n\r\n", "\r\n\n");
     let in_chunks = insert("host: localhost\r\ntransfer-encoding: chunked\r\n", &chunked(BODY));
+    let chunks = |text: &str| insert("host: localhost\r\ntransfer-encoding: chunked\r\n", text);
+    let in_extension = chunks(&chunked(BODY).replacen("\r\n", ";a\nb\r\n", 1));
+    let in_last = chunks(&chunked(BODY).replace("0\r\n\r\n", "0;\n\r\n\r\n"));
     let mut inserted = 0.0;
     for before in [String::new(), post("/v1/tasks", BODY), in_chunks] {
-        for (bad, part) in [(&two, "Transfer-Encoding"), (&bare, "line feed"), (&bare_end, "line feed")] {
+        for (bad, part) in [
+            (&two, "Transfer-Encoding"),
+            (&bare, "line feed"),
+            (&bare_end, "line feed"),
+            (&in_extension, "line feed"),
+            (&in_last, "line feed"),
+        ] {
             let mut stream = door.connect().await;
-            stream.write_all(format!("{before}{before}{bad}").as_bytes()).await.unwrap();
+            let hidden = post("/v1/tasks", BODY);
+            stream.write_all(format!("{before}{before}{bad}{hidden}").as_bytes()).await.unwrap();
             let told = rest(&mut stream).await;
             let good = told.matches("HTTP/1.1 201").count();
             assert_eq!(good, if before.is_empty() { 0 } else { 2 }, "{told}");

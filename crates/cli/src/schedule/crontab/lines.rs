@@ -132,7 +132,22 @@ fn entry(line: &str, has_user: bool) -> Result<Entry, String> {
     }
     let user = has_user.then(|| words.pop().map(str::to_owned)).flatten();
     let (command, input) = command_and_input(rest);
-    Ok(Entry { cron: days_by_both_fields(&words), user, command, input })
+    let fields: Vec<String> = words.iter().zip(RANGES).map(|(field, range)| listed(field, range)).collect();
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    Ok(Entry { cron: days_by_both_fields(&fields), user, command, input })
+}
+
+/// What each field has when it has everything.
+const RANGES: [&str; 5] = ["0-59", "0-23", "1-31", "1-12", "0-6"];
+
+/// A list with a `*` in it has everything. What the field begins with is kept: one that begins with `*` is read in another way.
+fn listed(field: &str, range: &str) -> String {
+    let has_everything = field.contains(',') && field.split(',').any(|part| part == "*" || part == "*/1");
+    match (has_everything, field.starts_with('*')) {
+        (false, _) => field.to_owned(),
+        (true, true) => "*".to_owned(),
+        (true, false) => range.to_owned(),
+    }
 }
 
 /// Where a day field begins with `*`, a day is one that both fields have; else one that either has, and that is the rule of
@@ -208,6 +223,11 @@ mod tests {
             ("0 0 * * 5 run", "0 0 * * 5"),
             ("0 0 */2 * * run", "0 0 */2 * *"),
             ("0 0 1 * * run", "0 0 1 * *"),
+            ("0 0 *,1 * 1 run", "0 0 * * 1"),
+            ("0 0 1,* * 1 run", "0 0 1-31 * 1"),
+            ("0 0 1 * *,2 run", "0 0 1 * *"),
+            ("0 0 1 * 2,* run", "0 0 1 * 0-6"),
+            ("*,5 3,* * 1,* * run", "* 0-23 * 1-12 *"),
         ] {
             assert_eq!(cron(line), want, "{line}");
         }

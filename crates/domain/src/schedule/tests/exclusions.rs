@@ -25,6 +25,7 @@ fn a_long_exclusion_is_passed_by_in_a_few_steps() {
     // A Saturday.
     let saturday = "2027-06-05T00:00:00Z";
     let each_second = || cron("* * * * * *", "UTC");
+    let even = || cron("*/2 * * * * *", "UTC");
     let cases = [
         (excluding(each_second(), &["* * * * 0,6"], saturday), "2027-06-07T00:00:00Z"),
         (excluding(each_second(), &["2027-06-05/2027-06-06"], saturday), "2027-06-07T00:00:00Z"),
@@ -37,6 +38,22 @@ fn a_long_exclusion_is_passed_by_in_a_few_steps() {
         (excluding(every(5_000), &["* * * 8 *"], "2027-08-01T00:00:00Z"), "2027-09-01T00:00:00Z"),
         (excluding(each_second(), &["0-29,31-59 * * * * *"], saturday), "2027-06-05T00:00:30Z"),
         (excluding(each_second(), &["0-20 0-58 * * * *", "* 59 * * * *"], saturday), "2027-06-05T00:00:21Z"),
+        (excluding(even(), &["*/2 * * * * 0,6"], saturday), "2027-06-07T00:00:00Z"),
+        (excluding(even(), &["*/2 */1 * * 6 *"], saturday), "2027-07-01T00:00:00Z"),
+        (
+            excluding(even(), &["*/2 * * 8 *", "*/2 * * * 8 *"], "2027-08-01T00:00:00Z"),
+            "2027-09-01T00:00:00Z",
+        ),
+        (
+            excluding(cron("*/2 * * * *", "UTC"), &["*/2 * * 1-11 *"], "2027-01-01T00:00:00Z"),
+            "2027-12-01T00:00:00Z",
+        ),
+        (
+            excluding(cron("*/15 8-17 * * *", "UTC"), &["0,15,45 8-17 * * *"], saturday),
+            "2027-06-05T08:30:00Z",
+        ),
+        (excluding(every(10_000), &["*/10 * * * 1-11 *"], saturday), "2027-12-01T00:00:00Z"),
+        (excluding(every(300_000), &["*/5 * * 1-11 *"], saturday), "2027-12-01T00:00:00Z"),
     ];
     for (schedule, wanted) in cases {
         let (found, steps) = first(&schedule, NOW);
@@ -92,17 +109,28 @@ fn passing_by_finds_what_a_look_at_each_instant_finds() {
         "0-30 */2 * * *",
         "* * L * *",
         "* * * 3 *",
-        "15 10-20 2 * * *",
+        "15 10-20 */3 * * *",
         "* * * * MON#1",
     ];
+    let berlin = "Europe/Berlin".to_owned();
+    let listed = ["2026-03-28T02:30:00Z", "2026-03-29T01:00:00Z", "2026-03-29T01:30:07Z"].map(ms);
+    let sources = [
+        (every(613_000), 200),
+        (Schedule { phase_ms: Some(420_500), ..every(900_000) }, 100),
+        (Schedule { at: listed.to_vec(), ..cron("*/15 1-5 * * *", "UTC") }, 60),
+        (cron("30 2,3,5 * * *", "UTC"), 20),
+    ];
+    let from = ms("2026-03-27T20:00:00Z");
     for (nth, first) in rules.iter().enumerate() {
         for second in &rules[nth..] {
-            let source = Schedule { time_zone: "Europe/Berlin".to_owned(), ..every(613_000) };
-            let exclude = vec![(*first).to_owned(), (*second).to_owned()];
-            let schedule = Schedule { exclude, ..source.clone() };
-            let from = ms("2026-03-27T20:00:00Z");
-            let found = Timing::of(&schedule).unwrap().occurrences(from, 200, &mut budget());
-            assert_eq!(shown(&found), shown(&slowly(&schedule, &source, from, 200)), "{first} and {second}");
+            for (source, count) in &sources {
+                let source = Schedule { time_zone: berlin.clone(), ..source.clone() };
+                let exclude = vec![(*first).to_owned(), (*second).to_owned()];
+                let schedule = Schedule { exclude, ..source.clone() };
+                let found = Timing::of(&schedule).unwrap().occurrences(from, *count, &mut budget());
+                let slowly = slowly(&schedule, &source, from, *count);
+                assert_eq!(shown(&found), shown(&slowly), "{first} and {second}: {source:?}");
+            }
         }
     }
 }
