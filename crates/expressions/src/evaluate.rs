@@ -1,6 +1,6 @@
 //! The value of a tree, and what it costs. Each operation, call, field, index and item of a list is one step; texts that are
-//! compared or searched are one more for each 256 bytes. Names, literals and the parts of `&&` and `||` are an eighth of a step, and
-//! so is each name of a walk that is passed when one is looked for. What is made counts its bytes before it is made: a text its length, an item of a list or an entry of a map 24.
+//! compared or searched are one more for each 256 bytes. Names, literals, parts of `&&` and `||`, and names of walks that are passed
+//! when one is looked for, are glances: four come with each step, and of the others eight are a step. What is made counts its bytes before it is made: a text its length, an item of a list or an entry of a map 24.
 //! Nothing here looks at a clock, and nothing takes time or memory that is not counted.
 
 mod compare;
@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 /// Bytes that are read in one step.
 const BYTES_READ_PER_STEP: usize = 256;
-/// Glances that are one step.
+/// Glances that come with each step, and so many of the others are one.
+const GLANCES_WITH_A_STEP: u64 = 4;
 const GLANCES_PER_STEP: u64 = 8;
 
 pub(crate) type Bound<'a> = &'a [(&'static str, Value)];
@@ -53,6 +54,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn steps(&mut self, node: &Node, steps: u64) -> Result<(), Mistake> {
+        self.glances = self.glances.saturating_sub(steps.saturating_mul(GLANCES_WITH_A_STEP));
         self.budget.spend_steps(steps).map_err(|problem| Self::exceeded(node, problem))
     }
 
@@ -64,7 +66,7 @@ impl<'a> Evaluator<'a> {
         }
         let steps = self.glances / GLANCES_PER_STEP;
         self.glances %= GLANCES_PER_STEP;
-        self.steps(node, steps)
+        self.budget.spend_steps(steps).map_err(|problem| Self::exceeded(node, problem))
     }
 
     /// Of text that is looked at, beside the step of what looks at it.

@@ -39,6 +39,8 @@ impl Evaluator<'_> {
             None => {
                 self.steps(node, PATTERN_STEPS)?;
                 let made = compiled(pattern).map_err(|problem| Self::wrong(node, problem))?;
+                // Some patterns take much longer than others.
+                self.budget.look().map_err(|problem| Self::exceeded(node, problem))?;
                 if self.patterns.len() >= KEPT_MAX {
                     self.patterns.clear();
                 }

@@ -164,3 +164,17 @@ fn one_over_the_bound_is_refused_and_one_below_is_not() {
     assert!(bytes(43_690).2.is_ok());
     assert!(bytes(43_691).2.unwrap_err().to_string().contains("bytes"));
 }
+
+#[test]
+fn names_and_parts_of_conditions_are_counted_where_there_are_many_for_each_step() {
+    let of = |text: &str, steps: u64| {
+        let mut budget = Budget::new(steps, 1 << 20);
+        Expression::parse(text).unwrap().value(&[], &[], &mut budget).map(drop)
+    };
+    let many = vec!["a"; 300].join("&&");
+    let text = format!("[true].map(a,{many})");
+    assert!(of(&text, 50).is_err(), "600 glances are about 75 steps");
+    assert!(of(&text, 100).is_ok());
+    let deep = (0..20).fold("a0".to_owned(), |text, nth| format!("[1].map(a{},{text})", 19 - nth));
+    assert!(of(&deep, 90).is_ok(), "one name that is found far away costs a few");
+}
