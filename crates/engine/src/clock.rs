@@ -2,7 +2,7 @@
 //! whatever asks and says so. Must not read the time itself: the machine's clocks are given to it at the composition root.
 
 mod belief;
-mod moment;
+pub(crate) mod moment;
 mod watch;
 
 pub use belief::Reading;

@@ -8,7 +8,10 @@ use crate::{
     audit::Audit,
     backlog::Backlog,
     caps::Caps,
-    clock::Watch,
+    clock::{
+        Watch,
+        moment::{Moment, Present},
+    },
     durability::Durability,
     ends::Ends,
     engine::{Backends, Shared},
@@ -38,7 +41,7 @@ use crate::{
 use futures_util::future::BoxFuture;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
-use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, hot::HotEntry};
+use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust, hot::HotEntry};
 use punctual_domain::{
     history::Note,
     identity::IdentitySecret,
@@ -243,6 +246,18 @@ impl Core {
 
     pub(crate) fn now(&self) -> Millis {
         self.clock.now()
+    }
+
+    pub(crate) fn breaks(&self) -> u64 {
+        self.clock.trust().map_or(0, Trust::breaks)
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        Moment::now(self.breaks())
+    }
+
+    pub(crate) fn present(&self) -> Present {
+        Present { breaks: self.breaks(), now: self.now() }
     }
 
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {

@@ -3,9 +3,11 @@
 //! Every call is a batch under one lock. Nothing here must outlive the process: the hot set and the store have it all.
 //!
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
-//! besides its tasks), `table` (the tasks), `fired` (the answers to an instant that has come).
+//! besides its tasks), `table` (the tasks), `kept` (those that have fired), `load` (loads that are under way), `fired` (the answers to an instant that has come).
 
 mod fired;
+mod kept;
+mod load;
 mod span;
 mod stage;
 mod steps;

@@ -9,7 +9,7 @@ use punctual_domain::{name::Name, time::Millis};
 /// Steps of expressions that a namespace may take in a millisecond: a third of a thread, at most.
 const STEPS_PER_MS: u64 = 1_000;
 /// What it may take at once.
-const AT_ONCE: u64 = 5_000_000;
+const AT_ONCE: u64 = 100_000_000;
 /// A step of the calendar takes as long as so many of an expression.
 const OF_CALENDAR: u64 = 100;
 /// Nothing is put off for less.

@@ -28,7 +28,7 @@ const BLOCKS: [(&str, usize, &str); 19] = [
     ("schedules", 1, "here"),
     ("search", 2, "here"),
     ("sharding", 1, "here"),
-    ("testing", 2, "nothing: it is how these tests are run"),
+    ("testing", 3, "nothing: it is how these tests are run"),
     ("tls", 3, "here"),
     ("upgrade", 1, "newcomer::…"),
     ("workflows", 1, "here"),

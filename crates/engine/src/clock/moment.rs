@@ -1,8 +1,6 @@
 //! How long ago something was, for what must not be relied on for long: after a suspend, or a jump of the wall clock,
 //! nobody knows how long that is, and it was too long ago. Must not be stored.
 
-use crate::core::Core;
-use punctual_contract::Trust;
 use punctual_domain::time::Millis;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -21,27 +19,18 @@ pub(crate) struct Present {
 }
 
 impl Moment {
+    /// The present; `breaks`: those of time until now.
+    pub(crate) fn now(breaks: u64) -> Self {
+        Self { instant: Instant::now(), breaks }
+    }
+
     #[cfg(test)]
     pub(crate) fn of_test() -> Self {
-        Self { instant: Instant::now(), breaks: 0 }
+        Self::now(0)
     }
 
     /// At the most; `breaks`: those of the present.
     pub(crate) fn age(&self, breaks: u64) -> Duration {
         if self.breaks == breaks { self.instant.elapsed() } else { Duration::MAX }
-    }
-}
-
-impl Core {
-    pub(crate) fn breaks(&self) -> u64 {
-        self.clock.trust().map_or(0, Trust::breaks)
-    }
-
-    pub(crate) fn moment(&self) -> Moment {
-        Moment { instant: Instant::now(), breaks: self.breaks() }
-    }
-
-    pub(crate) fn present(&self) -> Present {
-        Present { breaks: self.breaks(), now: self.now() }
     }
 }

@@ -1,6 +1,6 @@
 //! What the table answers when an instant has come or a lease was made. Plain data: nothing here decides.
 
-use crate::clock::Moment;
+use crate::clock::moment::Moment;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 
 /// What the firing of an entry meets.

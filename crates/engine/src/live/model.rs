@@ -7,7 +7,7 @@ use super::{
     stage::Stage,
     steps::STEPS,
 };
-use crate::{clock::Moment, pipeline::claim::tests::entry};
+use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{hot::HotEntry, store::Assignment};
@@ -383,7 +383,7 @@ impl World {
 #[test]
 fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
     let mut seen = Seen::default();
-    for seed in 0..200 {
+    for seed in 0..400 {
         let mut world = World::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {

@@ -3,13 +3,12 @@
 //! second copy of an entry: the two orders hold numbers of slots.
 
 use super::{
-    Live,
     fired::{Fired, Granted, Ready},
-    span::{NEAR_MS, Range, Span},
-    stage::{Event, Gate, Stage},
-    steps::{IN_LINE, Next, has_lease, is_claimed, is_kept, step},
+    span::Span,
+    stage::{Event, Stage},
+    steps::{Next, has_lease, is_claimed, step},
 };
-use crate::clock::Moment;
+use crate::clock::moment::Moment;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::{
@@ -22,31 +21,31 @@ use slab::Slab;
 use std::{collections::BTreeMap, mem, sync::Arc};
 
 /// Slots by the instant of their entry.
-type Order = BTreeMap<(Millis, i64), usize>;
+pub(super) type Order = BTreeMap<(Millis, i64), usize>;
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    slots: Slab<Slot>,
-    by_id: HashMap<i64, usize>,
+    pub(super) slots: Slab<Slot>,
+    pub(super) by_id: HashMap<i64, usize>,
     /// Those that wait, and were not yet looked at for a lease ahead of their instant.
     candidates: Order,
     /// Those whose lease is asked for or made.
     leases: Order,
     /// Those that have fired and stand behind a gate.
-    gated: Order,
+    pub(super) gated: Order,
     /// How many have not fired.
     unfired: usize,
     spans: Vec<Span>,
 }
 
 #[derive(Debug)]
-struct Slot {
-    entry: HotEntry,
-    stage: Stage,
+pub(super) struct Slot {
+    pub(super) entry: HotEntry,
+    pub(super) stage: Stage,
     on_wheel: Option<Key>,
     /// When its lease was asked for.
     asked: Option<Moment>,
-    lease: Option<Box<Assignment>>,
+    pub(super) lease: Option<Box<Assignment>>,
 }
 
 /// What a batch of entries met.
@@ -85,10 +84,10 @@ pub(crate) struct Closed {
 }
 
 /// A move that was made.
-struct Moved {
+pub(super) struct Moved {
     before: Stage,
     /// The slot, if the task has left the table.
-    gone: Option<Slot>,
+    pub(super) gone: Option<Slot>,
 }
 
 impl Table {
@@ -388,100 +387,6 @@ impl Table {
         self.unfired
     }
 
-    /// These have fired, and are kept in the line of their queue. Returns those that are not kept already.
-    pub(crate) fn keep_in_line(&mut self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
-        entries.retain(|entry| self.keep(entry, IN_LINE));
-        entries
-    }
-
-    /// These have fired, and their database does not answer. No more are kept than `most`; the rest is left to whoever offers
-    /// again what has fired.
-    pub(crate) fn set_aside(&mut self, entries: &[HotEntry], most: usize) {
-        for entry in entries {
-            if self.gated.len() >= most {
-                return;
-            }
-            let is_kept_here = self.at(entry).is_some_and(|nth| self.is_kept_at(nth));
-            if is_kept_here {
-                self.at(entry).and_then(|nth| self.advance(nth, Event::Blocked(Gate::Database)));
-            } else {
-                self.keep(entry, Stage::Ready { gate: Some(Gate::Database) });
-            }
-        }
-    }
-
-    /// Takes out what was set aside.
-    pub(crate) fn take_aside(&mut self, which: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
-        let those = self.gated.values().copied();
-        let those = those.filter(|nth| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry)));
-        let those: Vec<usize> = those.collect();
-        those.into_iter().filter_map(|nth| Some(self.advance(nth, Event::Taken)?.gone?.entry)).collect()
-    }
-
-    /// Partitions of which something is set aside, some of them more than once.
-    pub(crate) fn aside(&self) -> impl Iterator<Item = Partition> {
-        self.gated.values().filter_map(|nth| Some(self.slots.get(*nth)?.entry.place.partition))
-    }
-
-    /// These are taken out of their line, to be offered elsewhere or to an executor.
-    pub(crate) fn leave_line<'e>(&mut self, entries: impl Iterator<Item = &'e HotEntry>) {
-        for entry in entries {
-            let in_line =
-                self.at(entry).filter(|nth| self.slots.get(*nth).is_some_and(|slot| slot.stage == IN_LINE));
-            in_line.and_then(|nth| self.advance(nth, Event::Taken));
-        }
-    }
-
-    /// The store is asked for the leases of an executor. Returns those that nobody else asks for here; they are named again
-    /// when the call has ended.
-    pub(crate) fn begin_grants(&mut self, entries: &[HotEntry]) -> Vec<(i64, i64)> {
-        let mut begun = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let is_begun = match self.at(entry).filter(|nth| self.is_kept_at(*nth)) {
-                Some(nth) => self.advance(nth, Event::GrantBegun).is_some(),
-                None => self.keep(entry, Stage::Granting),
-            };
-            if is_begun {
-                begun.push((entry.place.id, entry.fence));
-            }
-        }
-        begun
-    }
-
-    /// What was set aside meanwhile stays.
-    pub(crate) fn end_grants(&mut self, grants: &[(i64, i64)]) {
-        for (id, fence) in grants {
-            let nth = self.by_id.get(id).copied().filter(|nth| self.fence(*nth) == Some(*fence));
-            nth.and_then(|nth| self.advance(nth, Event::GrantEnded));
-        }
-    }
-
-    /// It has fired, and this engine looks after it, or after a newer attempt of it: in a line, behind a gate, or while the
-    /// store is asked for its lease. Nobody else has to.
-    pub(crate) fn keeps(&self, entry: &HotEntry) -> bool {
-        let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
-        slot.is_some_and(|slot| slot.entry.fence >= entry.fence && is_kept(slot.stage))
-    }
-
-    fn is_kept_at(&self, nth: usize) -> bool {
-        self.slots.get(nth).is_some_and(|slot| is_kept(slot.stage))
-    }
-
-    /// False: it is kept already or has its own lease, or something newer is here.
-    fn keep(&mut self, entry: &HotEntry, stage: Stage) -> bool {
-        if let Some((nth, slot)) =
-            self.by_id.get(&entry.place.id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
-        {
-            let is_there = slot.entry.fence == entry.fence && (is_kept(slot.stage) || has_lease(slot.stage));
-            if is_there || slot.entry.fence > entry.fence {
-                return false;
-            }
-            self.remove(nth);
-        }
-        self.insert(entry.clone(), stage);
-        true
-    }
-
     /// Nothing is leased ahead, and nothing is to be looked at for it.
     pub(crate) fn has_no_leases(&self) -> bool {
         self.candidates.is_empty() && self.leases.is_empty()
@@ -522,7 +427,7 @@ impl Table {
     }
 
     /// The only place where a stage changes. None: the event is not legal here, and changes nothing.
-    fn advance(&mut self, nth: usize, event: Event) -> Option<Moved> {
+    pub(super) fn advance(&mut self, nth: usize, event: Event) -> Option<Moved> {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
         let Next::To(after) = step(before, event)? else {
@@ -545,7 +450,7 @@ impl Table {
         self.unfired -= usize::from(is_claimed(before));
     }
 
-    fn insert(&mut self, entry: HotEntry, stage: Stage) {
+    pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) {
         let (id, key) = (entry.place.id, entry.key());
         let nth = self.slots.insert(Slot { entry, stage, on_wheel: None, asked: None, lease: None });
         self.by_id.insert(id, nth);
@@ -555,7 +460,7 @@ impl Table {
         }
     }
 
-    fn remove(&mut self, nth: usize) -> Option<Slot> {
+    pub(super) fn remove(&mut self, nth: usize) -> Option<Slot> {
         let slot = self.slots.try_remove(nth)?;
         self.by_id.remove(&slot.entry.place.id);
         self.candidates.remove(&slot.entry.key());
@@ -570,12 +475,12 @@ impl Table {
     }
 
     /// The slot of this task at this fence.
-    fn at(&self, entry: &HotEntry) -> Option<usize> {
+    pub(super) fn at(&self, entry: &HotEntry) -> Option<usize> {
         let nth = *self.by_id.get(&entry.place.id)?;
         (self.fence(nth) == Some(entry.fence)).then_some(nth)
     }
 
-    fn fence(&self, nth: usize) -> Option<i64> {
+    pub(super) fn fence(&self, nth: usize) -> Option<i64> {
         self.slots.get(nth).map(|slot| slot.entry.fence)
     }
 
@@ -583,68 +488,11 @@ impl Table {
         self.spans.get(usize::from(partition.0)).expect("places name partitions of this store")
     }
 
-    fn span_mut(&mut self, partition: Partition) -> &mut Span {
+    pub(super) fn span_mut(&mut self, partition: Partition) -> &mut Span {
         self.spans.get_mut(usize::from(partition.0)).expect("places name partitions of this store")
     }
 }
 
 const fn is_gated(stage: Stage) -> bool {
     matches!(stage, Stage::Ready { gate: Some(_) })
-}
-
-/// A load that is under way, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Load<'a> {
-    live: &'a Live,
-    ranges: Vec<(Partition, Range)>,
-    /// None: it was answered.
-    unanswered_at: Option<Millis>,
-}
-
-impl Load<'_> {
-    /// Nothing of it comes any more.
-    pub(crate) fn answered(mut self) {
-        self.unanswered_at = None;
-    }
-}
-
-impl Drop for Load<'_> {
-    fn drop(&mut self) {
-        let mut table = self.live.lock();
-        for (partition, range) in mem::take(&mut self.ranges) {
-            table.span_mut(partition).end_load(range, self.unanswered_at);
-        }
-    }
-}
-
-impl Live {
-    /// These were found in the store and are about to be loaded into the hot set: takes out of them what is leased ahead.
-    /// Returns the leases of these, which are good for nothing any more: given back, the store says whether they were still
-    /// there, and only then they are loaded.
-    pub(crate) fn begin_load(&self, entries: &mut Vec<HotEntry>, now: Millis) -> (Load<'_>, Vec<Assignment>) {
-        let mut table = self.lock();
-        let is_leased = |table: &Table, entry: &HotEntry| {
-            table.at(entry).and_then(|nth| table.slots.get(nth)).is_some_and(|slot| has_lease(slot.stage))
-        };
-        let (leased, others): (Vec<_>, Vec<_>) =
-            mem::take(entries).into_iter().partition(|entry| is_leased(&table, entry));
-        let mut made = Vec::new();
-        for nth in leased.iter().filter_map(|entry| table.at(entry)).collect::<Vec<_>>() {
-            let is_made = table.slots.get(nth).is_some_and(|slot| slot.stage == Stage::Leased);
-            if is_made {
-                made.extend(table.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
-                table.advance(nth, Event::LeaseDropped);
-            }
-        }
-        let mut ranges: HashMap<Partition, Range> = HashMap::new();
-        for entry in others.iter().filter(|entry| entry.due_at <= now.plus(NEAR_MS)) {
-            let range = ranges.entry(entry.place.partition);
-            let range = range.or_insert(Range { from: entry.due_at, until: entry.due_at });
-            *range = Range { from: range.from.min(entry.due_at), until: range.until.max(entry.due_at) };
-        }
-        let ranges: Vec<(Partition, Range)> = ranges.into_iter().collect();
-        ranges.iter().for_each(|(partition, range)| table.span_mut(*partition).begin_load(*range));
-        *entries = others;
-        (Load { live: self, ranges, unanswered_at: Some(now) }, made)
-    }
 }

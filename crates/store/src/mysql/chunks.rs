@@ -14,7 +14,7 @@
 
 use super::{
     Inner,
-    limits::{PING, WRITE, silent, watched},
+    limits::{PING, READ, WRITE, silent, twice, watched},
     query,
     session::Known,
     statements::{ABOVE, Many, bind, sql},
@@ -223,8 +223,8 @@ pub(super) async fn newest(
 /// Enters what stood before, a bounded number of ids. How many were passed over.
 pub(super) async fn enter_stood(inner: &Inner, part: usize, limit: usize) -> Result<usize, Error> {
     let Some(shard) = inner.members().get(part) else { return Ok(0) };
-    let below = async { not_entered_below(&mut *shard.readers.acquire().await?).await };
-    match below.await.map_err(|it| shard.failed(it))? {
+    let below = || async { not_entered_below(&mut *shard.readers.acquire().await?).await };
+    match twice(READ, below).await.map_err(|it| shard.failed(it))? {
         Some(0) => return prune(inner, part).await.map(|()| 0),
         None if is_one_behind(inner).await? => return Ok(0),
         _ => {}
@@ -254,8 +254,11 @@ async fn prune(inner: &Inner, part: usize) -> Result<(), Error> {
 
 /// An engine of an older release inserts, and enters nothing.
 async fn is_one_behind(inner: &Inner) -> sqlx::Result<bool> {
-    let behind = sqlx::query(sql!("chunk/behind.sql"));
-    Ok(behind.fetch_optional(&mut *inner.catalog.acquire().await?).await?.is_some())
+    let behind = || async {
+        let behind = sqlx::query(sql!("chunk/behind.sql"));
+        behind.fetch_optional(&mut *inner.catalog.acquire().await?).await
+    };
+    Ok(twice(READ, behind).await?.is_some())
 }
 
 /// Where the look for rows of chunks that are gone goes on, in one database: behind a chunk of a queue. Each second round begins with
