@@ -2,7 +2,8 @@
 //! the task, and it is so.
 
 use super::{
-    Ground, HotGroup, Rig, StoreGroup, TRIES, early_rig, got, leased, leased_ahead, succeeded, until, warm_up,
+    Ground, HotGroup, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, rig_with, succeeded, until,
+    warm_up,
 };
 use punctual_domain::{place::TaskRef, state::State};
 use punctual_engine::{Settled, TakenBack};
