@@ -83,6 +83,9 @@ async fn cancel_plain(
     by: &str,
     answers: &mut [Option<TakenBack>],
 ) -> Result<(), Error> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
     let holding: Vec<_> = tasks.iter().map(|(nth, task)| hold_one(core, *nth, task)).collect();
     let (mut held, mut failed) = (Vec::new(), None);
     for (nth, task, answer) in stream::iter(holding).buffered(AT_ONCE).collect::<Vec<_>>().await {
