@@ -21,13 +21,15 @@ use axum::{
 };
 use blake3::Hash;
 use maud::{Markup, html};
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 /// A rendering that takes longer is given up.
 const RENDERED_WITHIN: Duration = Duration::from_secs(30);
 /// A page without a kept rendering asks again after this.
 const AGAIN_S: u32 = 2;
+/// A page that was never shown is waited for so many times as long as another.
+const FIRST_RENDERING_TIMES: u32 = 5;
 const MAIN: &str = "<main id=\"main\"";
 
 pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Response {
@@ -41,7 +43,7 @@ async fn answer(site: &Arc<Site>, parts: &Parts) -> Response {
         site.kept.forget(who(site, parts));
         return fresh(site, parts).await;
     };
-    let rendered = timeout(site.options.patience, rendered(site, parts, sight)).await.ok();
+    let rendered = in_time(site, parts, sight).await;
     let is_away = |one: &Rendering| match one.standing {
         Standing::Unavailable => true,
         Standing::Partial => !view(site, parts).is_partly_away(),
@@ -90,6 +92,20 @@ fn sight(site: &Site, parts: &Parts) -> Option<Sight> {
         hasher.update(&text.len().to_le_bytes()).update(text.as_bytes());
     }
     Some(Sight { who, key: hasher.finalize() })
+}
+
+/// The rendering. None: it takes longer than is waited for. A page of which there is an earlier rendering to show is waited for less
+/// long: one that is only slow is not to be mistaken for a database that does not answer.
+async fn in_time(site: &Arc<Site>, parts: &Parts, sight: Sight) -> Option<Option<(Arc<Rendering>, bool)>> {
+    let patience = site.options.patience;
+    let mut rendering = pin!(rendered(site, parts, sight));
+    if let Ok(done) = timeout(patience, rendering.as_mut()).await {
+        return Some(done);
+    }
+    if site.kept.get(sight).is_some() {
+        return None;
+    }
+    timeout(patience * (FIRST_RENDERING_TIMES - 1), rendering).await.ok()
 }
 
 /// And whether it is of another request.
@@ -198,7 +214,7 @@ fn without_store(site: &Site, parts: &Parts, failed: bool) -> Response {
     let inside = html! {
         h1 { "The database does not answer" (which(&view)) }
         p.note.bad role="status" {
-            @if failed { "A database did not answer what this page asks for." } @else { "This page has not come within " (site.options.patience.as_secs_f32()) " s." }
+            @if failed { "A database did not answer what this page asks for." } @else { "This page has not come within " ((site.options.patience * FIRST_RENDERING_TIMES).as_secs_f32()) " s." }
             " There is no earlier rendering of it for your token at this engine. The page loads anew by itself every " (AGAIN_S) " s."
         }
         (facts(&view, &zone))
