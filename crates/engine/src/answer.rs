@@ -14,6 +14,8 @@ pub enum Error {
     Contended,
     #[error("the engine is stopping")]
     Stopping,
+    #[error("is for the first token only: there have been tokens before")]
+    NotTheFirstToken,
 }
 
 /// What became of the wish to cancel.

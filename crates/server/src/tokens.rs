@@ -48,7 +48,7 @@ pub(crate) async fn create_token(
     if expires_at.is_some_and(|it| it <= app.engine.now()) {
         return Err(Refusal::field("/expires_at", "is in the past"));
     }
-    let new = NewToken { name: asked.name, grant, expires_at };
+    let new = NewToken { name: asked.name, grant, expires_at, grace_ms: asked.grace_ms };
     let issued = app.engine.create_token(new, who.by()).await?;
     let after = json_of(&shown(&issued.token, app.engine.now()));
     let response = answer::json(StatusCode::CREATED, &revealed(issued, app.engine.now()));
@@ -260,6 +260,8 @@ pub fn shown(token: &Token, now: Millis) -> AccessToken {
         revoked_at: at(revoked_at),
         revoked_at_ms: ms(revoked_at),
         revoked_by: token.revoked.as_ref().map(|it| it.by.clone()),
+        required_at: at(token.required_at),
+        required_at_ms: ms(token.required_at),
         used_at: at(token.used_at),
         used_at_ms: ms(token.used_at),
     }

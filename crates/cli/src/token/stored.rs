@@ -31,7 +31,8 @@ pub(super) async fn create(settings: &SettingArgs, asked: &CreateToken) -> Resul
     on_store(settings, async |store| {
         let is_first = needs_none && store.store().tokens().await?.all.is_empty();
         let expires_at = asked.expires_ms().map(Millis);
-        let new = NewToken { name: asked.name.clone(), grant, expires_at };
+        let new = NewToken { name: asked.name.clone(), grant, expires_at, grace_ms: asked.grace_ms };
+        anyhow::ensure!(needs_none || asked.grace_ms.is_none(), "--grace is of no use: admin_token is set, so each request needs a token already");
         let work = async {
             let issued = tokens::create(store.store(), new, &operator(), SystemClock.now()).await?;
             Ok(done_with(None, issued))

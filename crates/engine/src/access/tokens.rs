@@ -21,6 +21,8 @@ pub struct NewToken {
     pub name: String,
     pub grant: Grant,
     pub expires_at: Option<Millis>,
+    /// For so long after its creation requests without a token are still accepted: of the first token only.
+    pub grace_ms: Option<i64>,
 }
 
 /// A token, and its secret, which is nowhere else.
@@ -41,6 +43,11 @@ fn random<const N: usize>() -> Result<[u8; N], BackendError> {
 /// A failing store; the error says whether there may be such a token all the same, whose secret nobody has.
 pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Millis) -> Result<Issued, Error> {
     for _ in 0..TRIES {
+        let before = store.tokens().await?;
+        if new.grace_ms.is_some() && before.revision > 0 {
+            return Err(Error::NotTheFirstToken);
+        }
+        let put_off = before.required_at().filter(|at| now < *at);
         let secret = Secret::from_random(random()?, random()?);
         let mut token = Token {
             id: secret.id().clone(),
@@ -55,6 +62,7 @@ pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Milli
             revoked: None,
             used_at: None,
             revision: 0,
+            required_at: new.grace_ms.map(|grace_ms| now.plus(grace_ms)).or(put_off),
         };
         if let Saved::Done(revision) = store.save_token(token.clone(), 0).await? {
             token.revision = revision;
