@@ -14,8 +14,6 @@ pub enum Error {
     Contended,
     #[error("the engine is stopping")]
     Stopping,
-    #[error("is for the first token only: there have been tokens before")]
-    NotTheFirstToken,
 }
 
 /// What became of the wish to cancel.

@@ -80,7 +80,6 @@ impl From<Error> for Refusal {
         match error {
             Error::NotFound => Self::new(Code::TaskNotFound, "the namespace has no task with this ref"),
             Error::Contended => Self::new(Code::TaskContended, error.to_string()),
-            Error::NotTheFirstToken => Self::field("/grace_ms", error.to_string()),
             Error::Stopping => Self::new(Code::Stopping, error.to_string()),
             Error::Backend(error) => error.into(),
         }
