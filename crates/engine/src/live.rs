@@ -3,10 +3,14 @@
 //! Every call is a batch under one lock. Nothing here must outlive the process: the hot set and the store have it all.
 //!
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
-//! besides its tasks), `table` (the tasks), `kept` (those that have fired), `load` (loads that are under way), `fired` (the answers to an instant that has come).
+//! besides its tasks), `table` (the tasks), `index` (which of them are looked for), `claims` (what has not fired), `leases` (what is leased
+//! ahead), `kept` (what has fired), `load` (loads that are under way), `fired` (the answers to an instant that has come).
 
+mod claims;
 mod fired;
+mod index;
 mod kept;
+mod leases;
 mod load;
 mod span;
 mod stage;
@@ -16,8 +20,8 @@ mod table;
 #[cfg(test)]
 mod model;
 
+pub(crate) use claims::Loaded;
 pub(crate) use fired::{Fired, Granted, Ready};
-pub(crate) use table::Loaded;
 
 use punctual_contract::hot::HotEntry;
 use table::Table;

@@ -2,6 +2,7 @@
 //! answer, and what the store is asked for on behalf of an executor. Must not decide which of it goes first.
 
 use super::{
+    index::Group,
     stage::{Event, Gate, Stage},
     steps::{IN_LINE, has_lease, is_kept},
     table::Table,
@@ -20,7 +21,7 @@ impl Table {
     /// again what has fired.
     pub(crate) fn set_aside(&mut self, entries: &[HotEntry], most: usize) {
         for entry in entries {
-            if self.gated.len() >= most {
+            if self.index.len(Group::Database) >= most {
                 return;
             }
             let is_kept_here = self.at(entry).is_some_and(|nth| self.is_kept_at(nth));
@@ -34,15 +35,14 @@ impl Table {
 
     /// Takes out what was set aside.
     pub(crate) fn take_aside(&mut self, which: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
-        let those = self.gated.values().copied();
-        let those = those.filter(|nth| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry)));
-        let those: Vec<usize> = those.collect();
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry));
+        let those: Vec<usize> = self.index.all(Group::Database).filter(is_one).collect();
         those.into_iter().filter_map(|nth| Some(self.advance(nth, Event::Taken)?.gone?.entry)).collect()
     }
 
     /// Partitions of which something is set aside, some of them more than once.
     pub(crate) fn aside(&self) -> impl Iterator<Item = Partition> {
-        self.gated.values().filter_map(|nth| Some(self.slots.get(*nth)?.entry.place.partition))
+        self.index.all(Group::Database).filter_map(|nth| Some(self.slots.get(nth)?.entry.place.partition))
     }
 
     /// These are taken out of their line, to be offered elsewhere or to an executor.

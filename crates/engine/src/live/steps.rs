@@ -58,6 +58,11 @@ pub(crate) const fn has_lease(stage: Stage) -> bool {
     matches!(stage, Leasing { .. } | Leased | Held)
 }
 
+/// The claim is asked for or made, and no lease.
+pub(crate) const fn is_before_lease(stage: Stage) -> bool {
+    matches!(stage, Claiming { .. } | Waiting)
+}
+
 /// The task has not fired, and nobody has withdrawn it.
 pub(crate) const fn is_claimed(stage: Stage) -> bool {
     matches!(stage, CLAIMING | Waiting | LEASING | Leased)

@@ -1,0 +1,135 @@
+//! Leases that are asked for ahead of their instants. Must not decide for whom: the caller chooses among the candidates.
+
+use super::{
+    fired::{Granted, Ready},
+    index::Group,
+    stage::{Event, Stage},
+    table::{Moved, Slot, Table},
+};
+use crate::clock::moment::Moment;
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::sync::Arc;
+
+impl Table {
+    /// Those that are due until then and were not looked at for a lease ahead. Each is answered once.
+    pub(crate) fn take_candidates(&mut self, until: Millis) -> Vec<HotEntry> {
+        let near: Vec<usize> = self.index.until(Group::Candidate, until).collect();
+        let entry = |nth| Some(self.slots.get(nth)?.entry.clone());
+        let near: Vec<HotEntry> = near.into_iter().filter_map(entry).collect();
+        near.iter().for_each(|entry| self.index.remove(Group::Candidate, entry.due_at, entry.place.id));
+        near
+    }
+
+    /// The store is about to be asked for the leases of these. Returns those that wait and are not being loaded from an older
+    /// look at the store.
+    pub(crate) fn begin_leases(
+        &mut self,
+        mut entries: Vec<HotEntry>,
+        now: Millis,
+        asked: Moment,
+    ) -> Vec<HotEntry> {
+        entries.retain(|entry| {
+            if self.span(entry.place.partition).is_being_loaded(entry.due_at, now) {
+                return false;
+            }
+            let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, Event::LeaseBegun).is_some())
+            else {
+                return false;
+            };
+            if let Some(slot) = self.slots.get_mut(nth) {
+                slot.asked = Some(asked);
+            }
+            true
+        });
+        entries
+    }
+
+    /// The store has made these leases.
+    pub(crate) fn granted(&mut self, assignments: Vec<Assignment>) -> Vec<Granted> {
+        assignments.into_iter().map(|assignment| self.granted_one(assignment)).collect()
+    }
+
+    fn granted_one(&mut self, assignment: Assignment) -> Granted {
+        let asked_for = self.by_id.get(&assignment.place.id).copied();
+        let asked_for = asked_for.filter(|nth| self.fence(*nth) == Some(assignment.fence - 1));
+        let Some((nth, moved)) = asked_for.and_then(|nth| Some((nth, self.advance(nth, Event::Granted)?)))
+        else {
+            return Granted::Unwanted(Box::new(assignment));
+        };
+        match moved {
+            Moved { before: Stage::Leasing { .. }, gone: Some(Slot { entry, asked: Some(asked), .. }) } => {
+                Granted::Fired(Box::new(Ready { entry, assignment, asked, is_settled: false }))
+            }
+            Moved { gone: Some(_), .. } => Granted::Kept,
+            Moved { gone: None, .. } => {
+                if let Some(slot) = self.slots.get_mut(nth) {
+                    slot.lease = Some(Box::new(assignment));
+                }
+                Granted::Kept
+            }
+        }
+    }
+
+    /// The leases of these were refused, or not answered. Returns what has fired meanwhile.
+    pub(crate) fn not_granted(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
+        let mut fired = Vec::new();
+        for entry in entries {
+            let moved = self.at(entry).and_then(|nth| self.advance(nth, Event::NotGranted));
+            if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
+                fired.push(slot.entry);
+            }
+        }
+        fired
+    }
+
+    /// Gives up leases of what has not fired. Returns those that were made, and what has fired meanwhile. A lease that is
+    /// being asked for finds that nobody wants it.
+    pub(crate) fn drop_leases(
+        &mut self,
+        which: impl Fn(&HotEntry) -> bool,
+    ) -> (Vec<Assignment>, Vec<HotEntry>) {
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry));
+        let numbers: Vec<usize> = self.index.all(Group::Leased).filter(is_one).collect();
+        let (mut made, mut fired) = (Vec::new(), Vec::new());
+        for nth in numbers {
+            made.extend(self.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
+            let moved = self.advance(nth, Event::LeaseDropped);
+            if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
+                fired.push(slot.entry);
+            }
+        }
+        (made, fired)
+    }
+
+    /// The same for all, and nothing more is leased ahead of what is claimed now.
+    pub(crate) fn drop_all_leases(&mut self) -> (Vec<Assignment>, Vec<HotEntry>) {
+        self.take_candidates(Millis::MAX);
+        self.drop_leases(|_| true)
+    }
+
+    /// Nothing is leased ahead, and nothing is to be looked at for it.
+    pub(crate) fn has_no_leases(&self) -> bool {
+        self.index.is_empty(Group::Candidate) && self.index.is_empty(Group::Leased)
+    }
+
+    /// Of each queue, how many leases are asked for or made.
+    pub(crate) fn leases_by_queue(&self) -> HashMap<Arc<QueueKey>, usize> {
+        let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+        for slot in self.index.all(Group::Leased).filter_map(|nth| self.slots.get(nth)) {
+            *counts.entry(Arc::clone(&slot.entry.queue)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Those that are leased and due by then, by partition, id and fence: when they fire, their hand-over is known.
+    pub(crate) fn leased_until(&self, until: Millis) -> HashMap<Partition, HashSet<(i64, i64)>> {
+        let mut leased: HashMap<Partition, HashSet<(i64, i64)>> = HashMap::new();
+        let due = self.index.until(Group::Leased, until).filter_map(|nth| self.slots.get(nth));
+        for Slot { entry, .. } in due.filter(|slot| slot.stage == Stage::Leased) {
+            leased.entry(entry.place.partition).or_default().insert((entry.place.id, entry.fence));
+        }
+        leased
+    }
+}
