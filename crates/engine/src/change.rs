@@ -255,7 +255,7 @@ async fn withdraw(
 
 /// It had fired, and waited for an executor.
 async fn settle(core: &Arc<Core>, task: &Task) {
-    core.unmarked.lock().remove(&task.place.id);
+    core.live.lock().persisted_until(task.place.id, task.fence);
     let gone = [(task.place.partition, task.place.id, task.fence)];
     if let Err(error) = core.hot.settle(&gone).await {
         tracing::warn!(%error, "a withdrawn task stays in the hot set; the store will refuse it");

@@ -4,7 +4,7 @@
 //!
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
 //! besides its tasks), `table` (the tasks), `index` (which of them are looked for), `claims` (what has not fired), `leases` (what is leased
-//! ahead), `kept` (what has fired), `load` (loads that are under way), `fired` (the answers to an instant that has come).
+//! ahead), `kept` (what has fired), `unpersisted` (of which the store does not know), `load` (loads that are under way), `fired` (the answers to an instant that has come).
 
 mod claims;
 mod fired;
@@ -16,6 +16,7 @@ mod span;
 mod stage;
 mod steps;
 mod table;
+mod unpersisted;
 
 #[cfg(test)]
 mod model;

@@ -61,6 +61,8 @@ struct World {
     line: Vec<HotEntry>,
     grants: Vec<Vec<HotEntry>>,
     aside: HashSet<Key>,
+    /// Fired, and the store does not know.
+    unpersisted: HashSet<Key>,
     seen: Seen,
 }
 
@@ -110,6 +112,7 @@ impl World {
             line: Vec::new(),
             grants: Vec::new(),
             aside: HashSet::new(),
+            unpersisted: HashSet::new(),
             seen: Seen::default(),
         }
     }
@@ -266,7 +269,7 @@ impl World {
             let most = rng.usize(0..=from.len());
             from.drain(..most).collect()
         };
-        match self.rng.u8(0..6) {
+        match self.rng.u8(0..8) {
             0 => {
                 let some = take(&mut self.rng, &mut self.offered);
                 let kept = self.live.lock().keep_in_line(some);
@@ -304,10 +307,39 @@ impl World {
                 }
                 self.offered.extend(back);
             }
-            _ => {
+            5 => {
                 let count = self.live.lock().aside().count();
                 assert!(count <= self.aside.len());
             }
+            6 => self.note_fired(),
+            _ => {
+                let all: Vec<HotEntry> = self.live.lock().unpersisted().cloned().collect();
+                let some: Vec<HotEntry> = all.into_iter().filter(|_| self.rng.bool()).collect();
+                self.live.lock().persisted(&some);
+                for entry in &some {
+                    assert!(self.unpersisted.remove(&key(entry)), "it was noted");
+                    assert_eq!(self.live.lock().unpersisted_at(entry.place.id, entry.fence), None);
+                    assert!(!self.live.lock().has_fired_since(entry));
+                }
+            }
+        }
+    }
+
+    /// What was fired is noted, but for what has a lease or a newer fence in the table.
+    fn note_fired(&mut self) {
+        let some: Vec<HotEntry> = self.offered.iter().filter(|_| self.rng.bool()).cloned().collect();
+        let before: HashMap<i64, (i64, bool)> =
+            self.live.lock().of_model().into_iter().map(|slot| (slot.0, (slot.1, slot.4))).collect();
+        let known = self.live.lock().note_fired(&some);
+        for entry in &some {
+            let (id, fence) = key(entry);
+            let is_refused = before.get(&id).is_some_and(|(known, is_leased)| {
+                *known > fence || (*known == fence && *is_leased)
+            });
+            let noted = self.live.lock().unpersisted_at(id, fence);
+            assert_eq!(noted, (!is_refused).then_some(entry.fired_at), "{id} {fence}");
+            assert_eq!(known.contains(&id), !is_refused && self.unpersisted.contains(&(id, fence)));
+            self.unpersisted.extend(noted.map(|_| (id, fence)));
         }
     }
 
@@ -358,6 +390,10 @@ impl World {
     /// The two orders name exactly the slots that they should, and each task is there once.
     fn check(&mut self) {
         let table = self.live.lock();
+        let unpersisted: HashSet<Key> = table.unpersisted().map(key).collect();
+        let fences: HashMap<i64, i64> = table.of_model().iter().map(|slot| (slot.0, slot.1)).collect();
+        self.unpersisted.retain(|(id, fence)| fences.get(id).is_none_or(|known| known <= fence));
+        assert_eq!(unpersisted, self.unpersisted, "what is noted stays until it is written or replaced");
         for (id, fence, stage, is_candidate, is_in_leases) in table.of_model() {
             let has_lease = matches!(stage, Stage::Leasing { .. } | Stage::Leased | Stage::Held);
             assert_eq!(is_in_leases, has_lease, "{id} {stage:?}");
@@ -387,7 +423,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         let mut world = World::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {
-            match world.rng.u8(0..28) {
+            match world.rng.u8(0..29) {
                 0..4 => world.insert(),
                 4..7 => world.claim(),
                 7..10 => world.answer_claims(),
@@ -398,7 +434,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 18 => world.drop_leases(),
                 19 => world.load_again(),
                 20 => world.forget_old(),
-                21..27 => world.hand_over(),
+                21..28 => world.hand_over(),
                 _ => world.move_partition(),
             }
             world.check();

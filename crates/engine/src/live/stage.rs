@@ -14,6 +14,9 @@ pub(crate) enum Stage {
     Leased,
     /// A caller has withdrawn the task, and the answer to its lease is on the way.
     Held,
+    /// Fired, and offered: in a ready set, or given to an executor that waits. It is in the table as long as something of it is
+    /// to be settled with the store.
+    Offered,
     /// Fired, and kept by this engine, whoever owns its partition: in the line of executors that are busy, or behind a gate.
     Ready { gate: Option<Gate> },
     /// Fired, and the store is asked for the lease of an executor.
@@ -58,6 +61,10 @@ pub(crate) enum Event {
     GrantEnded,
     /// The gate is shut while the task is ready or its lease is asked for.
     Blocked(Gate),
+    /// It is put into the line of its queue.
+    Lined,
     /// The task is taken out of the line, or from behind its gate, to be offered elsewhere.
     Taken,
+    /// Nothing of it is left to be settled with the store.
+    Settled,
 }

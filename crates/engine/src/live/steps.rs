@@ -4,10 +4,10 @@
 use super::stage::{Event, Gate, Stage};
 use Event::{
     Blocked, Claimed, Due, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
-    NotClaimed, NotGranted, PutBack, Taken, Withdrawn,
+    Lined, NotClaimed, NotGranted, PutBack, Settled, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, Held, Leased, Leasing, Ready, Waiting};
+use Stage::{Claiming, Granting, Held, Leased, Leasing, Offered, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ const CLAIMING_DUE: Stage = Claiming { due: true };
 const LEASING: Stage = Leasing { due: false };
 const LEASING_DUE: Stage = Leasing { due: true };
 pub(super) const IN_LINE: Stage = Ready { gate: None };
-const GATED: Stage = Ready { gate: Some(Gate::Database) };
-const BLOCKED: Event = Blocked(Gate::Database);
+pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
+pub(super) const BLOCKED: Event = Blocked(Gate::Database);
 
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
@@ -41,9 +41,10 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (Forgotten, To(Held)), (LeaseDropped, Gone),
                      (GivenUp, Gone)]),
-    (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, Gone), (BLOCKED, To(GATED))]),
-    (GATED,        &[(GrantBegun, To(Granting)), (Taken, Gone), (BLOCKED, To(GATED))]),
-    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, Gone), (BLOCKED, To(GATED))]),
+    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (Settled, Gone)]),
+    (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
+    (GATED,        &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
+    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED))]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -68,7 +69,12 @@ pub(crate) const fn is_claimed(stage: Stage) -> bool {
     matches!(stage, CLAIMING | Waiting | LEASING | Leased)
 }
 
-/// The task has fired, and this engine looks after it.
+/// The task has fired.
+pub(crate) const fn has_fired(stage: Stage) -> bool {
+    matches!(stage, Offered | Ready { .. } | Granting)
+}
+
+/// The task has fired, and this engine looks after it: nobody else has to.
 pub(crate) const fn is_kept(stage: Stage) -> bool {
     matches!(stage, Ready { .. } | Granting)
 }
@@ -77,7 +83,7 @@ pub(crate) const fn is_kept(stage: Stage) -> bool {
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 15] = [
+    const EVENTS: [Event; 17] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -92,7 +98,9 @@ mod tests {
         GrantBegun,
         GrantEnded,
         BLOCKED,
+        Lined,
         Taken,
+        Settled,
     ];
 
     /// From where an entry comes into the table: claimed, or fired.
@@ -112,7 +120,7 @@ mod tests {
 
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
-        let reached = [reached(CLAIMING, &EVENTS), reached(IN_LINE, &EVENTS)].concat();
+        let reached = [reached(CLAIMING, &EVENTS), reached(Offered, &EVENTS)].concat();
         assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
@@ -130,10 +138,10 @@ mod tests {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
-        let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || is_kept(*stage);
+        let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || has_fired(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),
-            "what has fired is kept, whoever owns its partition"
+            "what has fired stays, whoever owns its partition"
         );
     }
 

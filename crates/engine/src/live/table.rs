@@ -1,4 +1,4 @@
-//! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases` and `kept` have the calls.
+//! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases`, `kept` and `unpersisted` have the calls.
 //! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
 //! second copy of an entry: the index holds numbers of slots.
 
@@ -33,9 +33,17 @@ pub(super) struct Slot {
     /// When its lease was asked for.
     pub(super) asked: Option<Moment>,
     pub(super) lease: Option<Box<Assignment>>,
+    /// Fired, and the store does not know yet that it is ready.
+    pub(super) is_unpersisted: bool,
 }
 
 impl Slot {
+    /// Something of it is to be settled with the store.
+    const fn is_unsettled(&self) -> bool {
+        self.is_unpersisted
+    }
+
+
     /// Where its stage puts it in the index.
     fn rank(&self) -> Option<(Group, Millis)> {
         match self.stage {
@@ -89,9 +97,25 @@ impl Table {
         Some(Moved { before, gone: None })
     }
 
+    /// Looks after it no more, and keeps it only as long as something of it is to be settled with the store. False: it was not
+    /// legal, and nothing has changed.
+    pub(super) fn let_go(&mut self, nth: usize, event: Event) -> bool {
+        let is_legal = self.advance(nth, event).is_some();
+        self.settle(nth);
+        is_legal
+    }
+
+    /// It leaves, if nothing keeps it here.
+    pub(super) fn settle(&mut self, nth: usize) {
+        let is_settled = |slot: &Slot| slot.stage == Stage::Offered && !slot.is_unsettled();
+        if self.slots.get(nth).is_some_and(is_settled) {
+            self.advance(nth, Event::Settled);
+        }
+    }
+
     pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) -> usize {
         let id = entry.place.id;
-        let slot = Slot { entry, stage, on_wheel: None, asked: None, lease: None };
+        let slot = Slot { entry, stage, on_wheel: None, asked: None, lease: None, is_unpersisted: false };
         let rank = slot.rank();
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
@@ -148,6 +172,8 @@ impl Table {
             let (id, due_at) = (slot.entry.place.id, slot.entry.due_at);
             let is_in = |group, at| self.index.has(group, at, id, nth);
             let is_candidate = is_in(Group::Candidate, due_at);
+            assert!(slot.stage != Stage::Offered || slot.is_unsettled(), "{id} is kept for nothing");
+            assert!(!slot.is_unpersisted || super::steps::has_fired(slot.stage), "{id} {:?}", slot.stage);
             assert!(slot.rank().is_none_or(|(group, at)| is_in(group, at)), "{id} {:?}", slot.stage);
             ranked += usize::from(is_candidate) + usize::from(slot.rank().is_some());
             (id, slot.entry.fence, slot.stage, is_candidate, is_in(Group::Leased, due_at))

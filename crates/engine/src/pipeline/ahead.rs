@@ -323,7 +323,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     for (queue, leased) in good {
         lay_down(core, &core.arrival(&queue), leased);
     }
-    core.forget_unmarked(&settled);
+    core.live.lock().persisted(&settled);
     hand_over::forget(core, &firing).await;
     // Where their entries are firing, it is with an older fence: the newer one takes its place, and fires.
     hand_over::give_back(core, late, TOO_LATE).await;

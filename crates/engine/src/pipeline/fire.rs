@@ -3,7 +3,7 @@
 //! is claimed now, before anyone can get it, unless executors wait for it: then its lease follows at once.
 
 use crate::{
-    core::{Core, Unmarked},
+    core::Core,
     live::{Fired, Ready},
     options::STEP_LIMIT,
     parts,
@@ -148,7 +148,11 @@ pub(crate) async fn go_on_with(
             return Ok(());
         }
         // The others are of another take at the same instant.
-        popped.retain(|it| !core.has(it) && !core.is_unmarked(it));
+        let is_known = |entry: &HotEntry| {
+            let table = core.live.lock();
+            table.keeps(entry) || table.unpersisted_at(entry.place.id, entry.fence).is_some()
+        };
+        popped.retain(|entry| !is_known(entry));
         sorted(core, popped, &HashSet::new())
     };
     ahead::deliver(core, std::mem::take(&mut taken.leased)).await;
@@ -229,7 +233,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         return Ok(0);
     }
     let count = entries.len();
-    let counted = core.remember_unmarked(&entries);
+    let counted = core.live.lock().note_fired(&entries);
     let rest: HashMap<_, _> = by_queue(entries)
         .into_iter()
         .map(|(queue, fired)| (Arc::clone(&queue), give(core, &queue, fired, &counted)))
@@ -252,7 +256,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     others_came();
     if let Err(error) = admit::offer(core, all.clone()).await {
         // Not counted yet.
-        core.forget_unmarked(&all);
+        core.live.lock().persisted(&all);
         core.held_back.lock().extend(all);
         core.unanswered.offer(&error);
         return Err(error);
@@ -312,36 +316,6 @@ pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Res
     admit::offer(core, entries).await?;
     queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
     Ok(())
-}
-
-impl Core {
-    /// Answers which of them it remembers already: a slow lease of theirs was overtaken by the sweep, which brought them
-    /// once more.
-    pub(crate) fn remember_unmarked(&self, fired: &[HotEntry]) -> HashSet<i64> {
-        let mut known = HashSet::new();
-        let mut unmarked = self.unmarked.lock();
-        for it in fired {
-            let queue = Arc::clone(&it.queue);
-            let HotEntry { fence, state, fired_at, .. } = *it;
-            let place = it.row();
-            let before = unmarked.insert(place.id, Unmarked { queue, place, fence, state, fired_at });
-            if before.is_some_and(|mark| mark.fence == fence) {
-                known.insert(place.id);
-            }
-        }
-        known
-    }
-
-    fn is_unmarked(&self, entry: &HotEntry) -> bool {
-        self.unmarked.lock().get(&entry.place.id).is_some_and(|mark| mark.fence == entry.fence)
-    }
-
-    pub(crate) fn forget_unmarked(&self, entries: &[HotEntry]) {
-        let mut unmarked = self.unmarked.lock();
-        for it in entries {
-            unmarked.remove(&it.place.id);
-        }
-    }
 }
 
 /// Everything due in every partition of this engine: what a tick of the wheel that nobody saw would have fired.

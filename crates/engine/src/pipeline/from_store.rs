@@ -265,12 +265,16 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
 fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
     for (it, is_new) in &won {
-        if let Some(key) = core.live.lock().forget(it.place.id, it.fence) {
+        let (on_wheel, has_fired) = {
+            let mut table = core.live.lock();
+            // It has fired here, and was counted, before the hot set was away.
+            let has_fired = table.unpersisted_at(it.place.id, it.fence).is_some();
+            table.persisted_until(it.place.id, it.fence);
+            (table.forget(it.place.id, it.fence), has_fired)
+        };
+        if let Some(key) = on_wheel {
             core.timer.cancel(key);
         }
-        // It has fired here, and was counted, before the hot set was away.
-        let has_fired =
-            core.unmarked.lock().remove(&it.place.id).is_some_and(|fired| fired.fence == it.fence);
         let (count, lateness_ms) = queues.entry(Arc::clone(&it.queue)).or_default();
         *count += 1;
         lateness_ms.extend((*is_new && !has_fired).then(|| it.fired_at.since(it.due_at)));

@@ -469,7 +469,7 @@ fn grant_of(core: &Core, entry: &HotEntry, request: &LeaseRequest, now: Millis) 
 
 /// The hand-over of these is known to the store: nothing here needs to remember them.
 pub(crate) async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
-    core.forget_unmarked(entries);
+    core.live.lock().persisted(entries);
     if core.from_store.is_away() || entries.is_empty() {
         return;
     }
