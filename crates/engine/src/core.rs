@@ -27,7 +27,7 @@ use crate::{
     parts::Parts,
     pipeline::{
         admit::Admissions, ahead::Ahead, from_store::FromStore, missed::Missed, room::Room, settle::Settling,
-        timer::Timer, unknown::UnknownLeases,
+        timer::Timer,
     },
     quota::Quotas,
     readiness::Writers,
@@ -120,8 +120,6 @@ pub(crate) struct Core {
     pub(crate) settling: Settling,
     pub(crate) ahead: Ahead,
     pub(crate) parts: Parts,
-    /// Asked for, and the answer was lost.
-    pub(crate) unknown: UnknownLeases,
     pub(crate) lease_looks: LeaseLooks,
     pub(crate) room: Room,
     pub(crate) from_store: FromStore,
@@ -174,7 +172,6 @@ impl Core {
             settling: Settling::default(),
             ahead: Ahead::default(),
             parts: Parts::default(),
-            unknown: UnknownLeases::default(),
             lease_looks: LeaseLooks::default(),
             room: Room::default(),
             settings: Settings::default(),

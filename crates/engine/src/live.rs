@@ -4,9 +4,11 @@
 //!
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
 //! besides its tasks), `table` (the tasks), `index` (which of them are looked for), `claims` (what has not fired), `leases` (what is leased
-//! ahead), `kept` (what has fired), `unpersisted` (of which the store does not know), `load` (loads that are under way), `fired` (the answers to an instant that has come).
+//! ahead), `kept` (what has fired), `unpersisted` (of which the store does not know), `doubt` (leases of which the
+//! answer was lost), `load` (loads that are under way), `fired` (the answers to an instant that has come).
 
 mod claims;
+mod doubt;
 mod fired;
 mod index;
 mod kept;
@@ -22,6 +24,7 @@ mod unpersisted;
 mod model;
 
 pub(crate) use claims::Loaded;
+pub(crate) use doubt::DoubtfulLease;
 pub(crate) use fired::{Fired, Granted, Ready};
 
 use punctual_contract::hot::HotEntry;

@@ -105,14 +105,14 @@ impl Table {
                 continue;
             }
             match self.by_id.get(&entry.place.id).copied() {
-                Some(nth) if self.fence(nth) == Some(entry.fence) => {
+                Some(nth) if self.fence(nth) == Some(entry.fence) && !self.is_executors(nth) => {
                     if self.advance(nth, Event::PutBack).is_some() {
                         loaded.put_back.push(entry);
                     }
                     continue;
                 }
                 Some(nth) if self.fence(nth) > Some(entry.fence) => continue,
-                // Its lease, if it had one, has ended in the store with the older fence.
+                // Its lease, if it had one, has ended in the store with the older fence, or was given back.
                 Some(nth) => loaded.stale.extend(self.remove(nth).and_then(|older| older.on_wheel)),
                 None => {}
             }

@@ -13,9 +13,11 @@ pub(super) enum Group {
     Leased,
     /// Those that have fired and stand behind the gate of their database: the same.
     Database,
+    /// Those of which a lease is in doubt: when it is looked at next.
+    Doubt,
 }
 
-const GROUPS: usize = Group::Database as usize + 1;
+const GROUPS: usize = Group::Doubt as usize + 1;
 
 #[derive(Debug, Default)]
 pub(super) struct Index {

@@ -4,7 +4,7 @@
 use super::{
     index::Group,
     stage::{Event, Stage},
-    steps::{BLOCKED, GATED, IN_LINE, has_fired, has_lease, is_kept},
+    steps::{BLOCKED, GATED, IN_LINE, awaits_executor, has_lease, is_kept},
     table::Table,
 };
 use punctual_contract::hot::HotEntry;
@@ -99,5 +99,5 @@ impl Table {
 
 /// What comes at the same fence does not replace it.
 pub(super) const fn is_decided(stage: Stage) -> bool {
-    has_fired(stage) || has_lease(stage)
+    awaits_executor(stage) || has_lease(stage)
 }

@@ -4,6 +4,7 @@ use super::{
     fired::{Granted, Ready},
     index::Group,
     stage::{Event, Stage},
+    steps::LEASED_IN_DOUBT,
     table::{Moved, Slot, Table},
 };
 use crate::clock::moment::Moment;
@@ -91,7 +92,27 @@ impl Table {
         which: impl Fn(&HotEntry) -> bool,
     ) -> (Vec<Assignment>, Vec<HotEntry>) {
         let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry));
-        let numbers: Vec<usize> = self.index.all(Group::Leased).filter(is_one).collect();
+        let numbers = self.index.all(Group::Leased).filter(is_one).collect();
+        self.drop_numbered(numbers)
+    }
+
+    /// These may have left the hot set with a take that was not answered: by id and fence.
+    pub(crate) fn take_lost<'l>(&mut self, leased: impl IntoIterator<Item = &'l (i64, i64)>) {
+        for (id, fence) in leased {
+            self.at_fence(*id, *fence).and_then(|nth| self.advance(nth, Event::TakeLost));
+        }
+    }
+
+    /// Those of a partition that no take has fired since then: nobody will hear of them, or they were withdrawn. Returns their
+    /// leases, which are to be given back.
+    pub(crate) fn drop_doubtful(&mut self, partition: Partition) -> Vec<Assignment> {
+        let is_one = |slot: &Slot| slot.stage == LEASED_IN_DOUBT && slot.entry.place.partition == partition;
+        let of_partition = |nth: &usize| self.slots.get(*nth).is_some_and(is_one);
+        let numbers = self.index.all(Group::Leased).filter(of_partition).collect();
+        self.drop_numbered(numbers).0
+    }
+
+    fn drop_numbered(&mut self, numbers: Vec<usize>) -> (Vec<Assignment>, Vec<HotEntry>) {
         let (mut made, mut fired) = (Vec::new(), Vec::new());
         for nth in numbers {
             made.extend(self.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
@@ -127,7 +148,7 @@ impl Table {
     pub(crate) fn leased_until(&self, until: Millis) -> HashMap<Partition, HashSet<(i64, i64)>> {
         let mut leased: HashMap<Partition, HashSet<(i64, i64)>> = HashMap::new();
         let due = self.index.until(Group::Leased, until).filter_map(|nth| self.slots.get(nth));
-        for Slot { entry, .. } in due.filter(|slot| slot.stage == Stage::Leased) {
+        for Slot { entry, .. } in due.filter(|slot| matches!(slot.stage, Stage::Leased { .. })) {
             leased.entry(entry.place.partition).or_default().insert((entry.place.id, entry.fence));
         }
         leased

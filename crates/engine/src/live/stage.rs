@@ -10,8 +10,8 @@ pub(crate) enum Stage {
     Waiting,
     /// The store is asked for a lease ahead of the instant. `due`: the instant came before the answer.
     Leasing { due: bool },
-    /// Leased ahead of its instant.
-    Leased,
+    /// Leased ahead of its instant. `in_doubt`: a take that may have fired it was not answered.
+    Leased { in_doubt: bool },
     /// A caller has withdrawn the task, and the answer to its lease is on the way.
     Held,
     /// Fired, and offered: in a ready set, or given to an executor that waits. It is in the table as long as something of it is
@@ -21,6 +21,9 @@ pub(crate) enum Stage {
     Ready { gate: Option<Gate> },
     /// Fired, and the store is asked for the lease of an executor.
     Granting,
+    /// An executor's lease that was made, of which nobody has heard, and which could not be given back. The entry has the fence of
+    /// the lease.
+    InDoubt,
 }
 
 /// Why a ready task is not offered.
@@ -47,6 +50,8 @@ pub(crate) enum Event {
     NotGranted,
     /// The instant has come, and the hot set has given the entry.
     Due,
+    /// The hot set may have given the entry, and its answer was lost.
+    TakeLost,
     /// A caller has taken the entry out of the hot set before its instant.
     Withdrawn,
     /// The entry is not in the hot set, or fires from the store.

@@ -4,10 +4,10 @@
 use super::stage::{Event, Gate, Stage};
 use Event::{
     Blocked, Claimed, Due, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
-    Lined, NotClaimed, NotGranted, PutBack, Settled, Taken, Withdrawn,
+    Lined, NotClaimed, NotGranted, PutBack, Settled, TakeLost, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, Held, Leased, Leasing, Offered, Ready, Waiting};
+use Stage::{Claiming, Granting, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ const CLAIMING: Stage = Claiming { due: false };
 const CLAIMING_DUE: Stage = Claiming { due: true };
 const LEASING: Stage = Leasing { due: false };
 const LEASING_DUE: Stage = Leasing { due: true };
+const LEASED: Stage = Leased { in_doubt: false };
+pub(super) const LEASED_IN_DOUBT: Stage = Leased { in_doubt: true };
 pub(super) const IN_LINE: Stage = Ready { gate: None };
 pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
 pub(super) const BLOCKED: Event = Blocked(Gate::Database);
@@ -33,18 +35,21 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (Forgotten, Gone), (GivenUp, Gone)]),
     (CLAIMING_DUE, &[(Claimed, Gone), (NotClaimed, Gone), (Forgotten, Gone), (GivenUp, Gone)]),
     (Waiting,      &[(LeaseBegun, To(LEASING)), (Due, Gone), (Withdrawn, Gone), (Forgotten, Gone), (GivenUp, Gone)]),
-    (LEASING,      &[(Claimed, To(LEASING)), (Granted, To(Leased)), (NotGranted, To(Waiting)), (Due, To(LEASING_DUE)),
+    (LEASING,      &[(Claimed, To(LEASING)), (Granted, To(LEASED)), (NotGranted, To(Waiting)), (Due, To(LEASING_DUE)),
                      (Withdrawn, To(Held)), (Forgotten, To(LEASING)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (LEASING_DUE,  &[(Granted, Gone), (NotGranted, Gone), (Forgotten, To(LEASING_DUE)), (LeaseDropped, Gone),
                      (GivenUp, Gone)]),
-    (Leased,       &[(Claimed, To(Leased)), (Due, Gone), (Withdrawn, Gone), (Forgotten, To(Leased)),
-                     (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
+    (LEASED,       &[(Claimed, To(LEASED)), (Due, Gone), (TakeLost, To(LEASED_IN_DOUBT)), (Withdrawn, Gone),
+                     (Forgotten, To(LEASED)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
+    (LEASED_IN_DOUBT, &[(Claimed, To(LEASED_IN_DOUBT)), (Due, Gone), (TakeLost, To(LEASED_IN_DOUBT)), (Withdrawn, Gone),
+                     (Forgotten, To(LEASED_IN_DOUBT)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (Forgotten, To(Held)), (LeaseDropped, Gone),
                      (GivenUp, Gone)]),
     (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (Settled, Gone)]),
     (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
     (GATED,        &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
     (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED))]),
+    (InDoubt,      &[(Settled, Gone)]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -56,7 +61,7 @@ pub(crate) fn step(stage: Stage, event: Event) -> Option<Next> {
 
 /// A lease is asked for or made, and its answer or its instant has not come.
 pub(crate) const fn has_lease(stage: Stage) -> bool {
-    matches!(stage, Leasing { .. } | Leased | Held)
+    matches!(stage, Leasing { .. } | Leased { .. } | Held)
 }
 
 /// The claim is asked for or made, and no lease.
@@ -66,11 +71,11 @@ pub(crate) const fn is_before_lease(stage: Stage) -> bool {
 
 /// The task has not fired, and nobody has withdrawn it.
 pub(crate) const fn is_claimed(stage: Stage) -> bool {
-    matches!(stage, CLAIMING | Waiting | LEASING | Leased)
+    matches!(stage, CLAIMING | Waiting | LEASING | Leased { .. })
 }
 
-/// The task has fired.
-pub(crate) const fn has_fired(stage: Stage) -> bool {
+/// The task has fired, and no executor has it as far as is known.
+pub(crate) const fn awaits_executor(stage: Stage) -> bool {
     matches!(stage, Offered | Ready { .. } | Granting)
 }
 
@@ -83,7 +88,7 @@ pub(crate) const fn is_kept(stage: Stage) -> bool {
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 17] = [
+    const EVENTS: [Event; 18] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -91,6 +96,7 @@ mod tests {
         Granted,
         NotGranted,
         Due,
+        TakeLost,
         Withdrawn,
         Forgotten,
         LeaseDropped,
@@ -120,7 +126,8 @@ mod tests {
 
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
-        let reached = [reached(CLAIMING, &EVENTS), reached(Offered, &EVENTS)].concat();
+        // A lease in doubt comes into the table by itself.
+        let reached = [reached(CLAIMING, &EVENTS), reached(Offered, &EVENTS), vec![InDoubt]].concat();
         assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
@@ -138,6 +145,7 @@ mod tests {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
+        let has_fired = |stage: Stage| awaits_executor(stage) || stage == InDoubt;
         let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || has_fired(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),
@@ -147,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_was_withdrawn_is_not_given_and_comes_back_only_with_its_entry() {
-        assert_eq!(step(Leased, Withdrawn), Some(Gone));
+        assert_eq!([LEASED, LEASED_IN_DOUBT].map(|stage| step(stage, Withdrawn)), [Some(Gone); 2]);
         assert_eq!(step(LEASING, Withdrawn), Some(To(Held)));
         assert_eq!((step(Held, Granted), step(Held, Due)), (Some(Gone), None));
         assert_eq!(step(Held, PutBack), Some(To(LEASING)));

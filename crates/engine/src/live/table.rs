@@ -1,8 +1,9 @@
-//! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases`, `kept` and `unpersisted` have the calls.
+//! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases`, `kept`, `unpersisted` and `doubt` have the calls.
 //! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
 //! second copy of an entry: the index holds numbers of slots.
 
 use super::{
+    doubt::Doubt,
     index::{Group, Index},
     span::Span,
     stage::{Event, Gate, Stage},
@@ -35,12 +36,14 @@ pub(super) struct Slot {
     pub(super) lease: Option<Box<Assignment>>,
     /// Fired, and the store does not know yet that it is ready.
     pub(super) is_unpersisted: bool,
+    /// A lease of it may have been made that its executor has not heard of.
+    pub(super) doubt: Option<Box<Doubt>>,
 }
 
 impl Slot {
     /// Something of it is to be settled with the store.
     const fn is_unsettled(&self) -> bool {
-        self.is_unpersisted
+        self.is_unpersisted || self.doubt.is_some()
     }
 
 
@@ -107,7 +110,8 @@ impl Table {
 
     /// It leaves, if nothing keeps it here.
     pub(super) fn settle(&mut self, nth: usize) {
-        let is_settled = |slot: &Slot| slot.stage == Stage::Offered && !slot.is_unsettled();
+        let is_settled =
+            |slot: &Slot| matches!(slot.stage, Stage::Offered | Stage::InDoubt) && !slot.is_unsettled();
         if self.slots.get(nth).is_some_and(is_settled) {
             self.advance(nth, Event::Settled);
         }
@@ -115,7 +119,7 @@ impl Table {
 
     pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) -> usize {
         let id = entry.place.id;
-        let slot = Slot { entry, stage, on_wheel: None, asked: None, lease: None, is_unpersisted: false };
+        let slot = Slot { entry, stage, on_wheel: None, asked: None, lease: None, is_unpersisted: false, doubt: None };
         let rank = slot.rank();
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
@@ -131,7 +135,8 @@ impl Table {
         if slot.stage == Stage::Waiting {
             self.index.remove(Group::Candidate, slot.entry.due_at, id);
         }
-        slot.rank().into_iter().for_each(|(group, at)| self.index.remove(group, at, id));
+        let doubt = slot.doubt.as_ref().map(|doubt| (Group::Doubt, doubt.look_at));
+        slot.rank().into_iter().chain(doubt).for_each(|(group, at)| self.index.remove(group, at, id));
         self.unfired -= usize::from(is_claimed(slot.stage));
         Some(slot)
     }
@@ -150,6 +155,12 @@ impl Table {
         (self.fence(nth) == Some(fence)).then_some(nth)
     }
 
+    /// What is known of the task is an executor's lease, made or in doubt: the entry has the fence of the lease, and whoever finds
+    /// the task in the hot set with this fence knows that the lease was given back.
+    pub(super) fn is_executors(&self, nth: usize) -> bool {
+        self.slots.get(nth).is_some_and(|slot| slot.stage == Stage::InDoubt)
+    }
+
     pub(super) fn fence(&self, nth: usize) -> Option<i64> {
         self.slots.get(nth).map(|slot| slot.entry.fence)
     }
@@ -165,6 +176,7 @@ impl Table {
     /// Each task: id, fence, stage, and whether the index has it as a candidate and as leased.
     #[cfg(test)]
     pub(super) fn of_model(&self) -> Vec<(i64, i64, Stage, bool, bool)> {
+        use super::steps::awaits_executor;
         assert_eq!(self.by_id.len(), self.slots.len());
         assert_eq!(self.unfired, self.slots.iter().filter(|(_, slot)| is_claimed(slot.stage)).count());
         let mut ranked = 0;
@@ -172,10 +184,16 @@ impl Table {
             let (id, due_at) = (slot.entry.place.id, slot.entry.due_at);
             let is_in = |group, at| self.index.has(group, at, id, nth);
             let is_candidate = is_in(Group::Candidate, due_at);
-            assert!(slot.stage != Stage::Offered || slot.is_unsettled(), "{id} is kept for nothing");
-            assert!(!slot.is_unpersisted || super::steps::has_fired(slot.stage), "{id} {:?}", slot.stage);
+            let (is_fired, is_kept_for_it) = (
+                awaits_executor(slot.stage) || slot.stage == Stage::InDoubt,
+                matches!(slot.stage, Stage::Offered | Stage::InDoubt),
+            );
+            assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
+            assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
+            let doubt_at = slot.doubt.as_ref().map(|doubt| doubt.look_at);
+            assert!(doubt_at.is_none_or(|at| is_in(Group::Doubt, at)), "{id}");
             assert!(slot.rank().is_none_or(|(group, at)| is_in(group, at)), "{id} {:?}", slot.stage);
-            ranked += usize::from(is_candidate) + usize::from(slot.rank().is_some());
+            ranked += [is_candidate, slot.rank().is_some(), doubt_at.is_some()].map(usize::from).iter().sum::<usize>();
             (id, slot.entry.fence, slot.stage, is_candidate, is_in(Group::Leased, due_at))
         };
         let all = self.slots.iter().map(of).collect();

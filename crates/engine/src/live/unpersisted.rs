@@ -2,7 +2,7 @@
 //! (`maintenance::mark_ready`), because nothing but what is shown rests on it. A crash forgets it, and the next owner of the
 //! partition offers the task again. Must not decide what is worth the write.
 
-use super::{kept::is_decided, stage::Stage, steps::has_fired, table::Table};
+use super::{kept::is_decided, stage::Stage, steps::awaits_executor, table::Table};
 use hashbrown::HashSet;
 use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
@@ -26,12 +26,12 @@ impl Table {
     }
 
     /// None: it has a lease of its own, or something newer is here.
-    fn slot_of_fired(&mut self, entry: &HotEntry) -> Option<usize> {
+    pub(super) fn slot_of_fired(&mut self, entry: &HotEntry) -> Option<usize> {
         let there = self.by_id.get(&entry.place.id).copied();
         match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
             Some((_, slot)) if slot.entry.fence > entry.fence => return None,
             Some((nth, slot)) if slot.entry.fence == entry.fence && is_decided(slot.stage) => {
-                return has_fired(slot.stage).then_some(nth);
+                return awaits_executor(slot.stage).then_some(nth);
             }
             Some((nth, _)) => drop(self.remove(nth)),
             None => {}

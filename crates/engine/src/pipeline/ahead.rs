@@ -24,7 +24,7 @@ use crate::{
         hand_over::{self, LeaseRequest},
     },
 };
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use punctual_contract::{
     Error,
     hot::HotEntry,
@@ -478,12 +478,10 @@ pub(crate) async fn give_up(core: &Arc<Core>) {
     hand_over::give_back(core, made, "handed_back").await;
 }
 
-/// Of these, by id and fence: a take that popped them was not answered, and they are not due in the hot set any more. Nobody
-/// will hear of them, or they were withdrawn: their leases are given back.
-pub(crate) async fn give_back_unfired(core: &Arc<Core>, partition: Partition, leased: &HashSet<(i64, i64)>) {
-    let is_one = |it: &HotEntry| it.place.partition == partition && leased.contains(&(it.place.id, it.fence));
-    let (made, fired) = core.live.lock().drop_leases(is_one);
-    core.held_back.lock().extend(fired);
+/// A take that may have popped what is leased ahead was not answered, and what it popped has been looked for: of the rest nobody
+/// will hear, or it was withdrawn. Its leases are given back.
+pub(crate) async fn give_back_unfired(core: &Arc<Core>, partition: Partition) {
+    let made = core.live.lock().drop_doubtful(partition);
     hand_over::give_back(core, made, "not_fired").await;
 }
 

@@ -170,7 +170,8 @@ async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -
     let now = core.now();
     let settled: Vec<(i64, i64)> = leased.iter().copied().collect();
     let asked = core.hot.take_settling(tenure, now, STEP_LIMIT, &settled).await;
-    let mut popped = asked.inspect_err(|error| core.unanswered.take(error, partition, now, leased))?;
+    let lost = |error: &Error| core.unanswered.take(&core.live, error, partition, now, leased);
+    let mut popped = asked.inspect_err(lost)?;
     let more = popped.len() == STEP_LIMIT;
     // What is due with the last of a full step may be left.
     let until = popped.last().filter(|_| more).map_or(now, |it| it.due_at.plus(-1));

@@ -1,0 +1,171 @@
+//! The model after the firing: lines, gates, what the store does not know, and answers that were lost.
+
+use super::{super::stage::Stage, Key, World, key};
+use fastrand::Rng;
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::hot::HotEntry;
+use punctual_domain::{place::Partition, time::Millis};
+
+impl World {
+    /// Fired tasks go into the line, out of it, to an executor, or behind the gate of their database.
+    pub(super) fn hand_over(&mut self) {
+        let take = |rng: &mut Rng, from: &mut Vec<HotEntry>| -> Vec<HotEntry> {
+            let most = rng.usize(0..=from.len());
+            from.drain(..most).collect()
+        };
+        match self.rng.u8(0..11) {
+            0 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                let kept = self.live.lock().keep_in_line(some);
+                self.line.extend(kept);
+            }
+            1 => {
+                let some = take(&mut self.rng, &mut self.line);
+                self.live.lock().leave_line(some.iter());
+                self.offered.extend(some);
+            }
+            2 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                let begun: HashSet<Key> = self.live.lock().begin_grants(&some).into_iter().collect();
+                let some: Vec<_> = some.into_iter().filter(|entry| begun.contains(&key(entry))).collect();
+                assert!(some.iter().all(|entry| self.live.lock().keeps(entry)));
+                self.grants.push(some);
+            }
+            3 => {
+                let Some(some) = self.grants.pop() else { return };
+                if self.rng.bool() {
+                    self.live.lock().set_aside(&some, 100);
+                    let newer = |entry: &HotEntry| self.fences.get(&entry.place.id) > Some(&entry.fence);
+                    assert!(some.iter().all(|entry| self.live.lock().keeps(entry) || newer(entry)));
+                    self.aside.extend(some.iter().map(key));
+                }
+                let keys: Vec<Key> = some.iter().map(key).collect();
+                self.live.lock().end_grants(&keys);
+            }
+            4 => {
+                let parity = self.rng.i64(0..2);
+                let back = self.live.lock().take_aside(|entry| entry.place.id % 2 == parity);
+                for entry in &back {
+                    assert!(self.aside.remove(&key(entry)), "it was set aside");
+                    assert!(!self.live.lock().keeps(entry));
+                }
+                self.offered.extend(back);
+            }
+            5 => {
+                let count = self.live.lock().aside().count();
+                assert!(count <= self.aside.len());
+            }
+            6 => self.note_fired(),
+            7 => self.doubt_asked(),
+            8 => self.doubt_made(),
+            9 => self.resolve(),
+            _ => {
+                let all: Vec<HotEntry> = self.live.lock().unpersisted().cloned().collect();
+                let some: Vec<HotEntry> = all.into_iter().filter(|_| self.rng.bool()).collect();
+                self.live.lock().persisted(&some);
+                for entry in &some {
+                    assert!(self.unpersisted.remove(&key(entry)), "it was noted");
+                    assert_eq!(self.live.lock().unpersisted_at(entry.place.id, entry.fence), None);
+                    assert!(!self.live.lock().has_fired_since(entry));
+                }
+            }
+        }
+    }
+
+    /// What was fired is noted, but for what has a lease or a newer fence in the table.
+    fn note_fired(&mut self) {
+        let some: Vec<HotEntry> = self.offered.iter().filter(|_| self.rng.bool()).cloned().collect();
+        for entry in &some {
+            let is_refused = self.refused()(entry);
+            let known = self.live.lock().note_fired(std::slice::from_ref(entry));
+            let (id, fence) = key(entry);
+            let noted = self.live.lock().unpersisted_at(id, fence);
+            assert_eq!(noted, (!is_refused).then_some(entry.fired_at), "{id} {fence}");
+            assert_eq!(!known.is_empty(), !is_refused && self.unpersisted.contains(&(id, fence)));
+            self.unpersisted.extend(noted.map(|_| (id, fence)));
+        }
+    }
+
+    /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.
+    fn refused(&self) -> impl Fn(&HotEntry) -> bool + use<> {
+        let slots = self.live.lock().of_model();
+        let slots: HashMap<i64, (i64, bool)> =
+            slots.into_iter().map(|(id, fence, _, _, is_leased)| (id, (fence, is_leased))).collect();
+        move |entry| {
+            let (id, fence) = key(entry);
+            slots.get(&id).is_some_and(|(known, is_leased)| *known > fence || *known == fence && *is_leased)
+        }
+    }
+
+    /// A grant is not answered: its tasks are offered again at once.
+    fn doubt_asked(&mut self) {
+        let some: Vec<HotEntry> = self.grants.iter().flatten().chain(&self.offered).cloned().collect();
+        let some: Vec<HotEntry> = some.into_iter().filter(|_| self.rng.u8(0..4) == 0).collect();
+        let refused = self.refused();
+        self.live.lock().doubt_asked(&some, "ann", Millis::MAX, self.now);
+        self.doubted.extend(some.iter().filter(|entry| !refused(entry)).map(key));
+    }
+
+    /// An executor's lease was made and could not be given back; or another call has given it back, and the hot set has its task.
+    fn doubt_made(&mut self) {
+        let is_newest = |entry: &&HotEntry| {
+            let (id, fence) = key(entry);
+            self.fences.get(&id) == Some(&fence) && !self.hot.contains_key(&id)
+        };
+        let offered = self.offered.iter().chain(&self.line).chain(self.grants.iter().flatten());
+        let offered: Vec<&HotEntry> = offered.filter(is_newest).collect();
+        let Some(entry) = self.rng.choice(offered).cloned() else { return };
+        let (id, fence) = key(&entry);
+        let lease = HotEntry { fence: fence + 1, ..entry };
+        self.fences.insert(id, lease.fence);
+        self.live.lock().doubt_made(vec![lease.clone()], self.now);
+        self.made.insert(key(&lease));
+        if self.rng.bool() {
+            self.hot.insert(id, HotEntry { fired_at: Millis::ZERO, ..lease });
+        }
+    }
+
+    fn resolve(&mut self) {
+        let due = self.live.lock().doubts_due(self.now, 3);
+        let known = |lease: &i64, id: i64| {
+            self.doubted.contains(&(id, *lease - 1)) || self.made.contains(&(id, *lease))
+        };
+        assert!(due.iter().all(|lease| known(&lease.fence, lease.place.id)), "{due:?}");
+        let resolved: Vec<_> = due.into_iter().filter(|_| self.rng.bool()).collect();
+        self.live.lock().doubts_resolved(&resolved);
+        for lease in resolved {
+            let id = lease.place.id;
+            assert!(self.doubted.remove(&(id, lease.fence - 1)) || self.made.remove(&(id, lease.fence)));
+        }
+    }
+
+    /// A take is not answered, and what it has popped is looked for: what it has not, loses its lease.
+    pub(super) fn lose_take(&mut self) {
+        let partition = Partition(self.rng.u16(0..super::PARTITIONS));
+        let leased = self.live.lock().leased_until(self.now.plus(100)).remove(&partition).unwrap_or_default();
+        self.live.lock().take_lost(leased.iter());
+        if self.rng.bool() {
+            let made = self.live.lock().drop_doubtful(partition);
+            assert!(made.iter().all(|lease| leased.contains(&(lease.place.id, lease.fence - 1))));
+            assert_eq!(made.len(), leased.len());
+            self.seen.returned += made.len();
+        }
+    }
+
+    /// What is noted beside the stages stays until it is settled, or something newer replaces it.
+    pub(super) fn check_after(&mut self) {
+        let table = self.live.lock();
+        let slots: HashMap<i64, (i64, Stage)> =
+            table.of_model().into_iter().map(|(id, fence, stage, _, _)| (id, (fence, stage))).collect();
+        let is_newest = |(id, fence): &Key| slots.get(id).is_none_or(|(known, _)| known <= fence);
+        self.unpersisted.retain(is_newest);
+        self.doubted.retain(is_newest);
+        self.made.retain(|(id, fence)| {
+            let is_replaced = |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
+            !slots.get(id).is_some_and(is_replaced)
+        });
+        assert_eq!(table.unpersisted().map(key).collect::<HashSet<Key>>(), self.unpersisted);
+        let doubtful: HashSet<Key> = self.doubted.union(&self.made).copied().collect();
+        assert_eq!(table.doubtful().collect::<HashSet<Key>>(), doubtful);
+    }
+}
