@@ -102,8 +102,6 @@ pub(crate) struct Core {
     pub(crate) ends: Ends,
     pub(crate) stopping: CancellationToken,
     pub(crate) mark_pace: MarkPace,
-    /// Fired, but the store or the ready sets could not be reached: tried again every second.
-    pub(crate) held_back: Mutex<Vec<HotEntry>>,
     /// Taken or admitted, and the answer was lost.
     pub(crate) unanswered: Unanswered,
     /// Could not be sent: the compensator's.
@@ -157,7 +155,6 @@ impl Core {
             ends: Ends::default(),
             stopping: CancellationToken::new(),
             mark_pace: MarkPace::default(),
-            held_back: Mutex::default(),
             unanswered: Unanswered::default(),
             unsent: Unsent::default(),
             announcer: Announcer::default(),

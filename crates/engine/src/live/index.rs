@@ -13,6 +13,8 @@ pub(super) enum Group {
     Leased,
     /// Those that have fired and stand behind the gate of their database: the same.
     Database,
+    /// Those that have fired and are tried again: the same.
+    Retry,
     /// Those of which a lease is in doubt: when it is looked at next.
     Doubt,
 }

@@ -4,7 +4,7 @@
 use super::{
     index::Group,
     stage::{Event, Stage},
-    steps::{BLOCKED, GATED, IN_LINE, awaits_executor, has_lease, is_kept},
+    steps::{BLOCKED, GATED, HELD_BACK, IN_LINE, RETRY, awaits_executor, has_lease, is_kept},
     table::Table,
 };
 use punctual_contract::hot::HotEntry;
@@ -32,6 +32,19 @@ impl Table {
     pub(crate) fn take_aside(&mut self, which: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
         let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry));
         let those: Vec<usize> = self.index.all(Group::Database).filter(is_one).collect();
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
+    }
+
+    /// These have fired, and could not be offered.
+    pub(crate) fn hold_back(&mut self, entries: &[HotEntry]) {
+        for entry in entries {
+            self.keep(entry, HELD_BACK, RETRY);
+        }
+    }
+
+    /// What was held back is tried again.
+    pub(crate) fn take_held_back(&mut self) -> Vec<HotEntry> {
+        let those: Vec<usize> = self.index.all(Group::Retry).collect();
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
 
@@ -73,8 +86,8 @@ impl Table {
         }
     }
 
-    /// It has fired, and this engine looks after it, or after a newer attempt of it: in a line, behind a gate, or while the
-    /// store is asked for its lease. Nobody else has to.
+    /// It has fired, and this engine looks after it, or after a newer attempt of it: in a line, behind the gate of its database, or
+    /// while the store is asked for its lease. Nobody else has to.
     pub(crate) fn keeps(&self, entry: &HotEntry) -> bool {
         let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
         slot.is_some_and(|slot| slot.entry.fence >= entry.fence && is_kept(slot.stage))

@@ -4,7 +4,7 @@
 use super::{
     Live,
     fired::{Fired, Granted, Ready},
-    stage::Stage,
+    stage::{Gate, Stage},
     steps::STEPS,
 };
 use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
@@ -65,6 +65,7 @@ struct World {
     aside: HashSet<Key>,
     /// Fired, and the store does not know.
     unpersisted: HashSet<Key>,
+    held_back: HashSet<Key>,
     /// Of which a lease may have been made, and of which one was made that could not be given back.
     doubted: HashSet<Key>,
     made: HashSet<Key>,
@@ -118,6 +119,7 @@ impl World {
             grants: Vec::new(),
             aside: HashSet::new(),
             unpersisted: HashSet::new(),
+            held_back: HashSet::new(),
             doubted: HashSet::new(),
             made: HashSet::new(),
             seen: Seen::default(),
@@ -331,8 +333,11 @@ impl World {
                 Stage::Ready { gate: None } => {
                     assert!(self.line.iter().any(|entry| key(entry) == (id, fence)), "{id} is in no line");
                 }
-                Stage::Ready { gate: Some(_) } => {
-                    assert!(self.aside.contains(&(id, fence)), "{id} was not set aside")
+                Stage::Ready { gate: Some(Gate::Database) } => {
+                    assert!(self.aside.contains(&(id, fence)), "{id} was not set aside");
+                }
+                Stage::Ready { gate: Some(Gate::Retry) } => {
+                    assert!(self.held_back.contains(&(id, fence)), "{id} was not held back");
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
                 Stage::InDoubt => assert!(self.made.contains(&(id, fence)), "{id} was not made"),
@@ -352,7 +357,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         let mut world = World::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {
-            match world.rng.u8(0..32) {
+            match world.rng.u8(0..34) {
                 0..4 => world.insert(),
                 4..7 => world.claim(),
                 7..10 => world.answer_claims(),
@@ -363,7 +368,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 18 => world.drop_leases(),
                 19 => world.load_again(),
                 20 => world.forget_old(),
-                21..31 => world.hand_over(),
+                21..33 => world.hand_over(),
                 _ => world.move_partition(),
             }
             world.check();

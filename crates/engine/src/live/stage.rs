@@ -31,6 +31,9 @@ pub(crate) enum Stage {
 pub(crate) enum Gate {
     /// The task's database does not answer.
     Database,
+    /// The store or the ready set could not be reached when it was to be offered. It is tried again every second, and anybody else may
+    /// offer it meanwhile.
+    Retry,
 }
 
 /// What happened to a task.

@@ -26,7 +26,9 @@ const LEASED: Stage = Leased { in_doubt: false };
 pub(super) const LEASED_IN_DOUBT: Stage = Leased { in_doubt: true };
 pub(super) const IN_LINE: Stage = Ready { gate: None };
 pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
+pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
 pub(super) const BLOCKED: Event = Blocked(Gate::Database);
+pub(super) const HELD_BACK: Event = Blocked(Gate::Retry);
 
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
@@ -45,9 +47,11 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (Forgotten, To(LEASED_IN_DOUBT)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (Forgotten, To(Held)), (LeaseDropped, Gone),
                      (GivenUp, Gone)]),
-    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (Settled, Gone)]),
+    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)), (Settled, Gone)]),
     (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
     (GATED,        &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
+    (RETRY,        &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
+                     (HELD_BACK, To(RETRY))]),
     (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED))]),
     (InDoubt,      &[(Settled, Gone)]),
 ];
@@ -81,14 +85,14 @@ pub(crate) const fn awaits_executor(stage: Stage) -> bool {
 
 /// The task has fired, and this engine looks after it: nobody else has to.
 pub(crate) const fn is_kept(stage: Stage) -> bool {
-    matches!(stage, Ready { .. } | Granting)
+    matches!(stage, IN_LINE | GATED | Granting)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 18] = [
+    const EVENTS: [Event; 19] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -104,6 +108,7 @@ mod tests {
         GrantBegun,
         GrantEnded,
         BLOCKED,
+        HELD_BACK,
         Lined,
         Taken,
         Settled,

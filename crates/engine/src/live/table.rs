@@ -52,6 +52,7 @@ impl Slot {
         match self.stage {
             stage if has_lease(stage) => Some((Group::Leased, self.entry.due_at)),
             Stage::Ready { gate: Some(Gate::Database) } => Some((Group::Database, self.entry.due_at)),
+            Stage::Ready { gate: Some(Gate::Retry) } => Some((Group::Retry, self.entry.due_at)),
             _ => None,
         }
     }

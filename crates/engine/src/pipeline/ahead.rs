@@ -466,7 +466,7 @@ pub(crate) async fn lies_no_more(core: &Arc<Core>, entries: Vec<HotEntry>) {
     }
     if let Err(error) = from_store::offer(core, entries.clone()).await {
         tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
-        core.held_back.lock().extend(entries);
+        core.live.lock().hold_back(&entries);
     }
     queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
 }
@@ -474,7 +474,7 @@ pub(crate) async fn lies_no_more(core: &Arc<Core>, entries: Vec<HotEntry>) {
 /// Nothing that was leased ahead is handed over.
 pub(crate) async fn give_up(core: &Arc<Core>) {
     let (made, fired) = core.live.lock().drop_all_leases();
-    core.held_back.lock().extend(fired);
+    core.live.lock().hold_back(&fired);
     hand_over::give_back(core, made, "handed_back").await;
 }
 

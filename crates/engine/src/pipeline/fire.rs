@@ -222,7 +222,7 @@ async fn claim_late_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize
         }
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "claim at the instant of firing failed; it will be repeated");
-            core.held_back.lock().extend(entries);
+            core.live.lock().hold_back(&entries);
             Ok(0)
         }
     }
@@ -258,7 +258,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     if let Err(error) = admit::offer(core, all.clone()).await {
         // Not counted yet.
         core.live.lock().persisted(&all);
-        core.held_back.lock().extend(all);
+        core.live.lock().hold_back(&all);
         core.unanswered.offer(&error);
         return Err(error);
     }
@@ -337,7 +337,7 @@ pub(crate) async fn fire_again(core: &Arc<Core>) -> Result<usize, Error> {
     if core.from_store.is_away() {
         return Ok(0);
     }
-    let held_back = std::mem::take(&mut *core.held_back.lock());
+    let held_back = core.live.lock().take_held_back();
     claim_late(core, held_back).await
 }
 

@@ -191,7 +191,7 @@ async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     // Nobody can take them now.
     ahead::give_up(core).await;
     // Fired, and not offered: the store has them, and shows them.
-    core.held_back.lock().clear();
+    drop(core.live.lock().take_held_back());
     parts::each(core, "from_store", parts::PATIENCE, fire_part).await
 }
 

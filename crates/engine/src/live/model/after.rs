@@ -13,7 +13,7 @@ impl World {
             let most = rng.usize(0..=from.len());
             from.drain(..most).collect()
         };
-        match self.rng.u8(0..11) {
+        match self.rng.u8(0..13) {
             0 => {
                 let some = take(&mut self.rng, &mut self.offered);
                 let kept = self.live.lock().keep_in_line(some);
@@ -59,6 +59,19 @@ impl World {
             7 => self.doubt_asked(),
             8 => self.doubt_made(),
             9 => self.resolve(),
+            10 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                self.live.lock().hold_back(&some);
+                self.held_back.extend(some.iter().map(key));
+            }
+            11 => {
+                let back = self.live.lock().take_held_back();
+                for entry in &back {
+                    assert!(self.held_back.remove(&key(entry)), "it was held back");
+                    assert!(!self.live.lock().keeps(entry));
+                }
+                self.offered.extend(back);
+            }
             _ => {
                 let all: Vec<HotEntry> = self.live.lock().unpersisted().cloned().collect();
                 let some: Vec<HotEntry> = all.into_iter().filter(|_| self.rng.bool()).collect();
