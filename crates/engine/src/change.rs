@@ -151,7 +151,7 @@ async fn is_undecided(core: &Core, task: &Task, began: Instant) -> bool {
     let lease = task.lease.as_ref().filter(|_| task.state == State::Dispatched);
     let is_engines = lease.is_some_and(Lease::is_ahead);
     if !is_engines
-        || core.ahead.has_handed_over(task.place.id, task.fence)
+        || core.live.lock().is_unreported(task.place.id, task.fence)
         || began.elapsed() > DECIDED_WITHIN
     {
         return false;

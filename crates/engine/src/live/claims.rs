@@ -5,7 +5,7 @@ use super::{
     fired::{Fired, Ready},
     index::Group,
     stage::{Event, Stage},
-    steps::{is_before_lease, is_claimed},
+    steps::{is_before_lease, is_claimed, is_executors},
     table::{Moved, Slot, Table},
 };
 use hashbrown::HashSet;
@@ -105,7 +105,7 @@ impl Table {
                 continue;
             }
             match self.by_id.get(&entry.place.id).copied() {
-                Some(nth) if self.fence(nth) == Some(entry.fence) && !self.is_executors(nth) => {
+                Some(nth) if self.is_refused(nth, &entry) => {
                     if self.advance(nth, Event::PutBack).is_some() {
                         loaded.put_back.push(entry);
                     }
@@ -120,6 +120,11 @@ impl Table {
             loaded.accepted.push(entry);
         }
         loaded
+    }
+
+    /// The same fence is here already, and not with a lease that an executor had and that was given back.
+    fn is_refused(&self, nth: usize, entry: &HotEntry) -> bool {
+        self.slots.get(nth).is_some_and(|slot| slot.entry.fence == entry.fence && !is_executors(slot.stage))
     }
 
     /// The claims of these were made, or need none, and the wheel has them: they say in which state the store has them now.

@@ -17,9 +17,13 @@ pub(super) enum Group {
     Retry,
     /// Those of which a lease is in doubt: when it is looked at next.
     Doubt,
+    /// Those that were handed over, and of which the store does not know who has them: since when. And those of them of which
+    /// it is being told.
+    Unreported,
+    Reporting,
 }
 
-const GROUPS: usize = Group::Doubt as usize + 1;
+const GROUPS: usize = Group::Reporting as usize + 1;
 
 #[derive(Debug, Default)]
 pub(super) struct Index {

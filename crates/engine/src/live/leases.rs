@@ -130,9 +130,10 @@ impl Table {
         self.drop_leases(|_| true)
     }
 
-    /// Nothing is leased ahead, and nothing is to be looked at for it.
-    pub(crate) fn has_no_leases(&self) -> bool {
-        self.index.is_empty(Group::Candidate) && self.index.is_empty(Group::Leased)
+    /// Nothing is leased ahead, nothing is to be looked at for it, and the store knows who has what.
+    pub(crate) fn is_ahead_idle(&self) -> bool {
+        let has_no_leases = self.index.is_empty(Group::Candidate) && self.index.is_empty(Group::Leased);
+        has_no_leases && self.is_all_reported()
     }
 
     /// Of each queue, how many leases are asked for or made.

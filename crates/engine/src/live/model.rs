@@ -10,7 +10,10 @@ use super::{
 use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Assignment, Beat},
+};
 use punctual_domain::{
     content::Content,
     name::Name,
@@ -69,6 +72,12 @@ struct World {
     /// Of which a lease may have been made, and of which one was made that could not be given back.
     doubted: HashSet<Key>,
     made: HashSet<Key>,
+    /// Fired with a lease that was made ahead: an executor may have them.
+    ready: Vec<HotEntry>,
+    /// Handed over, by the fence of the lease: since when.
+    handed_over: BTreeMap<Key, Millis>,
+    reporting: HashSet<Key>,
+    reports: Vec<Vec<Beat>>,
     seen: Seen,
 }
 
@@ -122,6 +131,10 @@ impl World {
             held_back: HashSet::new(),
             doubted: HashSet::new(),
             made: HashSet::new(),
+            ready: Vec::new(),
+            handed_over: BTreeMap::new(),
+            reporting: HashSet::new(),
+            reports: Vec::new(),
             seen: Seen::default(),
         }
     }
@@ -224,6 +237,7 @@ impl World {
         assert_eq!(ready.assignment, lease_of(&ready.entry), "the lease of this entry");
         assert!(ready.entry.fired_at >= ready.entry.due_at, "early");
         self.gives(key(&ready.entry), was_awaited);
+        self.ready.push(ready.entry.clone());
     }
 
     fn fire(&mut self) {
@@ -357,7 +371,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         let mut world = World::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {
-            match world.rng.u8(0..34) {
+            match world.rng.u8(0..38) {
                 0..4 => world.insert(),
                 4..7 => world.claim(),
                 7..10 => world.answer_claims(),
@@ -369,6 +383,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 19 => world.load_again(),
                 20 => world.forget_old(),
                 21..33 => world.hand_over(),
+                33..37 => world.report(),
                 _ => world.move_partition(),
             }
             world.check();

@@ -24,6 +24,9 @@ pub(crate) enum Stage {
     /// An executor's lease that was made, of which nobody has heard, and which could not be given back. The entry has the fence of
     /// the lease.
     InDoubt,
+    /// With an executor, by a lease that was made ahead, and the store does not know with whom. The entry has the fence of the lease.
+    /// `is_being_reported`: the store is asked to write it down; until it has answered, an outcome may still be first.
+    HandedOver { is_being_reported: bool },
 }
 
 /// Why a ready task is not offered.
@@ -73,6 +76,14 @@ pub(crate) enum Event {
     Lined,
     /// The task is taken out of the line, or from behind its gate, to be offered elsewhere.
     Taken,
+    /// The store is asked to write down who has it.
+    ReportBegun,
+    /// The store knows, or the lease is over.
+    Reported,
+    /// The store may not know.
+    NotReported,
+    /// Its outcome is here, or it did not reach its executor.
+    Ended,
     /// Nothing of it is left to be settled with the store.
     Settled,
 }

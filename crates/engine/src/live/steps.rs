@@ -3,11 +3,12 @@
 
 use super::stage::{Event, Gate, Stage};
 use Event::{
-    Blocked, Claimed, Due, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
-    Lined, NotClaimed, NotGranted, PutBack, Settled, TakeLost, Taken, Withdrawn,
+    Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
+    Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled, TakeLost, Taken,
+    Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
+use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
 pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
 pub(super) const BLOCKED: Event = Blocked(Gate::Database);
 pub(super) const HELD_BACK: Event = Blocked(Gate::Retry);
+
+const HANDED_OVER: Stage = HandedOver { is_being_reported: false };
+const REPORTING: Stage = HandedOver { is_being_reported: true };
 
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
@@ -54,6 +58,8 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (HELD_BACK, To(RETRY))]),
     (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED))]),
     (InDoubt,      &[(Settled, Gone)]),
+    (HANDED_OVER,  &[(ReportBegun, To(REPORTING)), (Reported, Gone), (Ended, Gone)]),
+    (REPORTING,    &[(Reported, Gone), (NotReported, To(HANDED_OVER)), (Ended, Gone)]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -88,11 +94,17 @@ pub(crate) const fn is_kept(stage: Stage) -> bool {
     matches!(stage, IN_LINE | GATED | Granting)
 }
 
+/// What is known of the task is an executor's lease, made or in doubt: the entry has the fence of the lease, and whoever finds the
+/// task in the hot set with this fence knows that the lease was given back.
+pub(crate) const fn is_executors(stage: Stage) -> bool {
+    matches!(stage, InDoubt | HandedOver { .. })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 19] = [
+    const EVENTS: [Event; 23] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -111,6 +123,10 @@ mod tests {
         HELD_BACK,
         Lined,
         Taken,
+        ReportBegun,
+        Reported,
+        NotReported,
+        Ended,
         Settled,
     ];
 
@@ -131,8 +147,8 @@ mod tests {
 
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
-        // A lease in doubt comes into the table by itself.
-        let reached = [reached(CLAIMING, &EVENTS), reached(Offered, &EVENTS), vec![InDoubt]].concat();
+        // What has a lease of an executor comes into the table with it.
+        let reached = [CLAIMING, Offered, InDoubt, HANDED_OVER].map(|first| reached(first, &EVENTS)).concat();
         assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
@@ -150,7 +166,7 @@ mod tests {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
-        let has_fired = |stage: Stage| awaits_executor(stage) || stage == InDoubt;
+        let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage);
         let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || has_fired(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),

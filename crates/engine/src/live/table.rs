@@ -1,9 +1,11 @@
-//! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases`, `kept`, `unpersisted` and `doubt` have the calls.
+//! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases`, `kept`, `unpersisted`,
+//! `doubt` and `handed_over` have the calls.
 //! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
 //! second copy of an entry: the index holds numbers of slots.
 
 use super::{
     doubt::Doubt,
+    handed_over::Holder,
     index::{Group, Index},
     span::Span,
     stage::{Event, Gate, Stage},
@@ -38,6 +40,8 @@ pub(super) struct Slot {
     pub(super) is_unpersisted: bool,
     /// A lease of it may have been made that its executor has not heard of.
     pub(super) doubt: Option<Box<Doubt>>,
+    /// Who has it, which the store does not know.
+    pub(super) holder: Option<Box<Holder>>,
 }
 
 impl Slot {
@@ -53,6 +57,10 @@ impl Slot {
             stage if has_lease(stage) => Some((Group::Leased, self.entry.due_at)),
             Stage::Ready { gate: Some(Gate::Database) } => Some((Group::Database, self.entry.due_at)),
             Stage::Ready { gate: Some(Gate::Retry) } => Some((Group::Retry, self.entry.due_at)),
+            Stage::HandedOver { is_being_reported } => {
+                let group = if is_being_reported { Group::Reporting } else { Group::Unreported };
+                self.holder.as_ref().map(|holder| (group, holder.since))
+            }
             _ => None,
         }
     }
@@ -119,8 +127,13 @@ impl Table {
     }
 
     pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) -> usize {
+        self.insert_held(entry, stage, None)
+    }
+
+    /// `holder`: of what is handed over.
+    pub(super) fn insert_held(&mut self, entry: HotEntry, stage: Stage, holder: Option<Box<Holder>>) -> usize {
         let id = entry.place.id;
-        let slot = Slot { entry, stage, on_wheel: None, asked: None, lease: None, is_unpersisted: false, doubt: None };
+        let slot = Slot { entry, stage, on_wheel: None, asked: None, lease: None, is_unpersisted: false, doubt: None, holder };
         let rank = slot.rank();
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
@@ -156,12 +169,6 @@ impl Table {
         (self.fence(nth) == Some(fence)).then_some(nth)
     }
 
-    /// What is known of the task is an executor's lease, made or in doubt: the entry has the fence of the lease, and whoever finds
-    /// the task in the hot set with this fence knows that the lease was given back.
-    pub(super) fn is_executors(&self, nth: usize) -> bool {
-        self.slots.get(nth).is_some_and(|slot| slot.stage == Stage::InDoubt)
-    }
-
     pub(super) fn fence(&self, nth: usize) -> Option<i64> {
         self.slots.get(nth).map(|slot| slot.entry.fence)
     }
@@ -189,6 +196,8 @@ impl Table {
                 awaits_executor(slot.stage) || slot.stage == Stage::InDoubt,
                 matches!(slot.stage, Stage::Offered | Stage::InDoubt),
             );
+            let has_holder = matches!(slot.stage, Stage::HandedOver { .. });
+            assert_eq!(slot.holder.is_some(), has_holder, "{id} {:?}", slot.stage);
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
             assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
             let doubt_at = slot.doubt.as_ref().map(|doubt| doubt.look_at);

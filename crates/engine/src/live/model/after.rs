@@ -1,10 +1,14 @@
 //! The model after the firing: lines, gates, what the store does not know, and answers that were lost.
 
-use super::{super::stage::Stage, Key, World, key};
+use super::{
+    super::{handed_over::Unreported, stage::Stage},
+    Key, World, key,
+};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::hot::HotEntry;
+use punctual_contract::{hot::HotEntry, store::Beat};
 use punctual_domain::{place::Partition, time::Millis};
+use std::collections::BTreeMap;
 
 impl World {
     /// Fired tasks go into the line, out of it, to an executor, or behind the gate of their database.
@@ -165,6 +169,79 @@ impl World {
         }
     }
 
+    /// Leases that were made ahead go to executors; who has them is reported, or their outcomes come first.
+    pub(super) fn report(&mut self) {
+        match self.rng.u8(0..5) {
+            0 | 1 => self.hand_over_leased(),
+            2 => {
+                let beats = self.live.lock().begin_reports(self.now.plus(-50));
+                for beat in &beats {
+                    let attempt = (beat.place.id, beat.fence);
+                    assert!(self.handed_over.get(&attempt).is_some_and(|since| *since <= self.now.plus(-50)));
+                    assert!(self.reporting.insert(attempt), "reported already");
+                }
+                self.reports.push(beats);
+            }
+            3 => {
+                let Some(beats) = self.reports.pop() else { return };
+                let (is_known, end) = (self.rng.bool(), self.now.plus(-200));
+                if is_known {
+                    self.live.lock().reported(&beats);
+                } else {
+                    self.live.lock().not_reported(&beats, end);
+                }
+                for attempt in beats.iter().map(|beat| (beat.place.id, beat.fence)) {
+                    let is_over = |since: &Millis| is_known || *since <= end;
+                    if self.handed_over.get(&attempt).is_some_and(is_over) {
+                        self.handed_over.remove(&attempt);
+                    }
+                    self.reporting.remove(&attempt);
+                }
+            }
+            _ => {
+                let some: Vec<Key> = self.handed_over.keys().copied().filter(|_| self.rng.bool()).collect();
+                let strangers = some.iter().map(|(id, fence)| (*id, fence + 1));
+                assert!(self.live.lock().ended(strangers).is_empty(), "of another fence");
+                let ended = self.live.lock().ended(some.iter().copied());
+                assert_eq!(ended.iter().map(|held| key(&held.entry)).collect::<Vec<_>>(), some);
+                self.reporting.retain(|attempt| !some.contains(attempt));
+                if self.rng.bool() {
+                    self.live.lock().not_ended(ended);
+                } else {
+                    self.handed_over.retain(|attempt, _| !some.contains(attempt));
+                }
+            }
+        }
+    }
+
+    fn hand_over_leased(&mut self) {
+        let Some(entry) = self.ready.pop() else { return };
+        let (id, fence) = (entry.place.id, entry.fence + 1);
+        let entry = HotEntry { fence, ..entry };
+        let beat = Beat {
+            place: entry.place,
+            fence,
+            lease_until: Millis::MAX,
+            progress: None,
+            log: None,
+            executor: "ann".to_owned(),
+            handed_over_at: Some(self.now),
+        };
+        let known = self.live.lock().of_model().iter().find(|slot| slot.0 == id).map(|slot| slot.1);
+        self.live.lock().hand_over(Unreported { entry: entry.clone(), since: self.now, beat });
+        if known.is_some_and(|known| known > fence) {
+            return assert!(!self.live.lock().is_unreported(id, fence), "its lease is over");
+        }
+        assert!(self.live.lock().is_unreported(id, fence) && !self.live.lock().keeps(&entry));
+        self.handed_over.insert((id, fence), self.now);
+        let newest = self.fences.get(&id).copied().unwrap_or_default().max(fence);
+        self.fences.insert(id, newest);
+        if newest == fence && !self.hot.contains_key(&id) && self.rng.u8(0..4) == 0 {
+            // Its executor gives it back.
+            self.hot.insert(id, HotEntry { fired_at: Millis::ZERO, ..entry });
+        }
+    }
+
     /// What is noted beside the stages stays until it is settled, or something newer replaces it.
     pub(super) fn check_after(&mut self) {
         let table = self.live.lock();
@@ -177,6 +254,21 @@ impl World {
             let is_replaced = |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
             !slots.get(id).is_some_and(is_replaced)
         });
+        self.handed_over.retain(|(id, fence), _| {
+            let is_held = |stage: &Stage| matches!(stage, Stage::HandedOver { .. });
+            let is_replaced =
+                |(known, stage): &(i64, Stage)| known > fence || known == fence && !is_held(stage);
+            !slots.get(id).is_some_and(is_replaced)
+        });
+        self.reporting.retain(|attempt| self.handed_over.contains_key(attempt));
+        let mut held = BTreeMap::new();
+        for (id, (fence, stage)) in &slots {
+            if let Stage::HandedOver { is_being_reported } = stage {
+                held.insert((*id, *fence), *is_being_reported);
+            }
+        }
+        let expected = self.handed_over.keys().map(|attempt| (*attempt, self.reporting.contains(attempt)));
+        assert_eq!(held, expected.collect());
         assert_eq!(table.unpersisted().map(key).collect::<HashSet<Key>>(), self.unpersisted);
         let doubtful: HashSet<Key> = self.doubted.union(&self.made).copied().collect();
         assert_eq!(table.doubtful().collect::<HashSet<Key>>(), doubtful);
