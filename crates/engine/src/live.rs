@@ -4,7 +4,7 @@
 //!
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
 //! besides its tasks), `table` (the tasks), `index` (which of them are looked for), `claims` (what has not fired), `leases` (what is leased
-//! ahead), `kept` (what has fired), `unpersisted` (of which the store does not know), `doubt` (leases of which the
+//! ahead), `kept` (what has fired), `served` (while the hot set is away), `unpersisted` (of which the store does not know), `doubt` (leases of which the
 //! answer was lost), `handed_over` (with an executor, and the store does not know with whom), `load` (loads that are under way), `fired` (the answers to an instant that has come).
 
 mod claims;
@@ -15,6 +15,7 @@ mod index;
 mod kept;
 mod leases;
 mod load;
+mod served;
 mod span;
 mod stage;
 mod steps;

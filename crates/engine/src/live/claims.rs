@@ -152,7 +152,7 @@ impl Table {
                 slot.on_wheel = Some(key);
                 slot.entry.state = entry.state;
                 if slot.stage == Stage::Waiting && may_lease(&entry) {
-                    self.index.insert(Group::Candidate, entry.due_at, entry.place.id, nth);
+                    self.index.insert(slot.as_candidate(), nth);
                 }
             }
         }

@@ -130,18 +130,16 @@ impl Table {
 
     fn take_doubt(&mut self, nth: usize) -> Option<Doubt> {
         let slot = self.slots.get_mut(nth)?;
-        let doubt = slot.doubt.take()?;
-        self.index.remove(Group::Doubt, doubt.look_at, slot.entry.place.id);
-        Some(*doubt)
+        let rank = slot.doubt_rank()?;
+        self.index.remove(&rank);
+        slot.doubt.take().map(|doubt| *doubt)
     }
 
     fn set_doubt(&mut self, nth: usize, doubt: Option<Box<Doubt>>) {
         drop(self.take_doubt(nth));
         let Some(slot) = self.slots.get_mut(nth) else { return };
-        if let Some(doubt) = &doubt {
-            self.index.insert(Group::Doubt, doubt.look_at, slot.entry.place.id, nth);
-        }
         slot.doubt = doubt;
+        slot.doubt_rank().into_iter().for_each(|rank| self.index.insert(rank, nth));
     }
 }
 

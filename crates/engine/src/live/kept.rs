@@ -38,7 +38,16 @@ impl Table {
     /// These have fired, and could not be offered.
     pub(crate) fn hold_back(&mut self, entries: &[HotEntry]) {
         for entry in entries {
-            self.keep(entry, HELD_BACK, RETRY);
+            if self.keep(entry, HELD_BACK, RETRY) {
+                self.refresh(entry);
+            }
+        }
+    }
+
+    /// What the caller knows of its firing is the latest.
+    pub(super) fn refresh(&mut self, entry: &HotEntry) {
+        if let Some(slot) = self.at(entry).and_then(|nth| self.slots.get_mut(nth)) {
+            (slot.entry.state, slot.entry.fired_at) = (entry.state, entry.fired_at);
         }
     }
 
@@ -48,7 +57,7 @@ impl Table {
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
 
-    fn take(&mut self, nth: usize) -> Option<HotEntry> {
+    pub(super) fn take(&mut self, nth: usize) -> Option<HotEntry> {
         let entry = self.slots.get(nth)?.entry.clone();
         self.let_go(nth, Event::Taken).then_some(entry)
     }
@@ -95,7 +104,7 @@ impl Table {
 
     /// `stage`: of an entry that comes into the table with it. False: it is kept already or has its own lease, or something
     /// newer is here.
-    fn keep(&mut self, entry: &HotEntry, event: Event, stage: Stage) -> bool {
+    pub(super) fn keep(&mut self, entry: &HotEntry, event: Event, stage: Stage) -> bool {
         let there = self.by_id.get(&entry.place.id).copied();
         match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
             Some((_, slot)) if slot.entry.fence > entry.fence => return false,

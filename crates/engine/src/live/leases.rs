@@ -2,7 +2,7 @@
 
 use super::{
     fired::{Granted, Ready},
-    index::Group,
+    index::{Group, Rank},
     stage::{Event, Stage},
     steps::LEASED_IN_DOUBT,
     table::{Moved, Slot, Table},
@@ -19,7 +19,8 @@ impl Table {
         let near: Vec<usize> = self.index.until(Group::Candidate, until).collect();
         let entry = |nth| Some(self.slots.get(nth)?.entry.clone());
         let near: Vec<HotEntry> = near.into_iter().filter_map(entry).collect();
-        near.iter().for_each(|entry| self.index.remove(Group::Candidate, entry.due_at, entry.place.id));
+        let candidate = |entry: &HotEntry| Rank::At(Group::Candidate, entry.due_at, entry.place.id);
+        near.iter().for_each(|entry| self.index.remove(&candidate(entry)));
         near
     }
 

@@ -69,6 +69,7 @@ struct World {
     /// Fired, and the store does not know.
     unpersisted: HashSet<Key>,
     held_back: HashSet<Key>,
+    served: HashSet<Key>,
     /// Of which a lease may have been made, and of which one was made that could not be given back.
     doubted: HashSet<Key>,
     made: HashSet<Key>,
@@ -129,6 +130,7 @@ impl World {
             aside: HashSet::new(),
             unpersisted: HashSet::new(),
             held_back: HashSet::new(),
+            served: HashSet::new(),
             doubted: HashSet::new(),
             made: HashSet::new(),
             ready: Vec::new(),
@@ -352,6 +354,9 @@ impl World {
                 }
                 Stage::Ready { gate: Some(Gate::Retry) } => {
                     assert!(self.held_back.contains(&(id, fence)), "{id} was not held back");
+                }
+                Stage::Ready { gate: Some(Gate::HotAway) } => {
+                    assert!(self.served.contains(&(id, fence)), "{id} is not to be served");
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
                 Stage::InDoubt => assert!(self.made.contains(&(id, fence)), "{id} was not made"),

@@ -37,6 +37,9 @@ pub(crate) enum Gate {
     /// The store or the ready set could not be reached when it was to be offered. It is tried again every second, and anybody else may
     /// offer it meanwhile.
     Retry,
+    /// The hot set does not answer, or has no room for it: it is fired from the store, and this engine's executors are served from
+    /// the table. Anybody else may offer it meanwhile.
+    HotAway,
 }
 
 /// What happened to a task.

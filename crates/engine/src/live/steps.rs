@@ -30,6 +30,8 @@ pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
 pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
 pub(super) const BLOCKED: Event = Blocked(Gate::Database);
 pub(super) const HELD_BACK: Event = Blocked(Gate::Retry);
+pub(super) const SERVED: Stage = Ready { gate: Some(Gate::HotAway) };
+pub(super) const SERVED_HERE: Event = Blocked(Gate::HotAway);
 
 const HANDED_OVER: Stage = HandedOver { is_being_reported: false };
 const REPORTING: Stage = HandedOver { is_being_reported: true };
@@ -51,12 +53,15 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (Forgotten, To(LEASED_IN_DOUBT)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (Forgotten, To(Held)), (LeaseDropped, Gone),
                      (GivenUp, Gone)]),
-    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)), (Settled, Gone)]),
+    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
+                     (SERVED_HERE, To(SERVED)), (Settled, Gone)]),
     (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
     (GATED,        &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
     (RETRY,        &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
-                     (HELD_BACK, To(RETRY))]),
-    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED))]),
+                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED))]),
+    (SERVED,       &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
+                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED))]),
+    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED)), (SERVED_HERE, To(SERVED))]),
     (InDoubt,      &[(Settled, Gone)]),
     (HANDED_OVER,  &[(ReportBegun, To(REPORTING)), (Reported, Gone), (Ended, Gone)]),
     (REPORTING,    &[(Reported, Gone), (NotReported, To(HANDED_OVER)), (Ended, Gone)]),
@@ -104,7 +109,7 @@ pub(crate) const fn is_executors(stage: Stage) -> bool {
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 23] = [
+    const EVENTS: [Event; 24] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -121,6 +126,7 @@ mod tests {
         GrantEnded,
         BLOCKED,
         HELD_BACK,
+        SERVED_HERE,
         Lined,
         Taken,
         ReportBegun,

@@ -6,7 +6,7 @@
 use super::{
     doubt::Doubt,
     handed_over::Holder,
-    index::{Group, Index},
+    index::{Group, Index, Rank},
     span::Span,
     stage::{Event, Gate, Stage},
     steps::{Next, has_lease, is_claimed, step},
@@ -14,7 +14,7 @@ use super::{
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
 use punctual_contract::{hot::HotEntry, store::Assignment};
-use punctual_domain::{place::Partition, time::Millis};
+use punctual_domain::place::Partition;
 use punctual_wheel::Key;
 use slab::Slab;
 
@@ -52,17 +52,29 @@ impl Slot {
 
 
     /// Where its stage puts it in the index.
-    fn rank(&self) -> Option<(Group, Millis)> {
+    fn rank(&self) -> Option<Rank> {
+        let due = |group| Some(Rank::At(group, self.entry.due_at, self.entry.place.id));
         match self.stage {
-            stage if has_lease(stage) => Some((Group::Leased, self.entry.due_at)),
-            Stage::Ready { gate: Some(Gate::Database) } => Some((Group::Database, self.entry.due_at)),
-            Stage::Ready { gate: Some(Gate::Retry) } => Some((Group::Retry, self.entry.due_at)),
+            stage if has_lease(stage) => due(Group::Leased),
+            Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
+            Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
+            Stage::Ready { gate: Some(Gate::HotAway) } => Some(Rank::served(&self.entry)),
             Stage::HandedOver { is_being_reported } => {
                 let group = if is_being_reported { Group::Reporting } else { Group::Unreported };
-                self.holder.as_ref().map(|holder| (group, holder.since))
+                self.holder.as_ref().map(|holder| Rank::At(group, holder.since, self.entry.place.id))
             }
             _ => None,
         }
+    }
+
+    /// Where it stands while it is to be looked at for a lease ahead.
+    pub(super) const fn as_candidate(&self) -> Rank {
+        Rank::At(Group::Candidate, self.entry.due_at, self.entry.place.id)
+    }
+
+    /// Where its lease in doubt puts it.
+    pub(super) fn doubt_rank(&self) -> Option<Rank> {
+        self.doubt.as_ref().map(|doubt| Rank::At(Group::Doubt, doubt.look_at, self.entry.place.id))
     }
 }
 
@@ -93,15 +105,15 @@ impl Table {
             return Some(Moved { before, gone: self.remove(nth) });
         };
         if before != after {
-            let (id, due_at, old) = (slot.entry.place.id, slot.entry.due_at, slot.rank());
+            let old = slot.rank();
             slot.stage = after;
             let new = slot.rank();
             if before == Stage::Waiting {
-                self.index.remove(Group::Candidate, due_at, id);
+                self.index.remove(&slot.as_candidate());
             }
             if old != new {
-                old.into_iter().for_each(|(group, at)| self.index.remove(group, at, id));
-                new.into_iter().for_each(|(group, at)| self.index.insert(group, at, id, nth));
+                old.iter().for_each(|rank| self.index.remove(rank));
+                new.into_iter().for_each(|rank| self.index.insert(rank, nth));
             }
             self.unfired += usize::from(is_claimed(after));
             self.unfired -= usize::from(is_claimed(before));
@@ -137,20 +149,18 @@ impl Table {
         let rank = slot.rank();
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
-        rank.into_iter().for_each(|(group, at)| self.index.insert(group, at, id, nth));
+        rank.into_iter().for_each(|rank| self.index.insert(rank, nth));
         self.unfired += usize::from(is_claimed(stage));
         nth
     }
 
     pub(super) fn remove(&mut self, nth: usize) -> Option<Slot> {
         let slot = self.slots.try_remove(nth)?;
-        let id = slot.entry.place.id;
-        self.by_id.remove(&id);
+        self.by_id.remove(&slot.entry.place.id);
         if slot.stage == Stage::Waiting {
-            self.index.remove(Group::Candidate, slot.entry.due_at, id);
+            self.index.remove(&slot.as_candidate());
         }
-        let doubt = slot.doubt.as_ref().map(|doubt| (Group::Doubt, doubt.look_at));
-        slot.rank().into_iter().chain(doubt).for_each(|(group, at)| self.index.remove(group, at, id));
+        slot.rank().iter().chain(&slot.doubt_rank()).for_each(|rank| self.index.remove(rank));
         self.unfired -= usize::from(is_claimed(slot.stage));
         Some(slot)
     }
@@ -189,9 +199,9 @@ impl Table {
         assert_eq!(self.unfired, self.slots.iter().filter(|(_, slot)| is_claimed(slot.stage)).count());
         let mut ranked = 0;
         let of = |(nth, slot): (usize, &Slot)| {
-            let (id, due_at) = (slot.entry.place.id, slot.entry.due_at);
-            let is_in = |group, at| self.index.has(group, at, id, nth);
-            let is_candidate = is_in(Group::Candidate, due_at);
+            let id = slot.entry.place.id;
+            let is_in = |rank: &Rank| self.index.has(rank, nth);
+            let is_candidate = is_in(&slot.as_candidate());
             let (is_fired, is_kept_for_it) = (
                 awaits_executor(slot.stage) || slot.stage == Stage::InDoubt,
                 matches!(slot.stage, Stage::Offered | Stage::InDoubt),
@@ -200,11 +210,11 @@ impl Table {
             assert_eq!(slot.holder.is_some(), has_holder, "{id} {:?}", slot.stage);
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
             assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
-            let doubt_at = slot.doubt.as_ref().map(|doubt| doubt.look_at);
-            assert!(doubt_at.is_none_or(|at| is_in(Group::Doubt, at)), "{id}");
-            assert!(slot.rank().is_none_or(|(group, at)| is_in(group, at)), "{id} {:?}", slot.stage);
-            ranked += [is_candidate, slot.rank().is_some(), doubt_at.is_some()].map(usize::from).iter().sum::<usize>();
-            (id, slot.entry.fence, slot.stage, is_candidate, is_in(Group::Leased, due_at))
+            let (rank, doubt) = (slot.rank(), slot.doubt_rank());
+            assert!(rank.iter().chain(&doubt).all(is_in), "{id} {:?}", slot.stage);
+            ranked += usize::from(is_candidate) + rank.iter().chain(&doubt).count();
+            let is_leased = is_in(&Rank::At(Group::Leased, slot.entry.due_at, id));
+            (id, slot.entry.fence, slot.stage, is_candidate, is_leased)
         };
         let all = self.slots.iter().map(of).collect();
         assert_eq!(ranked, self.index.total(), "nothing else is in the index");

@@ -4,6 +4,7 @@ use super::{
     super::{handed_over::Unreported, stage::Stage},
     Key, World, key,
 };
+use crate::pipeline::claim::tests::entry;
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{hot::HotEntry, store::Beat};
@@ -17,7 +18,7 @@ impl World {
             let most = rng.usize(0..=from.len());
             from.drain(..most).collect()
         };
-        match self.rng.u8(0..13) {
+        match self.rng.u8(0..16) {
             0 => {
                 let some = take(&mut self.rng, &mut self.offered);
                 let kept = self.live.lock().keep_in_line(some);
@@ -42,6 +43,10 @@ impl World {
                     let newer = |entry: &HotEntry| self.fences.get(&entry.place.id) > Some(&entry.fence);
                     assert!(some.iter().all(|entry| self.live.lock().keeps(entry) || newer(entry)));
                     self.aside.extend(some.iter().map(key));
+                }
+                if self.rng.u8(0..4) == 0 {
+                    self.live.lock().serve(&some);
+                    self.served.extend(some.iter().map(key));
                 }
                 let keys: Vec<Key> = some.iter().map(key).collect();
                 self.live.lock().end_grants(&keys);
@@ -69,6 +74,12 @@ impl World {
                 self.held_back.extend(some.iter().map(key));
             }
             11 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                self.live.lock().serve(&some);
+                self.served.extend(some.iter().map(key));
+            }
+            12 | 13 => self.take_served(),
+            14 => {
                 let back = self.live.lock().take_held_back();
                 for entry in &back {
                     assert!(self.held_back.remove(&key(entry)), "it was held back");
@@ -101,6 +112,22 @@ impl World {
             assert_eq!(!known.is_empty(), !is_refused && self.unpersisted.contains(&(id, fence)));
             self.unpersisted.extend(noted.map(|_| (id, fence)));
         }
+    }
+
+    fn take_served(&mut self) {
+        if self.rng.u8(0..8) == 0 {
+            self.live.lock().end_serving();
+            return self.served.clear();
+        }
+        let parity = self.rng.i64(0..2);
+        let may_run = |entry: &HotEntry| entry.place.id % 2 == parity;
+        let taken = self.live.lock().take_served(&entry(1, 1).queue, 3, may_run);
+        assert!(taken.is_sorted_by_key(|entry| (entry.due_at, entry.place.id)), "the oldest first");
+        for entry in &taken {
+            assert!(self.served.remove(&key(entry)) && may_run(entry), "it was to be served");
+            assert!(!self.live.lock().serves(entry));
+        }
+        self.offered.extend(taken);
     }
 
     /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.
