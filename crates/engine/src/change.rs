@@ -151,7 +151,7 @@ async fn is_undecided(core: &Core, task: &Task, began: Instant) -> bool {
     let lease = task.lease.as_ref().filter(|_| task.state == State::Dispatched);
     let is_engines = lease.is_some_and(Lease::is_ahead);
     if !is_engines
-        || core.ahead.has_handed_over(task.place.id, task.fence)
+        || core.live.lock().is_unreported(task.place.id, task.fence)
         || began.elapsed() > DECIDED_WITHIN
     {
         return false;
@@ -255,7 +255,7 @@ async fn withdraw(
 
 /// It had fired, and waited for an executor.
 async fn settle(core: &Arc<Core>, task: &Task) {
-    core.unmarked.lock().remove(&task.place.id);
+    core.live.lock().persisted_until(task.place.id, task.fence);
     let gone = [(task.place.partition, task.place.id, task.fence)];
     if let Err(error) = core.hot.settle(&gone).await {
         tracing::warn!(%error, "a withdrawn task stays in the hot set; the store will refuse it");

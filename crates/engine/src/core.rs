@@ -27,7 +27,7 @@ use crate::{
     parts::Parts,
     pipeline::{
         admit::Admissions, ahead::Ahead, from_store::FromStore, missed::Missed, room::Room, settle::Settling,
-        timer::Timer, unknown::UnknownLeases,
+        timer::Timer,
     },
     quota::Quotas,
     readiness::Writers,
@@ -46,9 +46,8 @@ use punctual_domain::{
     history::Note,
     identity::IdentitySecret,
     name::QueueKey,
-    place::{Partition, TaskRef},
+    place::Partition,
     settings::Mode,
-    state::State,
     time::Millis,
 };
 use std::{
@@ -97,16 +96,12 @@ pub(crate) struct Core {
     pub(crate) holdings: Holdings,
     /// Partitions in which the hot set has seen newer terms than this engine's.
     pub(crate) overtaken: Overtaken,
-    /// What is on the wheel or leased ahead of its instant.
+    /// What is on the wheel, is leased ahead of its instant, or has fired and is not settled with the store.
     pub(crate) live: Live,
     pub(crate) meters: Meters,
     pub(crate) ends: Ends,
     pub(crate) stopping: CancellationToken,
-    /// Fired tasks that the store does not know to be ready yet, by id.
-    pub(crate) unmarked: Mutex<HashMap<i64, Unmarked>>,
     pub(crate) mark_pace: MarkPace,
-    /// Fired, but the store or the ready sets could not be reached: tried again every second.
-    pub(crate) held_back: Mutex<Vec<HotEntry>>,
     /// Taken or admitted, and the answer was lost.
     pub(crate) unanswered: Unanswered,
     /// Could not be sent: the compensator's.
@@ -123,8 +118,6 @@ pub(crate) struct Core {
     pub(crate) settling: Settling,
     pub(crate) ahead: Ahead,
     pub(crate) parts: Parts,
-    /// Asked for, and the answer was lost.
-    pub(crate) unknown: UnknownLeases,
     pub(crate) lease_looks: LeaseLooks,
     pub(crate) room: Room,
     pub(crate) from_store: FromStore,
@@ -144,17 +137,6 @@ pub(crate) struct Core {
     arrivals: Mutex<HashMap<Arc<QueueKey>, Arc<Arrival>>>,
 }
 
-/// A task that fired and has not been handed over.
-#[derive(Debug, Clone)]
-pub(crate) struct Unmarked {
-    pub(crate) queue: Arc<QueueKey>,
-    pub(crate) place: TaskRef,
-    pub(crate) fence: i64,
-    /// In which the store has it, as far as this engine knows.
-    pub(crate) state: State,
-    pub(crate) fired_at: Millis,
-}
-
 impl Core {
     pub(crate) fn new(backends: Backends, options: Options) -> Self {
         let Backends { store, hot, limiter, bus, clock, shared, blobs } = backends;
@@ -172,9 +154,7 @@ impl Core {
             meters: Meters::default(),
             ends: Ends::default(),
             stopping: CancellationToken::new(),
-            unmarked: Mutex::default(),
             mark_pace: MarkPace::default(),
-            held_back: Mutex::default(),
             unanswered: Unanswered::default(),
             unsent: Unsent::default(),
             announcer: Announcer::default(),
@@ -189,7 +169,6 @@ impl Core {
             settling: Settling::default(),
             ahead: Ahead::default(),
             parts: Parts::default(),
-            unknown: UnknownLeases::default(),
             lease_looks: LeaseLooks::default(),
             room: Room::default(),
             settings: Settings::default(),

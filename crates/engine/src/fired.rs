@@ -5,6 +5,7 @@ use crate::{core::Core, engine::Engine};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
+    hot::HotEntry,
     store::{Books, Tally},
 };
 use punctual_domain::{
@@ -19,7 +20,8 @@ const BEFORE_READY: [State; 4] =
     [State::Dispatching, State::Scheduled, State::Retrying, State::DispatchFailed];
 
 fn fired(core: &Core) -> HashMap<i64, (i64, Arc<QueueKey>)> {
-    core.unmarked.lock().iter().map(|(id, it)| (*id, (it.fence, Arc::clone(&it.queue)))).collect()
+    let queue = |entry: &HotEntry| (entry.place.id, (entry.fence, Arc::clone(&entry.queue)));
+    core.live.lock().unpersisted().map(queue).collect()
 }
 
 impl Engine {
@@ -55,8 +57,7 @@ impl Engine {
     /// store has it.
     #[must_use]
     pub fn as_fired(&self, task: Task) -> Task {
-        let mark = self.core.unmarked.lock().get(&task.place.id).cloned();
-        let fired_at = mark.filter(|it| it.fence == task.fence).map(|it| it.fired_at);
+        let fired_at = self.core.live.lock().unpersisted_at(task.place.id, task.fence);
         let waits = task.state == State::Dispatching || task.state.after(Event::Claim).is_ok();
         match fired_at {
             Some(fired_at) if waits => Task { state: State::Ready, fired_at: Some(fired_at), ..task },

@@ -3,21 +3,32 @@
 //! Every call is a batch under one lock. Nothing here must outlive the process: the hot set and the store have it all.
 //!
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
-//! besides its tasks), `table` (the tasks), `kept` (those that have fired), `load` (loads that are under way), `fired` (the answers to an instant that has come).
+//! besides its tasks), `table` (the tasks), `index` (which of them are looked for), `claims` (what has not fired), `leases` (what is leased
+//! ahead), `kept` (what has fired), `served` (while the hot set is away), `unpersisted` (of which the store does not know), `doubt` (leases of which the
+//! answer was lost), `handed_over` (with an executor, and the store does not know with whom), `load` (loads that are under way), `fired` (the answers to an instant that has come).
 
+mod claims;
+mod doubt;
 mod fired;
+mod handed_over;
+mod index;
 mod kept;
+mod leases;
 mod load;
+mod served;
 mod span;
 mod stage;
 mod steps;
 mod table;
+mod unpersisted;
 
 #[cfg(test)]
 mod model;
 
+pub(crate) use claims::Loaded;
+pub(crate) use doubt::DoubtfulLease;
 pub(crate) use fired::{Fired, Granted, Ready};
-pub(crate) use table::Loaded;
+pub(crate) use handed_over::Unreported;
 
 use punctual_contract::hot::HotEntry;
 use table::Table;

@@ -35,8 +35,8 @@ pub struct Why {
 
 pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     let now = core.now();
-    let mark = core.unmarked.lock().get(&task.place.id).cloned();
-    if task.state.after(Event::Claim).is_ok() && mark.is_some_and(|it| it.fence == task.fence) {
+    let has_fired = core.live.lock().unpersisted_at(task.place.id, task.fence).is_some();
+    if has_fired && task.state.after(Event::Claim).is_ok() {
         // Its lease was to follow at once, so that nothing was written.
         return Box::pin(why(core, &Task { state: State::Dispatching, ..task.clone() })).await;
     }

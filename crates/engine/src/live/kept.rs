@@ -2,8 +2,9 @@
 //! answer, and what the store is asked for on behalf of an executor. Must not decide which of it goes first.
 
 use super::{
-    stage::{Event, Gate, Stage},
-    steps::{IN_LINE, has_lease, is_kept},
+    index::Group,
+    stage::{Event, Stage},
+    steps::{BLOCKED, GATED, HELD_BACK, IN_LINE, RETRY, awaits_executor, has_lease, is_kept},
     table::Table,
 };
 use punctual_contract::hot::HotEntry;
@@ -12,7 +13,7 @@ use punctual_domain::place::Partition;
 impl Table {
     /// These have fired, and are kept in the line of their queue. Returns those that are not kept already.
     pub(crate) fn keep_in_line(&mut self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
-        entries.retain(|entry| self.keep(entry, IN_LINE));
+        entries.retain(|entry| self.keep(entry, Event::Lined, IN_LINE));
         entries
     }
 
@@ -20,29 +21,50 @@ impl Table {
     /// again what has fired.
     pub(crate) fn set_aside(&mut self, entries: &[HotEntry], most: usize) {
         for entry in entries {
-            if self.gated.len() >= most {
+            if self.index.len(Group::Database) >= most {
                 return;
             }
-            let is_kept_here = self.at(entry).is_some_and(|nth| self.is_kept_at(nth));
-            if is_kept_here {
-                self.at(entry).and_then(|nth| self.advance(nth, Event::Blocked(Gate::Database)));
-            } else {
-                self.keep(entry, Stage::Ready { gate: Some(Gate::Database) });
-            }
+            self.keep(entry, BLOCKED, GATED);
         }
     }
 
     /// Takes out what was set aside.
     pub(crate) fn take_aside(&mut self, which: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
-        let those = self.gated.values().copied();
-        let those = those.filter(|nth| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry)));
-        let those: Vec<usize> = those.collect();
-        those.into_iter().filter_map(|nth| Some(self.advance(nth, Event::Taken)?.gone?.entry)).collect()
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry));
+        let those: Vec<usize> = self.index.all(Group::Database).filter(is_one).collect();
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
+    }
+
+    /// These have fired, and could not be offered.
+    pub(crate) fn hold_back(&mut self, entries: &[HotEntry]) {
+        for entry in entries {
+            if self.keep(entry, HELD_BACK, RETRY) {
+                self.refresh(entry);
+            }
+        }
+    }
+
+    /// What the caller knows of its firing is the latest.
+    pub(super) fn refresh(&mut self, entry: &HotEntry) {
+        if let Some(slot) = self.at(entry).and_then(|nth| self.slots.get_mut(nth)) {
+            (slot.entry.state, slot.entry.fired_at) = (entry.state, entry.fired_at);
+        }
+    }
+
+    /// What was held back is tried again.
+    pub(crate) fn take_held_back(&mut self) -> Vec<HotEntry> {
+        let those: Vec<usize> = self.index.all(Group::Retry).collect();
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
+    }
+
+    pub(super) fn take(&mut self, nth: usize) -> Option<HotEntry> {
+        let entry = self.slots.get(nth)?.entry.clone();
+        self.let_go(nth, Event::Taken).then_some(entry)
     }
 
     /// Partitions of which something is set aside, some of them more than once.
     pub(crate) fn aside(&self) -> impl Iterator<Item = Partition> {
-        self.gated.values().filter_map(|nth| Some(self.slots.get(*nth)?.entry.place.partition))
+        self.index.all(Group::Database).filter_map(|nth| Some(self.slots.get(nth)?.entry.place.partition))
     }
 
     /// These are taken out of their line, to be offered elsewhere or to an executor.
@@ -50,7 +72,7 @@ impl Table {
         for entry in entries {
             let in_line =
                 self.at(entry).filter(|nth| self.slots.get(*nth).is_some_and(|slot| slot.stage == IN_LINE));
-            in_line.and_then(|nth| self.advance(nth, Event::Taken));
+            in_line.map(|nth| self.let_go(nth, Event::Taken));
         }
     }
 
@@ -59,11 +81,7 @@ impl Table {
     pub(crate) fn begin_grants(&mut self, entries: &[HotEntry]) -> Vec<(i64, i64)> {
         let mut begun = Vec::with_capacity(entries.len());
         for entry in entries {
-            let is_begun = match self.at(entry).filter(|nth| self.is_kept_at(*nth)) {
-                Some(nth) => self.advance(nth, Event::GrantBegun).is_some(),
-                None => self.keep(entry, Stage::Granting),
-            };
-            if is_begun {
+            if self.keep(entry, Event::GrantBegun, Stage::Granting) {
                 begun.push((entry.place.id, entry.fence));
             }
         }
@@ -73,34 +91,35 @@ impl Table {
     /// What was set aside meanwhile stays.
     pub(crate) fn end_grants(&mut self, grants: &[(i64, i64)]) {
         for (id, fence) in grants {
-            let nth = self.by_id.get(id).copied().filter(|nth| self.fence(*nth) == Some(*fence));
-            nth.and_then(|nth| self.advance(nth, Event::GrantEnded));
+            self.at_fence(*id, *fence).map(|nth| self.let_go(nth, Event::GrantEnded));
         }
     }
 
-    /// It has fired, and this engine looks after it, or after a newer attempt of it: in a line, behind a gate, or while the
-    /// store is asked for its lease. Nobody else has to.
+    /// It has fired, and this engine looks after it, or after a newer attempt of it: in a line, behind the gate of its database, or
+    /// while the store is asked for its lease. Nobody else has to.
     pub(crate) fn keeps(&self, entry: &HotEntry) -> bool {
         let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
         slot.is_some_and(|slot| slot.entry.fence >= entry.fence && is_kept(slot.stage))
     }
 
-    fn is_kept_at(&self, nth: usize) -> bool {
-        self.slots.get(nth).is_some_and(|slot| is_kept(slot.stage))
-    }
-
-    /// False: it is kept already or has its own lease, or something newer is here.
-    fn keep(&mut self, entry: &HotEntry, stage: Stage) -> bool {
-        if let Some((nth, slot)) =
-            self.by_id.get(&entry.place.id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
-        {
-            let is_there = slot.entry.fence == entry.fence && (is_kept(slot.stage) || has_lease(slot.stage));
-            if is_there || slot.entry.fence > entry.fence {
-                return false;
+    /// `stage`: of an entry that comes into the table with it. False: it is kept already or has its own lease, or something
+    /// newer is here.
+    pub(super) fn keep(&mut self, entry: &HotEntry, event: Event, stage: Stage) -> bool {
+        let there = self.by_id.get(&entry.place.id).copied();
+        match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
+            Some((_, slot)) if slot.entry.fence > entry.fence => return false,
+            Some((nth, slot)) if slot.entry.fence == entry.fence && is_decided(slot.stage) => {
+                return self.advance(nth, event).is_some();
             }
-            self.remove(nth);
+            Some((nth, _)) => drop(self.remove(nth)),
+            None => {}
         }
         self.insert(entry.clone(), stage);
         true
     }
+}
+
+/// What comes at the same fence does not replace it.
+pub(super) const fn is_decided(stage: Stage) -> bool {
+    awaits_executor(stage) || has_lease(stage)
 }

@@ -50,7 +50,7 @@ impl Live {
             mem::take(entries).into_iter().partition(|entry| is_leased(&table, entry));
         let mut made = Vec::new();
         for nth in leased.iter().filter_map(|entry| table.at(entry)).collect::<Vec<_>>() {
-            let is_made = table.slots.get(nth).is_some_and(|slot| slot.stage == Stage::Leased);
+            let is_made = table.slots.get(nth).is_some_and(|slot| matches!(slot.stage, Stage::Leased { .. }));
             if is_made {
                 made.extend(table.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
                 table.advance(nth, Event::LeaseDropped);

@@ -4,13 +4,16 @@
 use super::{
     Live,
     fired::{Fired, Granted, Ready},
-    stage::Stage,
+    stage::{Gate, Stage},
     steps::STEPS,
 };
 use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Assignment, Beat},
+};
 use punctual_domain::{
     content::Content,
     name::Name,
@@ -20,6 +23,8 @@ use punctual_domain::{
 };
 use punctual_wheel::Wheel;
 use std::collections::BTreeMap;
+
+mod after;
 
 const PARTITIONS: u16 = 3;
 const TASKS: i64 = 24;
@@ -61,6 +66,19 @@ struct World {
     line: Vec<HotEntry>,
     grants: Vec<Vec<HotEntry>>,
     aside: HashSet<Key>,
+    /// Fired, and the store does not know.
+    unpersisted: HashSet<Key>,
+    held_back: HashSet<Key>,
+    served: HashSet<Key>,
+    /// Of which a lease may have been made, and of which one was made that could not be given back.
+    doubted: HashSet<Key>,
+    made: HashSet<Key>,
+    /// Fired with a lease that was made ahead: an executor may have them.
+    ready: Vec<HotEntry>,
+    /// Handed over, by the fence of the lease: since when.
+    handed_over: BTreeMap<Key, Millis>,
+    reporting: HashSet<Key>,
+    reports: Vec<Vec<Beat>>,
     seen: Seen,
 }
 
@@ -110,6 +128,15 @@ impl World {
             line: Vec::new(),
             grants: Vec::new(),
             aside: HashSet::new(),
+            unpersisted: HashSet::new(),
+            held_back: HashSet::new(),
+            served: HashSet::new(),
+            doubted: HashSet::new(),
+            made: HashSet::new(),
+            ready: Vec::new(),
+            handed_over: BTreeMap::new(),
+            reporting: HashSet::new(),
+            reports: Vec::new(),
             seen: Seen::default(),
         }
     }
@@ -212,6 +239,7 @@ impl World {
         assert_eq!(ready.assignment, lease_of(&ready.entry), "the lease of this entry");
         assert!(ready.entry.fired_at >= ready.entry.due_at, "early");
         self.gives(key(&ready.entry), was_awaited);
+        self.ready.push(ready.entry.clone());
     }
 
     fn fire(&mut self) {
@@ -260,58 +288,10 @@ impl World {
         }
     }
 
-    /// Fired tasks go into the line, out of it, to an executor, or behind the gate of their database.
-    fn hand_over(&mut self) {
-        let take = |rng: &mut Rng, from: &mut Vec<HotEntry>| -> Vec<HotEntry> {
-            let most = rng.usize(0..=from.len());
-            from.drain(..most).collect()
-        };
-        match self.rng.u8(0..6) {
-            0 => {
-                let some = take(&mut self.rng, &mut self.offered);
-                let kept = self.live.lock().keep_in_line(some);
-                self.line.extend(kept);
-            }
-            1 => {
-                let some = take(&mut self.rng, &mut self.line);
-                self.live.lock().leave_line(some.iter());
-                self.offered.extend(some);
-            }
-            2 => {
-                let some = take(&mut self.rng, &mut self.offered);
-                let begun: HashSet<Key> = self.live.lock().begin_grants(&some).into_iter().collect();
-                let some: Vec<_> = some.into_iter().filter(|entry| begun.contains(&key(entry))).collect();
-                assert!(some.iter().all(|entry| self.live.lock().keeps(entry)));
-                self.grants.push(some);
-            }
-            3 => {
-                let Some(some) = self.grants.pop() else { return };
-                if self.rng.bool() {
-                    self.live.lock().set_aside(&some, 100);
-                    let newer = |entry: &HotEntry| self.fences.get(&entry.place.id) > Some(&entry.fence);
-                    assert!(some.iter().all(|entry| self.live.lock().keeps(entry) || newer(entry)));
-                    self.aside.extend(some.iter().map(key));
-                }
-                let keys: Vec<Key> = some.iter().map(key).collect();
-                self.live.lock().end_grants(&keys);
-            }
-            4 => {
-                let parity = self.rng.i64(0..2);
-                let back = self.live.lock().take_aside(|entry| entry.place.id % 2 == parity);
-                for entry in &back {
-                    assert!(self.aside.remove(&key(entry)), "it was set aside");
-                    assert!(!self.live.lock().keeps(entry));
-                }
-                self.offered.extend(back);
-            }
-            _ => {
-                let count = self.live.lock().aside().count();
-                assert!(count <= self.aside.len());
-            }
-        }
-    }
-
     fn drop_leases(&mut self) {
+        if self.rng.bool() {
+            return self.lose_take();
+        }
         let parity = self.rng.i64(0..2);
         let (made, fired) = self.live.lock().drop_leases(|entry| entry.place.id % 2 == parity);
         self.seen.returned += made.len();
@@ -357,9 +337,11 @@ impl World {
 
     /// The two orders name exactly the slots that they should, and each task is there once.
     fn check(&mut self) {
+        self.check_after();
         let table = self.live.lock();
-        for (id, fence, stage, is_candidate, is_in_leases) in table.of_model() {
-            let has_lease = matches!(stage, Stage::Leasing { .. } | Stage::Leased | Stage::Held);
+        let all = table.of_model();
+        for (id, fence, stage, is_candidate, is_in_leases) in all {
+            let has_lease = matches!(stage, Stage::Leasing { .. } | Stage::Leased { .. } | Stage::Held);
             assert_eq!(is_in_leases, has_lease, "{id} {stage:?}");
             assert!(!is_candidate || stage == Stage::Waiting, "{id} {stage:?}");
             let in_grants = || self.grants.iter().flatten().any(|entry| key(entry) == (id, fence));
@@ -367,10 +349,17 @@ impl World {
                 Stage::Ready { gate: None } => {
                     assert!(self.line.iter().any(|entry| key(entry) == (id, fence)), "{id} is in no line");
                 }
-                Stage::Ready { gate: Some(_) } => {
-                    assert!(self.aside.contains(&(id, fence)), "{id} was not set aside")
+                Stage::Ready { gate: Some(Gate::Database) } => {
+                    assert!(self.aside.contains(&(id, fence)), "{id} was not set aside");
+                }
+                Stage::Ready { gate: Some(Gate::Retry) } => {
+                    assert!(self.held_back.contains(&(id, fence)), "{id} was not held back");
+                }
+                Stage::Ready { gate: Some(Gate::HotAway) } => {
+                    assert!(self.served.contains(&(id, fence)), "{id} is not to be served");
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
+                Stage::InDoubt => assert!(self.made.contains(&(id, fence)), "{id} was not made"),
                 _ => {}
             }
             let is_due = matches!(stage, Stage::Claiming { due: true } | Stage::Leasing { due: true });
@@ -387,7 +376,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         let mut world = World::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {
-            match world.rng.u8(0..28) {
+            match world.rng.u8(0..38) {
                 0..4 => world.insert(),
                 4..7 => world.claim(),
                 7..10 => world.answer_claims(),
@@ -398,7 +387,8 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 18 => world.drop_leases(),
                 19 => world.load_again(),
                 20 => world.forget_old(),
-                21..27 => world.hand_over(),
+                21..33 => world.hand_over(),
+                33..37 => world.report(),
                 _ => world.move_partition(),
             }
             world.check();

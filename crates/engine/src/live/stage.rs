@@ -10,14 +10,23 @@ pub(crate) enum Stage {
     Waiting,
     /// The store is asked for a lease ahead of the instant. `due`: the instant came before the answer.
     Leasing { due: bool },
-    /// Leased ahead of its instant.
-    Leased,
+    /// Leased ahead of its instant. `in_doubt`: a take that may have fired it was not answered.
+    Leased { in_doubt: bool },
     /// A caller has withdrawn the task, and the answer to its lease is on the way.
     Held,
+    /// Fired, and offered: in a ready set, or given to an executor that waits. It is in the table as long as something of it is
+    /// to be settled with the store.
+    Offered,
     /// Fired, and kept by this engine, whoever owns its partition: in the line of executors that are busy, or behind a gate.
     Ready { gate: Option<Gate> },
     /// Fired, and the store is asked for the lease of an executor.
     Granting,
+    /// An executor's lease that was made, of which nobody has heard, and which could not be given back. The entry has the fence of
+    /// the lease.
+    InDoubt,
+    /// With an executor, by a lease that was made ahead, and the store does not know with whom. The entry has the fence of the lease.
+    /// `is_being_reported`: the store is asked to write it down; until it has answered, an outcome may still be first.
+    HandedOver { is_being_reported: bool },
 }
 
 /// Why a ready task is not offered.
@@ -25,6 +34,12 @@ pub(crate) enum Stage {
 pub(crate) enum Gate {
     /// The task's database does not answer.
     Database,
+    /// The store or the ready set could not be reached when it was to be offered. It is tried again every second, and anybody else may
+    /// offer it meanwhile.
+    Retry,
+    /// The hot set does not answer, or has no room for it: it is fired from the store, and this engine's executors are served from
+    /// the table. Anybody else may offer it meanwhile.
+    HotAway,
 }
 
 /// What happened to a task.
@@ -44,6 +59,8 @@ pub(crate) enum Event {
     NotGranted,
     /// The instant has come, and the hot set has given the entry.
     Due,
+    /// The hot set may have given the entry, and its answer was lost.
+    TakeLost,
     /// A caller has taken the entry out of the hot set before its instant.
     Withdrawn,
     /// The entry is not in the hot set, or fires from the store.
@@ -58,6 +75,18 @@ pub(crate) enum Event {
     GrantEnded,
     /// The gate is shut while the task is ready or its lease is asked for.
     Blocked(Gate),
+    /// It is put into the line of its queue.
+    Lined,
     /// The task is taken out of the line, or from behind its gate, to be offered elsewhere.
     Taken,
+    /// The store is asked to write down who has it.
+    ReportBegun,
+    /// The store knows, or the lease is over.
+    Reported,
+    /// The store may not know.
+    NotReported,
+    /// Its outcome is here, or it did not reach its executor.
+    Ended,
+    /// Nothing of it is left to be settled with the store.
+    Settled,
 }

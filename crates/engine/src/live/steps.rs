@@ -3,11 +3,12 @@
 
 use super::stage::{Event, Gate, Stage};
 use Event::{
-    Blocked, Claimed, Due, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
-    NotClaimed, NotGranted, PutBack, Taken, Withdrawn,
+    Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
+    Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled, TakeLost, Taken,
+    Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, Held, Leased, Leasing, Ready, Waiting};
+use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +23,18 @@ const CLAIMING: Stage = Claiming { due: false };
 const CLAIMING_DUE: Stage = Claiming { due: true };
 const LEASING: Stage = Leasing { due: false };
 const LEASING_DUE: Stage = Leasing { due: true };
+const LEASED: Stage = Leased { in_doubt: false };
+pub(super) const LEASED_IN_DOUBT: Stage = Leased { in_doubt: true };
 pub(super) const IN_LINE: Stage = Ready { gate: None };
-const GATED: Stage = Ready { gate: Some(Gate::Database) };
-const BLOCKED: Event = Blocked(Gate::Database);
+pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
+pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
+pub(super) const BLOCKED: Event = Blocked(Gate::Database);
+pub(super) const HELD_BACK: Event = Blocked(Gate::Retry);
+pub(super) const SERVED: Stage = Ready { gate: Some(Gate::HotAway) };
+pub(super) const SERVED_HERE: Event = Blocked(Gate::HotAway);
+
+const HANDED_OVER: Stage = HandedOver { is_being_reported: false };
+const REPORTING: Stage = HandedOver { is_being_reported: true };
 
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
@@ -33,17 +43,28 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (Forgotten, Gone), (GivenUp, Gone)]),
     (CLAIMING_DUE, &[(Claimed, Gone), (NotClaimed, Gone), (Forgotten, Gone), (GivenUp, Gone)]),
     (Waiting,      &[(LeaseBegun, To(LEASING)), (Due, Gone), (Withdrawn, Gone), (Forgotten, Gone), (GivenUp, Gone)]),
-    (LEASING,      &[(Claimed, To(LEASING)), (Granted, To(Leased)), (NotGranted, To(Waiting)), (Due, To(LEASING_DUE)),
+    (LEASING,      &[(Claimed, To(LEASING)), (Granted, To(LEASED)), (NotGranted, To(Waiting)), (Due, To(LEASING_DUE)),
                      (Withdrawn, To(Held)), (Forgotten, To(LEASING)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (LEASING_DUE,  &[(Granted, Gone), (NotGranted, Gone), (Forgotten, To(LEASING_DUE)), (LeaseDropped, Gone),
                      (GivenUp, Gone)]),
-    (Leased,       &[(Claimed, To(Leased)), (Due, Gone), (Withdrawn, Gone), (Forgotten, To(Leased)),
-                     (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
+    (LEASED,       &[(Claimed, To(LEASED)), (Due, Gone), (TakeLost, To(LEASED_IN_DOUBT)), (Withdrawn, Gone),
+                     (Forgotten, To(LEASED)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
+    (LEASED_IN_DOUBT, &[(Claimed, To(LEASED_IN_DOUBT)), (Due, Gone), (TakeLost, To(LEASED_IN_DOUBT)), (Withdrawn, Gone),
+                     (Forgotten, To(LEASED_IN_DOUBT)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (Forgotten, To(Held)), (LeaseDropped, Gone),
                      (GivenUp, Gone)]),
-    (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, Gone), (BLOCKED, To(GATED))]),
-    (GATED,        &[(GrantBegun, To(Granting)), (Taken, Gone), (BLOCKED, To(GATED))]),
-    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, Gone), (BLOCKED, To(GATED))]),
+    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
+                     (SERVED_HERE, To(SERVED)), (Settled, Gone)]),
+    (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
+    (GATED,        &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
+    (RETRY,        &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
+                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED))]),
+    (SERVED,       &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
+                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED))]),
+    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED)), (SERVED_HERE, To(SERVED))]),
+    (InDoubt,      &[(Settled, Gone)]),
+    (HANDED_OVER,  &[(ReportBegun, To(REPORTING)), (Reported, Gone), (Ended, Gone)]),
+    (REPORTING,    &[(Reported, Gone), (NotReported, To(HANDED_OVER)), (Ended, Gone)]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -55,24 +76,40 @@ pub(crate) fn step(stage: Stage, event: Event) -> Option<Next> {
 
 /// A lease is asked for or made, and its answer or its instant has not come.
 pub(crate) const fn has_lease(stage: Stage) -> bool {
-    matches!(stage, Leasing { .. } | Leased | Held)
+    matches!(stage, Leasing { .. } | Leased { .. } | Held)
+}
+
+/// The claim is asked for or made, and no lease.
+pub(crate) const fn is_before_lease(stage: Stage) -> bool {
+    matches!(stage, Claiming { .. } | Waiting)
 }
 
 /// The task has not fired, and nobody has withdrawn it.
 pub(crate) const fn is_claimed(stage: Stage) -> bool {
-    matches!(stage, CLAIMING | Waiting | LEASING | Leased)
+    matches!(stage, CLAIMING | Waiting | LEASING | Leased { .. })
 }
 
-/// The task has fired, and this engine looks after it.
+/// The task has fired, and no executor has it as far as is known.
+pub(crate) const fn awaits_executor(stage: Stage) -> bool {
+    matches!(stage, Offered | Ready { .. } | Granting)
+}
+
+/// The task has fired, and this engine looks after it: nobody else has to.
 pub(crate) const fn is_kept(stage: Stage) -> bool {
-    matches!(stage, Ready { .. } | Granting)
+    matches!(stage, IN_LINE | GATED | Granting)
+}
+
+/// What is known of the task is an executor's lease, made or in doubt: the entry has the fence of the lease, and whoever finds the
+/// task in the hot set with this fence knows that the lease was given back.
+pub(crate) const fn is_executors(stage: Stage) -> bool {
+    matches!(stage, InDoubt | HandedOver { .. })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 15] = [
+    const EVENTS: [Event; 24] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -80,6 +117,7 @@ mod tests {
         Granted,
         NotGranted,
         Due,
+        TakeLost,
         Withdrawn,
         Forgotten,
         LeaseDropped,
@@ -87,7 +125,15 @@ mod tests {
         GrantBegun,
         GrantEnded,
         BLOCKED,
+        HELD_BACK,
+        SERVED_HERE,
+        Lined,
         Taken,
+        ReportBegun,
+        Reported,
+        NotReported,
+        Ended,
+        Settled,
     ];
 
     /// From where an entry comes into the table: claimed, or fired.
@@ -107,7 +153,8 @@ mod tests {
 
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
-        let reached = [reached(CLAIMING, &EVENTS), reached(IN_LINE, &EVENTS)].concat();
+        // What has a lease of an executor comes into the table with it.
+        let reached = [CLAIMING, Offered, InDoubt, HANDED_OVER].map(|first| reached(first, &EVENTS)).concat();
         assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
@@ -125,16 +172,17 @@ mod tests {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
-        let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || is_kept(*stage);
+        let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage);
+        let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || has_fired(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),
-            "what has fired is kept, whoever owns its partition"
+            "what has fired stays, whoever owns its partition"
         );
     }
 
     #[test]
     fn what_was_withdrawn_is_not_given_and_comes_back_only_with_its_entry() {
-        assert_eq!(step(Leased, Withdrawn), Some(Gone));
+        assert_eq!([LEASED, LEASED_IN_DOUBT].map(|stage| step(stage, Withdrawn)), [Some(Gone); 2]);
         assert_eq!(step(LEASING, Withdrawn), Some(To(Held)));
         assert_eq!((step(Held, Granted), step(Held, Due)), (Some(Gone), None));
         assert_eq!(step(Held, PutBack), Some(To(LEASING)));

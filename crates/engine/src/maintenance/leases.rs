@@ -215,7 +215,7 @@ fn begins_anew(it: &Entry) -> bool {
 }
 
 fn step(core: &Core, task: &Task, counts: bool, now: Millis) -> Step {
-    let back = if core.unknown.has(task) {
+    let back = if core.live.lock().is_in_doubt(task) {
         // Its executor never heard of it.
         Some(unknown::ANSWER_LOST)
     } else {

@@ -3,7 +3,7 @@
 //! for less of it.
 
 use crate::{
-    core::{Core, Unmarked},
+    core::Core,
     options::STEP_LIMIT,
     parts,
     pipeline::ahead,
@@ -11,6 +11,7 @@ use crate::{
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
+    hot::HotEntry,
     store::{Change, Step},
 };
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
@@ -45,7 +46,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     let core = &*core;
     let before = now.plus(-WORTH_MS);
     let now = core.now();
-    let is_here = |it: &Unmarked| parts::is_in(core, part, it.place.partition);
+    let is_here = |entry: &HotEntry| parts::is_in(core, part, entry.place.partition);
     let (waiting, soon_gone) = worth_it(core, before, now, core.mark_pace.most(), is_here);
     let (mut done, mut result) = (waiting.len() + soon_gone.len(), Ok(()));
     let waiting = not_handed_over(core, waiting, before).await;
@@ -57,7 +58,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         match mark(core, chunk, now).await {
             Ok(()) => {
                 done += chunk.len();
-                is_marked(core, chunk);
+                core.live.lock().persisted(chunk);
             }
             // One that is refused again and again keeps no other from its mark.
             Err(error) => result = Err(error),
@@ -69,15 +70,6 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         }
     }
     result.map(|()| done)
-}
-
-fn is_marked(core: &Core, marked: &[Unmarked]) {
-    let mut unmarked = core.unmarked.lock();
-    for it in marked {
-        if unmarked.get(&it.place.id).is_some_and(|now| now.fence == it.fence) {
-            unmarked.remove(&it.place.id);
-        }
-    }
 }
 
 /// How many of those that busy executors will come for are marked at once: half as many after each slow unit of work,
@@ -109,18 +101,28 @@ fn worth_it(
     before: Millis,
     now: Millis,
     soon_gone_most: usize,
-    is_here: impl Fn(&Unmarked) -> bool,
-) -> (Vec<Unmarked>, Vec<Unmarked>) {
-    let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
+    is_here: impl Fn(&HotEntry) -> bool,
+) -> (Vec<HotEntry>, Vec<HotEntry>) {
+    let is_old = |entry: &HotEntry| entry.fired_at <= before && is_here(entry);
+    let queues: HashSet<Arc<QueueKey>> = {
+        let table = core.live.lock();
+        table.unpersisted().filter(|entry| is_old(entry)).map(|entry| Arc::clone(&entry.queue)).collect()
+    };
+    // Asked without the table: who waits is behind locks of its own, that are taken before the table's.
+    let worked_on = |queue: Arc<QueueKey>| {
+        let is_worked_on = ahead::is_worked_on(core, &queue, now);
+        (queue, is_worked_on)
+    };
+    let queues: HashMap<Arc<QueueKey>, bool> = queues.into_iter().map(worked_on).collect();
     let (mut waiting, mut soon_gone) = (Vec::new(), Vec::new());
-    for it in core.unmarked.lock().values().filter(|it| it.fired_at <= before && is_here(it)) {
-        let is_worked_on = || ahead::is_worked_on(core, &it.queue, now);
-        let is_worked_on = *queues.entry(Arc::clone(&it.queue)).or_insert_with(is_worked_on);
+    for entry in core.live.lock().unpersisted().filter(|entry| is_old(entry)) {
+        // What has fired since then is looked at in the next run.
+        let Some(is_worked_on) = queues.get(&entry.queue).copied() else { continue };
         let (to, most) =
             if is_worked_on { (&mut soon_gone, soon_gone_most) } else { (&mut waiting, STEP_LIMIT * 10) };
-        let is_worth_it = !is_worked_on || it.fired_at <= now.plus(-WORTH_SOON_GONE_MS);
+        let is_worth_it = !is_worked_on || entry.fired_at <= now.plus(-WORTH_SOON_GONE_MS);
         if is_worth_it && to.len() < most {
-            to.push(it.clone());
+            to.push(entry.clone());
         }
     }
     (waiting, soon_gone)
@@ -128,7 +130,7 @@ fn worth_it(
 
 /// Of these, what no engine has handed over, as far as the hot set says. What another engine has leased does not fire there any
 /// more: it is forgotten here, and the store is not asked for it, which would lock its row for nothing.
-async fn not_handed_over(core: &Core, fired: Vec<Unmarked>, before: Millis) -> Vec<Unmarked> {
+async fn not_handed_over(core: &Core, fired: Vec<HotEntry>, before: Millis) -> Vec<HotEntry> {
     let partitions: HashSet<Partition> = fired.iter().map(|mark| mark.place.partition).collect();
     let (mut firing, mut known_until) = (HashSet::new(), HashMap::new());
     for partition in partitions {
@@ -138,21 +140,21 @@ async fn not_handed_over(core: &Core, fired: Vec<Unmarked>, before: Millis) -> V
         known_until.insert(partition, last.map_or(Millis::MAX, |entry| entry.fired_at));
         firing.extend(oldest.iter().map(|entry| (entry.place.id, entry.fence)));
     }
-    let is_gone = |mark: &Unmarked| {
+    let is_gone = |mark: &HotEntry| {
         let is_known = known_until.get(&mark.place.partition).is_some_and(|until| mark.fired_at < *until);
         is_known && !firing.contains(&(mark.place.id, mark.fence))
     };
     let (gone, rest): (Vec<_>, Vec<_>) = fired.into_iter().partition(is_gone);
-    is_marked(core, &gone);
+    core.live.lock().persisted(&gone);
     rest
 }
 
 /// Moved, or handed over meanwhile: either way the store knows. What executors waited for when it was claimed was not marked
 /// then; what was ready before, or could not be sent, is known.
-async fn mark(core: &Core, fired: &[Unmarked], now: Millis) -> Result<(), Error> {
-    let steps = |mark: &Unmarked| {
+async fn mark(core: &Core, fired: &[HotEntry], now: Millis) -> Result<(), Error> {
+    let steps = |mark: &HotEntry| {
         let step = |change| Step {
-            place: mark.place,
+            place: mark.row(),
             fence: Some(mark.fence),
             change,
             note: core.note(),

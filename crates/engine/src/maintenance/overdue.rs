@@ -240,10 +240,9 @@ impl Look<'_> {
             self.fired = Some(self.firing().await);
         }
         let fired = self.fired.as_ref();
-        let unmarked = self.core.unmarked.lock();
+        let table = self.core.live.lock();
         let has_fired = |it: &&Overdue| {
-            let fence = unmarked.get(&it.place.id).map(|it| it.fence);
-            fence == Some(it.fence)
+            table.unpersisted_at(it.place.id, it.fence).is_some()
                 || fired.and_then(|fired| fired.get(&it.place.id)).is_some_and(|fence| *fence >= it.fence)
         };
         found.iter().filter(has_fired).map(|it| it.place.id).collect()

@@ -108,7 +108,7 @@ impl Stuck {
 pub(super) fn is_passed_by(core: &Core, entry: &HotEntry) -> bool {
     matches!(entry.state, State::Scheduled | State::Retrying | State::Dispatching)
         && entry.due_at <= core.holdings.taken_until(entry.place.partition)
-        && core.unmarked.lock().get(&entry.place.id).is_none_or(|it| it.fence < entry.fence)
+        && !core.live.lock().has_fired_since(entry)
 }
 
 #[cfg(test)]

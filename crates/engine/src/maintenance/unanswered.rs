@@ -7,6 +7,7 @@
 
 use crate::{
     core::Core,
+    live::Live,
     maintenance::expire,
     pipeline::{ahead, fire},
 };
@@ -29,26 +30,24 @@ pub(crate) struct Unanswered {
 
 #[derive(Debug, Default)]
 struct Lost {
-    takes: HashMap<Partition, Takes>,
+    /// When they were: what they popped says so.
+    takes: HashMap<Partition, BTreeSet<Millis>>,
     admissions: HashSet<Arc<QueueKey>>,
 }
 
-/// Of one partition.
-#[derive(Debug, Default)]
-struct Takes {
-    /// When they were: what they popped says so.
-    at: BTreeSet<Millis>,
-    /// What was leased ahead, by id and fence, and would leave the hot set with them.
-    leased: HashSet<(i64, i64)>,
-}
-
 impl Unanswered {
-    pub(crate) fn take(&self, error: &Error, partition: Partition, at: Millis, leased: &HashSet<(i64, i64)>) {
+    /// `leased`: what was leased ahead, by id and fence, and would have left the hot set with it.
+    pub(crate) fn take(
+        &self,
+        live: &Live,
+        error: &Error,
+        partition: Partition,
+        at: Millis,
+        leased: &HashSet<(i64, i64)>,
+    ) {
         if error.happened == Happened::Maybe {
-            let mut lost = self.lost.lock();
-            let takes = lost.takes.entry(partition).or_default();
-            takes.at.insert(at);
-            takes.leased.extend(leased);
+            live.lock().take_lost(leased);
+            self.lost.lock().takes.entry(partition).or_default().insert(at);
             self.asked.notify_one();
         }
     }
@@ -72,11 +71,8 @@ impl Unanswered {
     }
 
     /// It could not be looked for: the next run does it.
-    fn keep(&self, partition: Partition, takes: Takes) {
-        let mut lost = self.lost.lock();
-        let known = lost.takes.entry(partition).or_default();
-        known.at.extend(takes.at);
-        known.leased.extend(takes.leased);
+    fn keep(&self, partition: Partition, takes: BTreeSet<Millis>) {
+        self.lost.lock().takes.entry(partition).or_default().extend(takes);
     }
 }
 
@@ -111,24 +107,24 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 }
 
 /// What those takes have not popped is taken now; what they have is fired, as if their answers had come.
-async fn take_again(core: &Arc<Core>, partition: Partition, takes: &Takes) -> Result<usize, Error> {
+async fn take_again(core: &Arc<Core>, partition: Partition, takes: &BTreeSet<Millis>) -> Result<usize, Error> {
     fire::fire(core, partition).await?;
     let popped = popped(core, partition, takes).await?;
     let found = popped.len();
     fire::go_on_with(core, partition, popped).await?;
-    ahead::give_back_unfired(core, partition, &takes.leased).await;
+    ahead::give_back_unfired(core, partition).await;
     Ok(found)
 }
 
 /// What is firing since one of those instants.
-async fn popped(core: &Core, partition: Partition, takes: &Takes) -> Result<Vec<HotEntry>, Error> {
-    let Some(last) = takes.at.last() else { return Ok(Vec::new()) };
+async fn popped(core: &Core, partition: Partition, takes: &BTreeSet<Millis>) -> Result<Vec<HotEntry>, Error> {
+    let Some(last) = takes.last() else { return Ok(Vec::new()) };
     let (mut found, mut walked) = (Vec::new(), 0);
     while walked < WALK_MAX {
         let page = core.hot.firing(partition, last.plus(1), walked..walked + LIMIT).await?;
         walked += LIMIT;
         let is_last = page.len() < LIMIT;
-        found.extend(page.into_iter().filter(|it| takes.at.contains(&it.fired_at)));
+        found.extend(page.into_iter().filter(|it| takes.contains(&it.fired_at)));
         if is_last {
             break;
         }
@@ -156,14 +152,14 @@ mod tests {
 
     #[test]
     fn only_what_may_have_happened_is_looked_for() {
-        let it = Unanswered::default();
-        let leased = HashSet::from([(7, 1)]);
-        it.take(&Error::did_not_happen("take", "refused"), Partition(0), Millis(5), &leased);
-        assert!(it.lost.lock().takes.is_empty());
+        let (unanswered, live, none) = (Unanswered::default(), Live::new(1, true), HashSet::new());
+        let refused = Error::did_not_happen("take", "refused");
+        unanswered.take(&live, &refused, Partition(0), Millis(5), &none);
+        assert!(unanswered.lost.lock().takes.is_empty());
         let lost = Error::may_have_happened("take", "no answer");
-        it.take(&lost, Partition(0), Millis(5), &leased);
-        it.take(&lost, Partition(0), Millis(9), &HashSet::new());
-        let takes = it.lost.lock().takes.remove(&Partition(0)).unwrap();
-        assert_eq!((takes.at, takes.leased), (BTreeSet::from([Millis(5), Millis(9)]), leased));
+        unanswered.take(&live, &lost, Partition(0), Millis(5), &none);
+        unanswered.take(&live, &lost, Partition(0), Millis(9), &none);
+        let takes = unanswered.lost.lock().takes.remove(&Partition(0)).unwrap();
+        assert_eq!(takes, BTreeSet::from([Millis(5), Millis(9)]));
     }
 }

@@ -17,14 +17,14 @@ use crate::{
     arrivals::{Arrival, Shelved},
     clock::Present,
     core::Core,
-    live::{Granted, Ready},
+    live::{Granted, Ready, Unreported},
     outside, parts,
     pipeline::{
         fire, from_store,
         hand_over::{self, LeaseRequest},
     },
 };
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use punctual_contract::{
     Error,
     hot::HotEntry,
@@ -40,9 +40,9 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-mod untold;
+mod pace;
 
-pub(crate) use untold::{Ahead, Untold};
+pub(crate) use pace::Ahead;
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
 const TICK: Duration = Duration::from_millis(20);
@@ -66,7 +66,7 @@ const COMES_BACK_MS: i64 = 100;
 /// Of one queue, no more lies here: some 20 MiB.
 const LIE_MAX: usize = 100_000;
 /// A hand-over that the outcome does not follow in so long is written down.
-const TOLD_AFTER_MS: i64 = 200;
+const REPORTED_AFTER_MS: i64 = 200;
 /// Executors that asked so short a time ago are at work, and ask again.
 const ASKED_LATELY_MS: i64 = 1_000;
 /// What was leased longer ago than this is given back instead of handed over.
@@ -122,7 +122,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     }
     let mut count = 0;
     while !core.stopping.is_cancelled() {
-        if core.ahead.is_empty() && core.live.lock().has_no_leases() {
+        if core.ahead.has_no_shelves() && core.live.lock().is_ahead_idle() {
             tokio::select! {
                 () = core.ahead.something.notified() => {}
                 () = core.stopping.cancelled() => break,
@@ -138,10 +138,10 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let now = core.now();
     // What comes next does not wait for these.
-    let old = core.ahead.untold_since(now.plus(-TOLD_AFTER_MS));
+    let old = core.live.lock().begin_reports(now.plus(-REPORTED_AFTER_MS));
     if !old.is_empty() {
         let its = Arc::clone(core);
-        core.detach_claim(async move { tell(&its, old).await });
+        core.detach_claim(async move { report_holders(&its, old).await });
     }
     let (found_nobody, unclaimed) = clear_shelves(core, now);
     if !found_nobody.is_empty() {
@@ -323,7 +323,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     for (queue, leased) in good {
         lay_down(core, &core.arrival(&queue), leased);
     }
-    core.forget_unmarked(&settled);
+    core.live.lock().persisted(&settled);
     hand_over::forget(core, &firing).await;
     // Where their entries are firing, it is with an older fence: the newer one takes its place, and fires.
     hand_over::give_back(core, late, TOO_LATE).await;
@@ -361,8 +361,8 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
         let late = late.into_iter().map(|it| it.assignment).collect();
         core.detach(async move { hand_over::give_back(&its, late, TOO_LATE).await });
     }
-    let mut untold = core.ahead.untold.lock();
-    if untold.is_empty() {
+    let mut table = core.live.lock();
+    if table.is_all_reported() {
         core.ahead.something.notify_one();
     }
     let leased: Vec<Assignment> = given
@@ -379,31 +379,31 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
                 executor: request.executor.clone(),
                 handed_over_at: Some(it.fired_at),
             };
-            untold.insert(it.place.id, Untold { since: now, beat, is_being_told: false });
+            table.hand_over(Unreported { entry: hand_over::leased_entry(&it, &request.queue), since: now, beat });
             Assignment { lease_until, ..it }
         })
         .collect();
-    drop(untold);
+    drop(table);
     core.meters.queue(&request.queue).dispatched(leased.len());
     leased
 }
 
 /// Of what was handed over, these did not reach their executor: there is nothing to tell of them.
 pub(crate) fn was_not_handed_over(core: &Core, leased: &[Assignment]) {
-    drop(core.ahead.ended(leased.iter().map(|it| (it.place.id, it.fence))));
+    drop(core.live.lock().ended(leased.iter().map(|lease| (lease.place.id, lease.fence))));
 }
 
 /// Tells the store who has what, each part by itself.
-async fn tell(core: &Arc<Core>, old: Vec<Beat>) {
-    parts::apart(core, old, |it| it.place.partition, tell_in).await;
+async fn report_holders(core: &Arc<Core>, old: Vec<Beat>) {
+    parts::apart(core, old, |beat| beat.place.partition, report_holders_in).await;
 }
 
-async fn tell_in(core: Arc<Core>, old: Vec<Beat>) {
+async fn report_holders_in(core: Arc<Core>, old: Vec<Beat>) {
     match core.store.extend(old.clone(), core.now()).await {
-        Ok(_) => core.ahead.told(&old),
+        Ok(_) => core.live.lock().reported(&old),
         Err(error) => {
             tracing::warn!(%error, tasks = old.len(), "who has these tasks could not be written down; it will be repeated");
-            core.ahead.not_told(&old, core.now().plus(-LEASE_MS));
+            core.live.lock().not_reported(&old, core.now().plus(-LEASE_MS));
         }
     }
 }
@@ -466,7 +466,7 @@ pub(crate) async fn lies_no_more(core: &Arc<Core>, entries: Vec<HotEntry>) {
     }
     if let Err(error) = from_store::offer(core, entries.clone()).await {
         tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
-        core.held_back.lock().extend(entries);
+        core.live.lock().hold_back(&entries);
     }
     queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
 }
@@ -474,16 +474,14 @@ pub(crate) async fn lies_no_more(core: &Arc<Core>, entries: Vec<HotEntry>) {
 /// Nothing that was leased ahead is handed over.
 pub(crate) async fn give_up(core: &Arc<Core>) {
     let (made, fired) = core.live.lock().drop_all_leases();
-    core.held_back.lock().extend(fired);
+    core.live.lock().hold_back(&fired);
     hand_over::give_back(core, made, "handed_back").await;
 }
 
-/// Of these, by id and fence: a take that popped them was not answered, and they are not due in the hot set any more. Nobody
-/// will hear of them, or they were withdrawn: their leases are given back.
-pub(crate) async fn give_back_unfired(core: &Arc<Core>, partition: Partition, leased: &HashSet<(i64, i64)>) {
-    let is_one = |it: &HotEntry| it.place.partition == partition && leased.contains(&(it.place.id, it.fence));
-    let (made, fired) = core.live.lock().drop_leases(is_one);
-    core.held_back.lock().extend(fired);
+/// A take that may have popped what is leased ahead was not answered, and what it popped has been looked for: of the rest nobody
+/// will hear, or it was withdrawn. Its leases are given back.
+pub(crate) async fn give_back_unfired(core: &Arc<Core>, partition: Partition) {
+    let made = core.live.lock().drop_doubtful(partition);
     hand_over::give_back(core, made, "not_fired").await;
 }
 
@@ -493,9 +491,9 @@ pub(crate) async fn clear(core: &Arc<Core>) {
     let (leased, lying) = clear_shelves(core, Millis::MAX);
     hand_over::give_back(core, leased, "handed_back").await;
     lies_no_more(core, lying).await;
-    let untold = core.ahead.untold_since(Millis::MAX);
-    if !untold.is_empty() {
-        tell(core, untold).await;
+    let unreported = core.live.lock().begin_reports(Millis::MAX);
+    if !unreported.is_empty() {
+        report_holders(core, unreported).await;
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn claim_from(core: &Arc<Core>, partition: Partition, from: Mil
 pub(crate) async fn run_again(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let until = now.plus(core.options.lookahead_ms);
     let fired = core.live.lock().forget_old(now.plus(-FORGET_AFTER_MS));
-    core.held_back.lock().extend(fired);
+    core.live.lock().hold_back(&fired);
     let slices = core.owned().map(|partition| (partition, None)).collect();
     claim_slices(core, slices, until).await
 }
@@ -170,7 +170,7 @@ async fn settle_marks(core: &Arc<Core>, (won, lost): (Vec<HotEntry>, Vec<HotEntr
 fn not_claimed(core: &Core, entries: &[HotEntry], error: &Error) -> usize {
     tracing::warn!(%error, tasks = entries.len(), "claim failed; it will be repeated");
     let fired = core.live.lock().not_claimed(entries);
-    core.held_back.lock().extend(fired);
+    core.live.lock().hold_back(&fired);
     0
 }
 

@@ -3,7 +3,7 @@
 //! is claimed now, before anyone can get it, unless executors wait for it: then its lease follows at once.
 
 use crate::{
-    core::{Core, Unmarked},
+    core::Core,
     live::{Fired, Ready},
     options::STEP_LIMIT,
     parts,
@@ -148,7 +148,11 @@ pub(crate) async fn go_on_with(
             return Ok(());
         }
         // The others are of another take at the same instant.
-        popped.retain(|it| !core.has(it) && !core.is_unmarked(it));
+        let is_known = |entry: &HotEntry| {
+            let table = core.live.lock();
+            table.keeps(entry) || table.unpersisted_at(entry.place.id, entry.fence).is_some()
+        };
+        popped.retain(|entry| !is_known(entry));
         sorted(core, popped, &HashSet::new())
     };
     ahead::deliver(core, std::mem::take(&mut taken.leased)).await;
@@ -166,7 +170,8 @@ async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -
     let now = core.now();
     let settled: Vec<(i64, i64)> = leased.iter().copied().collect();
     let asked = core.hot.take_settling(tenure, now, STEP_LIMIT, &settled).await;
-    let mut popped = asked.inspect_err(|error| core.unanswered.take(error, partition, now, leased))?;
+    let lost = |error: &Error| core.unanswered.take(&core.live, error, partition, now, leased);
+    let mut popped = asked.inspect_err(lost)?;
     let more = popped.len() == STEP_LIMIT;
     // What is due with the last of a full step may be left.
     let until = popped.last().filter(|_| more).map_or(now, |it| it.due_at.plus(-1));
@@ -217,7 +222,7 @@ async fn claim_late_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize
         }
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "claim at the instant of firing failed; it will be repeated");
-            core.held_back.lock().extend(entries);
+            core.live.lock().hold_back(&entries);
             Ok(0)
         }
     }
@@ -229,7 +234,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         return Ok(0);
     }
     let count = entries.len();
-    let counted = core.remember_unmarked(&entries);
+    let counted = core.live.lock().note_fired(&entries);
     let rest: HashMap<_, _> = by_queue(entries)
         .into_iter()
         .map(|(queue, fired)| (Arc::clone(&queue), give(core, &queue, fired, &counted)))
@@ -252,8 +257,8 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     others_came();
     if let Err(error) = admit::offer(core, all.clone()).await {
         // Not counted yet.
-        core.forget_unmarked(&all);
-        core.held_back.lock().extend(all);
+        core.live.lock().persisted(&all);
+        core.live.lock().hold_back(&all);
         core.unanswered.offer(&error);
         return Err(error);
     }
@@ -314,36 +319,6 @@ pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Res
     Ok(())
 }
 
-impl Core {
-    /// Answers which of them it remembers already: a slow lease of theirs was overtaken by the sweep, which brought them
-    /// once more.
-    pub(crate) fn remember_unmarked(&self, fired: &[HotEntry]) -> HashSet<i64> {
-        let mut known = HashSet::new();
-        let mut unmarked = self.unmarked.lock();
-        for it in fired {
-            let queue = Arc::clone(&it.queue);
-            let HotEntry { fence, state, fired_at, .. } = *it;
-            let place = it.row();
-            let before = unmarked.insert(place.id, Unmarked { queue, place, fence, state, fired_at });
-            if before.is_some_and(|mark| mark.fence == fence) {
-                known.insert(place.id);
-            }
-        }
-        known
-    }
-
-    fn is_unmarked(&self, entry: &HotEntry) -> bool {
-        self.unmarked.lock().get(&entry.place.id).is_some_and(|mark| mark.fence == entry.fence)
-    }
-
-    pub(crate) fn forget_unmarked(&self, entries: &[HotEntry]) {
-        let mut unmarked = self.unmarked.lock();
-        for it in entries {
-            unmarked.remove(&it.place.id);
-        }
-    }
-}
-
 /// Everything due in every partition of this engine: what a tick of the wheel that nobody saw would have fired.
 pub(crate) async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     let (mut fired, mut result) = (0, Ok(()));
@@ -362,7 +337,7 @@ pub(crate) async fn fire_again(core: &Arc<Core>) -> Result<usize, Error> {
     if core.from_store.is_away() {
         return Ok(0);
     }
-    let held_back = std::mem::take(&mut *core.held_back.lock());
+    let held_back = core.live.lock().take_held_back();
     claim_late(core, held_back).await
 }
 

@@ -1,8 +1,8 @@
 //! Firing without the hot set: while it does not answer, or has no room for what is overdue, the partition's owner
-//! fires from the store, and this engine's executors are served from a list in memory. Late by the period at most.
+//! fires from the store, and this engine's executors are served from the live table. Late by the period at most.
 //!
 //! The store decides here what the hot set decides otherwise: `ready` is written before anyone can have the task, so
-//! that a cancel which comes after is told that it has fired, and one which came before has won. The list holds
+//! that a cancel which comes after is told that it has fired, and one which came before has won. What is served holds
 //! nothing that matters: it is dropped when the hot set is back, and the store says what is still to be handed over.
 //! What the hot set holds of the same tasks is refused by fence and state.
 
@@ -23,7 +23,6 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -60,8 +59,6 @@ enum Since {
     Back(Instant),
 }
 
-type Order = (u8, Millis, i64);
-
 #[derive(Debug, Default)]
 pub(crate) struct FromStore {
     is_away: AtomicBool,
@@ -69,13 +66,8 @@ pub(crate) struct FromStore {
     since: Mutex<Option<Since>>,
     /// Something was not loaded because the hot set was away, or has fired without it.
     has_passed_by: AtomicBool,
-    ready: Mutex<HashMap<Arc<QueueKey>, BTreeMap<Order, HotEntry>>>,
     /// By partition, where to go on.
     positions: Mutex<HashMap<Partition, (Millis, i64)>>,
-}
-
-fn order(it: &HotEntry) -> Order {
-    (it.priority.level(), it.due_at, it.place.id)
 }
 
 impl FromStore {
@@ -95,36 +87,6 @@ impl FromStore {
 
     pub(crate) fn passes_by(&self) {
         self.has_passed_by.store(true, SeqCst);
-    }
-
-    fn holds(&self, entry: &HotEntry) -> bool {
-        let ready = self.ready.lock();
-        let known = ready.get(&entry.queue).and_then(|it| it.get(&order(entry)));
-        known.is_some_and(|it| it.fence >= entry.fence)
-    }
-
-    fn put(&self, entries: Vec<HotEntry>) {
-        let mut ready = self.ready.lock();
-        for it in entries {
-            ready.entry(Arc::clone(&it.queue)).or_default().insert(order(&it), it);
-        }
-    }
-
-    /// The most urgent of those that the caller may run.
-    fn pop(&self, request: &LeaseRequest, limit: usize) -> Vec<HotEntry> {
-        let mut ready = self.ready.lock();
-        let Some(waiting) = ready.get_mut(&request.queue) else { return Vec::new() };
-        let popped = waiting.extract_if(.., |_, it| admit::may_run(it, request)).take(limit);
-        let popped = popped.map(|it| it.1).collect();
-        if waiting.is_empty() {
-            ready.remove(&request.queue);
-        }
-        popped
-    }
-
-    fn forget(&self) {
-        self.ready.lock().clear();
-        self.positions.lock().clear();
     }
 }
 
@@ -168,7 +130,8 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
         tracing::info!("the hot set answers again");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
         core.preload.notify_one();
-        core.from_store.forget();
+        core.live.lock().end_serving();
+        core.from_store.positions.lock().clear();
     }
     let mut lost = 0;
     for (tenure, wholeness) in partitions {
@@ -191,7 +154,7 @@ async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     // Nobody can take them now.
     ahead::give_up(core).await;
     // Fired, and not offered: the store has them, and shows them.
-    core.held_back.lock().clear();
+    drop(core.live.lock().take_held_back());
     parts::each(core, "from_store", parts::PATIENCE, fire_part).await
 }
 
@@ -224,7 +187,7 @@ async fn fire_partition(core: &Arc<Core>, partition: Partition) -> Result<usize,
 pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize, Error> {
     let now = core.now();
     let mut due = core.unsent.sort_out(found, now);
-    due.retain(|it| it.due_at <= now && !core.from_store.holds(it));
+    due.retain(|it| it.due_at <= now && !core.live.lock().serves(it));
     if due.is_empty() {
         return Ok(0);
     }
@@ -265,19 +228,24 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
 fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
     for (it, is_new) in &won {
-        if let Some(key) = core.live.lock().forget(it.place.id, it.fence) {
+        let (on_wheel, has_fired) = {
+            let mut table = core.live.lock();
+            // It has fired here, and was counted, before the hot set was away.
+            let has_fired = table.unpersisted_at(it.place.id, it.fence).is_some();
+            table.persisted_until(it.place.id, it.fence);
+            (table.forget(it.place.id, it.fence), has_fired)
+        };
+        if let Some(key) = on_wheel {
             core.timer.cancel(key);
         }
-        // It has fired here, and was counted, before the hot set was away.
-        let has_fired =
-            core.unmarked.lock().remove(&it.place.id).is_some_and(|fired| fired.fence == it.fence);
         let (count, lateness_ms) = queues.entry(Arc::clone(&it.queue)).or_default();
         *count += 1;
         lateness_ms.extend((*is_new && !has_fired).then(|| it.fired_at.since(it.due_at)));
     }
     let fired = won.iter().filter(|it| it.1).count();
     core.from_store.passes_by();
-    core.from_store.put(won.into_iter().map(|it| it.0).collect());
+    let won: Vec<HotEntry> = won.into_iter().map(|(entry, _)| entry).collect();
+    core.live.lock().serve(&won);
     core.meters.fired_from_store(fired);
     for (queue, (count, lateness_ms)) in queues {
         core.meters.queue(&queue).fired(&lateness_ms);
@@ -292,7 +260,8 @@ pub(crate) async fn admit(
     request: &LeaseRequest,
     admission: Admission,
 ) -> Result<(Vec<HotEntry>, bool), Error> {
-    let mut admitted = core.from_store.pop(request, admission.limit);
+    let may_run = |entry: &HotEntry| admit::may_run(entry, request);
+    let mut admitted = core.live.lock().take_served(&request.queue, admission.limit, may_run);
     let limit = admission.limit - admitted.len();
     if limit == 0 || core.from_store.is_away() {
         return Ok((admitted, false));
@@ -312,28 +281,8 @@ pub(crate) async fn admit(
 /// These were admitted, and could not be handed over.
 pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
     if core.from_store.is_away() {
-        core.from_store.put(entries);
+        core.live.lock().serve(&entries);
         return Ok(());
     }
     admit::offer(core, entries).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pipeline::claim::tests::entry;
-
-    #[test]
-    fn what_is_ready_comes_by_priority_and_age_and_each_once() {
-        let it = FromStore::default();
-        let queue = Arc::clone(&entry(1, 1).queue);
-        let asks =
-            LeaseRequest { queue, max: 2, wait_ms: 0, lease_ms: 1, executor: String::new(), version: None };
-        it.put(vec![entry(1, 30), entry(2, 10), entry(3, 20), entry(2, 10)]);
-        assert!(it.holds(&entry(2, 10)) && !it.holds(&HotEntry { fence: 2, ..entry(2, 10) }));
-        let ids = |entries: Vec<HotEntry>| entries.iter().map(|it| it.place.id).collect::<Vec<_>>();
-        assert_eq!(ids(it.pop(&asks, 2)), [2, 3]);
-        assert_eq!(ids(it.pop(&asks, 2)), [1]);
-        assert!(it.pop(&asks, 2).is_empty() && it.ready.lock().is_empty());
-    }
 }

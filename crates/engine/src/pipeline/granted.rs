@@ -16,23 +16,26 @@ const KNOWN_MS: i64 = 10_000;
 /// When members were granted here: what comes to nothing is taken back only if nobody has been granted the same since.
 #[derive(Debug, Default)]
 pub(super) struct Granted {
-    young: HashMap<Member, Millis>,
-    old: HashMap<Member, Millis>,
+    granted_at: HashMap<Member, Millis>,
+    /// When the oldest of them were forgotten.
     turned_at: Option<Millis>,
 }
 
 impl Granted {
     pub(super) fn note(&mut self, members: impl Iterator<Item = Member>, at: Millis) {
-        if !self.turned_at.is_some_and(|it| (0..KNOWN_MS).contains(&at.since(it))) {
-            self.old = std::mem::take(&mut self.young);
+        let turned_at = self.turned_at;
+        let is_since = |instant: Millis| {
+            turned_at.is_some_and(|turned_at| (0..KNOWN_MS).contains(&instant.since(turned_at)))
+        };
+        if !is_since(at) {
+            self.granted_at.retain(|_, granted_at| is_since(*granted_at));
             self.turned_at = Some(at);
         }
-        self.young.extend(members.map(|it| (it, at)));
+        self.granted_at.extend(members.map(|member| (member, at)));
     }
 
     fn take(&mut self, member: Member) -> Option<Millis> {
-        let old = self.old.remove(&member);
-        self.young.remove(&member).or(old)
+        self.granted_at.remove(&member)
     }
 }
 

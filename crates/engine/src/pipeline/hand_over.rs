@@ -417,7 +417,8 @@ async fn failed(
     error: &Error,
 ) -> Result<(), Error> {
     if error.happened == Happened::Maybe {
-        core.unknown.keep(&entries, request, asked_at.plus(request.lease_ms), core.now());
+        let until = asked_at.plus(request.lease_ms);
+        core.live.lock().doubt_asked(&entries, &request.executor, until, core.now());
     }
     if core.store.parts() > 1 {
         core.parts.failed(part);
@@ -469,7 +470,7 @@ fn grant_of(core: &Core, entry: &HotEntry, request: &LeaseRequest, now: Millis) 
 
 /// The hand-over of these is known to the store: nothing here needs to remember them.
 pub(crate) async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
-    core.forget_unmarked(entries);
+    core.live.lock().persisted(entries);
     if core.from_store.is_away() || entries.is_empty() {
         return;
     }
@@ -483,17 +484,36 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason:
         return;
     }
     let reason: Arc<str> = reason.into();
-    let leases: Vec<(TaskRef, i64)> = leased.iter().map(|it| (it.place, it.fence)).collect();
-    let release = |core: Arc<Core>, made: Vec<(TaskRef, i64)>| {
+    let release = |core: Arc<Core>, made: Vec<Assignment>| {
         let reason = Arc::clone(&reason);
         async move {
-            if let Err(error) = release(&core, made.clone(), &reason).await {
+            let leases = made.iter().map(|lease| (lease.place, lease.fence)).collect();
+            if let Err(error) = release(&core, leases, &reason).await {
                 tracing::warn!(%error, "leases that nobody heard of could not be given back; it will be repeated");
-                core.unknown.keep_made(&made, core.now());
+                let leases = made.iter().map(|lease| leased_entry(lease, &Arc::new(lease.queue.clone())));
+                core.live.lock().doubt_made(leases.collect(), core.now());
             }
         }
     };
-    parts::apart(core, leases, |it| it.0.partition, release).await;
+    parts::apart(core, leased, |lease| lease.place.partition, release).await;
+}
+
+/// A task as its lease says, with the fence of the lease. What only the hot set knows is left out.
+pub(crate) fn leased_entry(lease: &Assignment, queue: &Arc<QueueKey>) -> HotEntry {
+    HotEntry {
+        place: lease.place,
+        due_at: lease.due_at,
+        fence: lease.fence,
+        queue: Arc::clone(queue),
+        priority: lease.priority,
+        task_id: lease.task_id,
+        task_version: lease.task_version,
+        deadline_at: Millis::MAX,
+        state: State::Dispatched,
+        fired_at: lease.fired_at,
+        attempt: lease.attempt,
+        demands: None,
+    }
 }
 
 /// Leases of one part, by place and fence. How many were given back.

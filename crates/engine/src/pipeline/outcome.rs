@@ -4,9 +4,10 @@
 use crate::{
     answer::Settled,
     core::Core,
+    live::Unreported,
     outside::{self, Owned, Put},
     parts,
-    pipeline::{admit, ahead::Untold, intake},
+    pipeline::{admit, intake},
 };
 use hashbrown::HashMap;
 use punctual_contract::{
@@ -53,11 +54,12 @@ async fn settle_in(
     by: Arc<str>,
 ) -> Result<Vec<Settled>, Error> {
     let now = core.now();
-    let untold = core.ahead.ended(reports.iter().map(|it| (it.place.id, it.fence)));
-    let fired = untold.iter().filter_map(Untold::fired).collect();
+    let unreported = core.live.lock().ended(reports.iter().map(|report| (report.place.id, report.fence)));
+    let fired = unreported.iter().filter_map(Unreported::fired).collect();
     let settled = write(&core, reports, &by, &fired, now).await;
     if settled.is_err() {
-        core.ahead.not_ended(untold);
+        core.live.lock().not_ended(unreported);
+        core.ahead.something.notify_one();
     }
     settled
 }

@@ -83,7 +83,7 @@ async fn offer_fired(core: &Arc<Core>, partition: Partition, unclaimed: &HashSet
         good.extend(won);
     }
     core.meters.offered_again(good.len());
-    core.remember_unmarked(&good);
+    core.live.lock().note_fired(&good);
     fire::offer_again(core, good).await
 }
 

@@ -232,7 +232,7 @@ async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef,
     for key in closed.keys {
         core.timer.cancel(key);
     }
-    core.held_back.lock().extend(closed.fired);
+    core.live.lock().hold_back(&closed.fired);
     hand_over::give_back(core, closed.leased, "handed_back").await;
     closed.claimed
 }

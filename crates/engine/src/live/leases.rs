@@ -1,0 +1,158 @@
+//! Leases that are asked for ahead of their instants. Must not decide for whom: the caller chooses among the candidates.
+
+use super::{
+    fired::{Granted, Ready},
+    index::{Group, Rank},
+    stage::{Event, Stage},
+    steps::LEASED_IN_DOUBT,
+    table::{Moved, Slot, Table},
+};
+use crate::clock::moment::Moment;
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::sync::Arc;
+
+impl Table {
+    /// Those that are due until then and were not looked at for a lease ahead. Each is answered once.
+    pub(crate) fn take_candidates(&mut self, until: Millis) -> Vec<HotEntry> {
+        let near: Vec<usize> = self.index.until(Group::Candidate, until).collect();
+        let entry = |nth| Some(self.slots.get(nth)?.entry.clone());
+        let near: Vec<HotEntry> = near.into_iter().filter_map(entry).collect();
+        let candidate = |entry: &HotEntry| Rank::At(Group::Candidate, entry.due_at, entry.place.id);
+        near.iter().for_each(|entry| self.index.remove(&candidate(entry)));
+        near
+    }
+
+    /// The store is about to be asked for the leases of these. Returns those that wait and are not being loaded from an older
+    /// look at the store.
+    pub(crate) fn begin_leases(
+        &mut self,
+        mut entries: Vec<HotEntry>,
+        now: Millis,
+        asked: Moment,
+    ) -> Vec<HotEntry> {
+        entries.retain(|entry| {
+            if self.span(entry.place.partition).is_being_loaded(entry.due_at, now) {
+                return false;
+            }
+            let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, Event::LeaseBegun).is_some())
+            else {
+                return false;
+            };
+            if let Some(slot) = self.slots.get_mut(nth) {
+                slot.asked = Some(asked);
+            }
+            true
+        });
+        entries
+    }
+
+    /// The store has made these leases.
+    pub(crate) fn granted(&mut self, assignments: Vec<Assignment>) -> Vec<Granted> {
+        assignments.into_iter().map(|assignment| self.granted_one(assignment)).collect()
+    }
+
+    fn granted_one(&mut self, assignment: Assignment) -> Granted {
+        let asked_for = self.by_id.get(&assignment.place.id).copied();
+        let asked_for = asked_for.filter(|nth| self.fence(*nth) == Some(assignment.fence - 1));
+        let Some((nth, moved)) = asked_for.and_then(|nth| Some((nth, self.advance(nth, Event::Granted)?)))
+        else {
+            return Granted::Unwanted(Box::new(assignment));
+        };
+        match moved {
+            Moved { before: Stage::Leasing { .. }, gone: Some(Slot { entry, asked: Some(asked), .. }) } => {
+                Granted::Fired(Box::new(Ready { entry, assignment, asked, is_settled: false }))
+            }
+            Moved { gone: Some(_), .. } => Granted::Kept,
+            Moved { gone: None, .. } => {
+                if let Some(slot) = self.slots.get_mut(nth) {
+                    slot.lease = Some(Box::new(assignment));
+                }
+                Granted::Kept
+            }
+        }
+    }
+
+    /// The leases of these were refused, or not answered. Returns what has fired meanwhile.
+    pub(crate) fn not_granted(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
+        let mut fired = Vec::new();
+        for entry in entries {
+            let moved = self.at(entry).and_then(|nth| self.advance(nth, Event::NotGranted));
+            if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
+                fired.push(slot.entry);
+            }
+        }
+        fired
+    }
+
+    /// Gives up leases of what has not fired. Returns those that were made, and what has fired meanwhile. A lease that is
+    /// being asked for finds that nobody wants it.
+    pub(crate) fn drop_leases(
+        &mut self,
+        which: impl Fn(&HotEntry) -> bool,
+    ) -> (Vec<Assignment>, Vec<HotEntry>) {
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry));
+        let numbers = self.index.all(Group::Leased).filter(is_one).collect();
+        self.drop_numbered(numbers)
+    }
+
+    /// These may have left the hot set with a take that was not answered: by id and fence.
+    pub(crate) fn take_lost<'l>(&mut self, leased: impl IntoIterator<Item = &'l (i64, i64)>) {
+        for (id, fence) in leased {
+            self.at_fence(*id, *fence).and_then(|nth| self.advance(nth, Event::TakeLost));
+        }
+    }
+
+    /// Those of a partition that no take has fired since then: nobody will hear of them, or they were withdrawn. Returns their
+    /// leases, which are to be given back.
+    pub(crate) fn drop_doubtful(&mut self, partition: Partition) -> Vec<Assignment> {
+        let is_one = |slot: &Slot| slot.stage == LEASED_IN_DOUBT && slot.entry.place.partition == partition;
+        let of_partition = |nth: &usize| self.slots.get(*nth).is_some_and(is_one);
+        let numbers = self.index.all(Group::Leased).filter(of_partition).collect();
+        self.drop_numbered(numbers).0
+    }
+
+    fn drop_numbered(&mut self, numbers: Vec<usize>) -> (Vec<Assignment>, Vec<HotEntry>) {
+        let (mut made, mut fired) = (Vec::new(), Vec::new());
+        for nth in numbers {
+            made.extend(self.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
+            let moved = self.advance(nth, Event::LeaseDropped);
+            if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
+                fired.push(slot.entry);
+            }
+        }
+        (made, fired)
+    }
+
+    /// The same for all, and nothing more is leased ahead of what is claimed now.
+    pub(crate) fn drop_all_leases(&mut self) -> (Vec<Assignment>, Vec<HotEntry>) {
+        self.take_candidates(Millis::MAX);
+        self.drop_leases(|_| true)
+    }
+
+    /// Nothing is leased ahead, nothing is to be looked at for it, and the store knows who has what.
+    pub(crate) fn is_ahead_idle(&self) -> bool {
+        let has_no_leases = self.index.is_empty(Group::Candidate) && self.index.is_empty(Group::Leased);
+        has_no_leases && self.is_all_reported()
+    }
+
+    /// Of each queue, how many leases are asked for or made.
+    pub(crate) fn leases_by_queue(&self) -> HashMap<Arc<QueueKey>, usize> {
+        let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+        for slot in self.index.all(Group::Leased).filter_map(|nth| self.slots.get(nth)) {
+            *counts.entry(Arc::clone(&slot.entry.queue)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Those that are leased and due by then, by partition, id and fence: when they fire, their hand-over is known.
+    pub(crate) fn leased_until(&self, until: Millis) -> HashMap<Partition, HashSet<(i64, i64)>> {
+        let mut leased: HashMap<Partition, HashSet<(i64, i64)>> = HashMap::new();
+        let due = self.index.until(Group::Leased, until).filter_map(|nth| self.slots.get(nth));
+        for Slot { entry, .. } in due.filter(|slot| matches!(slot.stage, Stage::Leased { .. })) {
+            leased.entry(entry.place.partition).or_default().insert((entry.place.id, entry.fence));
+        }
+        leased
+    }
+}

@@ -1,0 +1,303 @@
+//! The model after the firing: lines, gates, what the store does not know, and answers that were lost.
+
+use super::{
+    super::{handed_over::Unreported, stage::Stage},
+    Key, World, key,
+};
+use crate::pipeline::claim::tests::entry;
+use fastrand::Rng;
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{hot::HotEntry, store::Beat};
+use punctual_domain::{place::Partition, time::Millis};
+use std::collections::BTreeMap;
+
+impl World {
+    /// Fired tasks go into the line, out of it, to an executor, or behind the gate of their database.
+    pub(super) fn hand_over(&mut self) {
+        let take = |rng: &mut Rng, from: &mut Vec<HotEntry>| -> Vec<HotEntry> {
+            let most = rng.usize(0..=from.len());
+            from.drain(..most).collect()
+        };
+        match self.rng.u8(0..16) {
+            0 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                let kept = self.live.lock().keep_in_line(some);
+                self.line.extend(kept);
+            }
+            1 => {
+                let some = take(&mut self.rng, &mut self.line);
+                self.live.lock().leave_line(some.iter());
+                self.offered.extend(some);
+            }
+            2 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                let begun: HashSet<Key> = self.live.lock().begin_grants(&some).into_iter().collect();
+                let some: Vec<_> = some.into_iter().filter(|entry| begun.contains(&key(entry))).collect();
+                assert!(some.iter().all(|entry| self.live.lock().keeps(entry)));
+                self.grants.push(some);
+            }
+            3 => {
+                let Some(some) = self.grants.pop() else { return };
+                if self.rng.bool() {
+                    self.live.lock().set_aside(&some, 100);
+                    let newer = |entry: &HotEntry| self.fences.get(&entry.place.id) > Some(&entry.fence);
+                    assert!(some.iter().all(|entry| self.live.lock().keeps(entry) || newer(entry)));
+                    self.aside.extend(some.iter().map(key));
+                }
+                if self.rng.u8(0..4) == 0 {
+                    self.live.lock().serve(&some);
+                    self.served.extend(some.iter().map(key));
+                }
+                let keys: Vec<Key> = some.iter().map(key).collect();
+                self.live.lock().end_grants(&keys);
+            }
+            4 => {
+                let parity = self.rng.i64(0..2);
+                let back = self.live.lock().take_aside(|entry| entry.place.id % 2 == parity);
+                for entry in &back {
+                    assert!(self.aside.remove(&key(entry)), "it was set aside");
+                    assert!(!self.live.lock().keeps(entry));
+                }
+                self.offered.extend(back);
+            }
+            5 => {
+                let count = self.live.lock().aside().count();
+                assert!(count <= self.aside.len());
+            }
+            6 => self.note_fired(),
+            7 => self.doubt_asked(),
+            8 => self.doubt_made(),
+            9 => self.resolve(),
+            10 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                self.live.lock().hold_back(&some);
+                self.held_back.extend(some.iter().map(key));
+            }
+            11 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                self.live.lock().serve(&some);
+                self.served.extend(some.iter().map(key));
+            }
+            12 | 13 => self.take_served(),
+            14 => {
+                let back = self.live.lock().take_held_back();
+                for entry in &back {
+                    assert!(self.held_back.remove(&key(entry)), "it was held back");
+                    assert!(!self.live.lock().keeps(entry));
+                }
+                self.offered.extend(back);
+            }
+            _ => {
+                let all: Vec<HotEntry> = self.live.lock().unpersisted().cloned().collect();
+                let some: Vec<HotEntry> = all.into_iter().filter(|_| self.rng.bool()).collect();
+                self.live.lock().persisted(&some);
+                for entry in &some {
+                    assert!(self.unpersisted.remove(&key(entry)), "it was noted");
+                    assert_eq!(self.live.lock().unpersisted_at(entry.place.id, entry.fence), None);
+                    assert!(!self.live.lock().has_fired_since(entry));
+                }
+            }
+        }
+    }
+
+    /// What was fired is noted, but for what has a lease or a newer fence in the table.
+    fn note_fired(&mut self) {
+        let some: Vec<HotEntry> = self.offered.iter().filter(|_| self.rng.bool()).cloned().collect();
+        for entry in &some {
+            let is_refused = self.refused()(entry);
+            let known = self.live.lock().note_fired(std::slice::from_ref(entry));
+            let (id, fence) = key(entry);
+            let noted = self.live.lock().unpersisted_at(id, fence);
+            assert_eq!(noted, (!is_refused).then_some(entry.fired_at), "{id} {fence}");
+            assert_eq!(!known.is_empty(), !is_refused && self.unpersisted.contains(&(id, fence)));
+            self.unpersisted.extend(noted.map(|_| (id, fence)));
+        }
+    }
+
+    fn take_served(&mut self) {
+        if self.rng.u8(0..8) == 0 {
+            self.live.lock().end_serving();
+            return self.served.clear();
+        }
+        let parity = self.rng.i64(0..2);
+        let may_run = |entry: &HotEntry| entry.place.id % 2 == parity;
+        let taken = self.live.lock().take_served(&entry(1, 1).queue, 3, may_run);
+        assert!(taken.is_sorted_by_key(|entry| (entry.due_at, entry.place.id)), "the oldest first");
+        for entry in &taken {
+            assert!(self.served.remove(&key(entry)) && may_run(entry), "it was to be served");
+            assert!(!self.live.lock().serves(entry));
+        }
+        self.offered.extend(taken);
+    }
+
+    /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.
+    fn refused(&self) -> impl Fn(&HotEntry) -> bool + use<> {
+        let slots = self.live.lock().of_model();
+        let slots: HashMap<i64, (i64, bool)> =
+            slots.into_iter().map(|(id, fence, _, _, is_leased)| (id, (fence, is_leased))).collect();
+        move |entry| {
+            let (id, fence) = key(entry);
+            slots.get(&id).is_some_and(|(known, is_leased)| *known > fence || *known == fence && *is_leased)
+        }
+    }
+
+    /// A grant is not answered: its tasks are offered again at once.
+    fn doubt_asked(&mut self) {
+        let some: Vec<HotEntry> = self.grants.iter().flatten().chain(&self.offered).cloned().collect();
+        let some: Vec<HotEntry> = some.into_iter().filter(|_| self.rng.u8(0..4) == 0).collect();
+        let refused = self.refused();
+        self.live.lock().doubt_asked(&some, "ann", Millis::MAX, self.now);
+        self.doubted.extend(some.iter().filter(|entry| !refused(entry)).map(key));
+    }
+
+    /// An executor's lease was made and could not be given back; or another call has given it back, and the hot set has its task.
+    fn doubt_made(&mut self) {
+        let is_newest = |entry: &&HotEntry| {
+            let (id, fence) = key(entry);
+            self.fences.get(&id) == Some(&fence) && !self.hot.contains_key(&id)
+        };
+        let offered = self.offered.iter().chain(&self.line).chain(self.grants.iter().flatten());
+        let offered: Vec<&HotEntry> = offered.filter(is_newest).collect();
+        let Some(entry) = self.rng.choice(offered).cloned() else { return };
+        let (id, fence) = key(&entry);
+        let lease = HotEntry { fence: fence + 1, ..entry };
+        self.fences.insert(id, lease.fence);
+        self.live.lock().doubt_made(vec![lease.clone()], self.now);
+        self.made.insert(key(&lease));
+        if self.rng.bool() {
+            self.hot.insert(id, HotEntry { fired_at: Millis::ZERO, ..lease });
+        }
+    }
+
+    fn resolve(&mut self) {
+        let due = self.live.lock().doubts_due(self.now, 3);
+        let known = |lease: &i64, id: i64| {
+            self.doubted.contains(&(id, *lease - 1)) || self.made.contains(&(id, *lease))
+        };
+        assert!(due.iter().all(|lease| known(&lease.fence, lease.place.id)), "{due:?}");
+        let resolved: Vec<_> = due.into_iter().filter(|_| self.rng.bool()).collect();
+        self.live.lock().doubts_resolved(&resolved);
+        for lease in resolved {
+            let id = lease.place.id;
+            assert!(self.doubted.remove(&(id, lease.fence - 1)) || self.made.remove(&(id, lease.fence)));
+        }
+    }
+
+    /// A take is not answered, and what it has popped is looked for: what it has not, loses its lease.
+    pub(super) fn lose_take(&mut self) {
+        let partition = Partition(self.rng.u16(0..super::PARTITIONS));
+        let leased = self.live.lock().leased_until(self.now.plus(100)).remove(&partition).unwrap_or_default();
+        self.live.lock().take_lost(leased.iter());
+        if self.rng.bool() {
+            let made = self.live.lock().drop_doubtful(partition);
+            assert!(made.iter().all(|lease| leased.contains(&(lease.place.id, lease.fence - 1))));
+            assert_eq!(made.len(), leased.len());
+            self.seen.returned += made.len();
+        }
+    }
+
+    /// Leases that were made ahead go to executors; who has them is reported, or their outcomes come first.
+    pub(super) fn report(&mut self) {
+        match self.rng.u8(0..5) {
+            0 | 1 => self.hand_over_leased(),
+            2 => {
+                let beats = self.live.lock().begin_reports(self.now.plus(-50));
+                for beat in &beats {
+                    let attempt = (beat.place.id, beat.fence);
+                    assert!(self.handed_over.get(&attempt).is_some_and(|since| *since <= self.now.plus(-50)));
+                    assert!(self.reporting.insert(attempt), "reported already");
+                }
+                self.reports.push(beats);
+            }
+            3 => {
+                let Some(beats) = self.reports.pop() else { return };
+                let (is_known, end) = (self.rng.bool(), self.now.plus(-200));
+                if is_known {
+                    self.live.lock().reported(&beats);
+                } else {
+                    self.live.lock().not_reported(&beats, end);
+                }
+                for attempt in beats.iter().map(|beat| (beat.place.id, beat.fence)) {
+                    let is_over = |since: &Millis| is_known || *since <= end;
+                    if self.handed_over.get(&attempt).is_some_and(is_over) {
+                        self.handed_over.remove(&attempt);
+                    }
+                    self.reporting.remove(&attempt);
+                }
+            }
+            _ => {
+                let some: Vec<Key> = self.handed_over.keys().copied().filter(|_| self.rng.bool()).collect();
+                let strangers = some.iter().map(|(id, fence)| (*id, fence + 1));
+                assert!(self.live.lock().ended(strangers).is_empty(), "of another fence");
+                let ended = self.live.lock().ended(some.iter().copied());
+                assert_eq!(ended.iter().map(|held| key(&held.entry)).collect::<Vec<_>>(), some);
+                self.reporting.retain(|attempt| !some.contains(attempt));
+                if self.rng.bool() {
+                    self.live.lock().not_ended(ended);
+                } else {
+                    self.handed_over.retain(|attempt, _| !some.contains(attempt));
+                }
+            }
+        }
+    }
+
+    fn hand_over_leased(&mut self) {
+        let Some(entry) = self.ready.pop() else { return };
+        let (id, fence) = (entry.place.id, entry.fence + 1);
+        let entry = HotEntry { fence, ..entry };
+        let beat = Beat {
+            place: entry.place,
+            fence,
+            lease_until: Millis::MAX,
+            progress: None,
+            log: None,
+            executor: "ann".to_owned(),
+            handed_over_at: Some(self.now),
+        };
+        let known = self.live.lock().of_model().iter().find(|slot| slot.0 == id).map(|slot| slot.1);
+        self.live.lock().hand_over(Unreported { entry: entry.clone(), since: self.now, beat });
+        if known.is_some_and(|known| known > fence) {
+            return assert!(!self.live.lock().is_unreported(id, fence), "its lease is over");
+        }
+        assert!(self.live.lock().is_unreported(id, fence) && !self.live.lock().keeps(&entry));
+        self.handed_over.insert((id, fence), self.now);
+        let newest = self.fences.get(&id).copied().unwrap_or_default().max(fence);
+        self.fences.insert(id, newest);
+        if newest == fence && !self.hot.contains_key(&id) && self.rng.u8(0..4) == 0 {
+            // Its executor gives it back.
+            self.hot.insert(id, HotEntry { fired_at: Millis::ZERO, ..entry });
+        }
+    }
+
+    /// What is noted beside the stages stays until it is settled, or something newer replaces it.
+    pub(super) fn check_after(&mut self) {
+        let table = self.live.lock();
+        let slots: HashMap<i64, (i64, Stage)> =
+            table.of_model().into_iter().map(|(id, fence, stage, _, _)| (id, (fence, stage))).collect();
+        let is_newest = |(id, fence): &Key| slots.get(id).is_none_or(|(known, _)| known <= fence);
+        self.unpersisted.retain(is_newest);
+        self.doubted.retain(is_newest);
+        self.made.retain(|(id, fence)| {
+            let is_replaced = |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
+            !slots.get(id).is_some_and(is_replaced)
+        });
+        self.handed_over.retain(|(id, fence), _| {
+            let is_held = |stage: &Stage| matches!(stage, Stage::HandedOver { .. });
+            let is_replaced =
+                |(known, stage): &(i64, Stage)| known > fence || known == fence && !is_held(stage);
+            !slots.get(id).is_some_and(is_replaced)
+        });
+        self.reporting.retain(|attempt| self.handed_over.contains_key(attempt));
+        let mut held = BTreeMap::new();
+        for (id, (fence, stage)) in &slots {
+            if let Stage::HandedOver { is_being_reported } = stage {
+                held.insert((*id, *fence), *is_being_reported);
+            }
+        }
+        let expected = self.handed_over.keys().map(|attempt| (*attempt, self.reporting.contains(attempt)));
+        assert_eq!(held, expected.collect());
+        assert_eq!(table.unpersisted().map(key).collect::<HashSet<Key>>(), self.unpersisted);
+        let doubtful: HashSet<Key> = self.doubted.union(&self.made).copied().collect();
+        assert_eq!(table.doubtful().collect::<HashSet<Key>>(), doubtful);
+    }
+}

@@ -1,0 +1,79 @@
+//! What has fired from the store, and this engine's executors are served with, while the hot set does not answer or has no room. The
+//! store has it as ready, and says again what there is: nothing rests on what is here. Must not fire anything.
+
+use super::{
+    steps::{SERVED, SERVED_HERE},
+    table::Table,
+};
+use punctual_contract::hot::HotEntry;
+use punctual_domain::name::QueueKey;
+use std::sync::Arc;
+
+impl Table {
+    /// Executors that ask here may have these, but for those that are in their line or behind the gate of their database: these
+    /// come here when they leave it.
+    pub(crate) fn serve(&mut self, entries: &[HotEntry]) {
+        for entry in entries {
+            if self.keep(entry, SERVED_HERE, SERVED) {
+                self.refresh(entry);
+            }
+        }
+    }
+
+    /// It is here, or a newer attempt of it.
+    pub(crate) fn serves(&self, entry: &HotEntry) -> bool {
+        let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
+        slot.is_some_and(|slot| slot.stage == SERVED && slot.entry.fence >= entry.fence)
+    }
+
+    /// The most urgent of a queue that the caller may run.
+    pub(crate) fn take_served(
+        &mut self,
+        queue: &Arc<QueueKey>,
+        limit: usize,
+        may_run: impl Fn(&HotEntry) -> bool,
+    ) -> Vec<HotEntry> {
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| may_run(&slot.entry));
+        let those: Vec<usize> = self.index.served(queue).filter(is_one).take(limit).collect();
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
+    }
+
+    /// The hot set has what there is.
+    pub(crate) fn end_serving(&mut self) {
+        let those: Vec<usize> = self.index.all_served().collect();
+        those.into_iter().for_each(|nth| drop(self.take(nth)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{live::Live, pipeline::claim::tests::entry};
+    use punctual_domain::{state::State, time::Millis};
+
+    #[test]
+    fn what_is_ready_comes_by_priority_and_age_and_each_once() {
+        let live = Live::new(1, true);
+        live.lock().serve(&[entry(1, 30), entry(2, 10), entry(3, 20), entry(2, 10)]);
+        assert!(live.lock().serves(&entry(2, 10)) && !live.lock().keeps(&entry(2, 10)));
+        assert!(!live.lock().serves(&HotEntry { fence: 2, ..entry(2, 10) }));
+        let queue = entry(1, 1).queue;
+        let ids = |most| -> Vec<i64> {
+            let taken = live.lock().take_served(&queue, most, |entry| entry.place.id != 3);
+            taken.iter().map(|entry| entry.place.id).collect()
+        };
+        assert_eq!((ids(1), ids(9)), (vec![2], vec![1]));
+        live.lock().end_serving();
+        assert!(live.lock().slots.is_empty(), "also what nobody might run");
+    }
+
+    #[test]
+    fn what_was_known_of_a_task_before_is_replaced_by_what_the_store_says() {
+        let live = Live::new(1, true);
+        let ready = HotEntry { state: State::Ready, fired_at: Millis(7), ..entry(1, 5) };
+        let _ = live.lock().note_fired(&[entry(1, 5)]);
+        live.lock().serve(std::slice::from_ref(&ready));
+        assert_eq!(live.lock().take_served(&ready.queue, 1, |_| true), [ready]);
+        assert_eq!(live.lock().slots.len(), 1, "the store was not told that it is ready");
+    }
+}

@@ -1,0 +1,73 @@
+//! What has fired here and the store does not know to be ready: that is written a moment later and in batches
+//! (`maintenance::mark_ready`), because nothing but what is shown rests on it. A crash forgets it, and the next owner of the
+//! partition offers the task again. Must not decide what is worth the write.
+
+use super::{kept::is_decided, stage::Stage, steps::awaits_executor, table::Table};
+use hashbrown::HashSet;
+use punctual_contract::hot::HotEntry;
+use punctual_domain::time::Millis;
+
+impl Table {
+    /// These have fired. Returns, by id, those of which that is known already: a slow lease of theirs was overtaken by the sweep,
+    /// which brought them once more.
+    pub(crate) fn note_fired(&mut self, fired: &[HotEntry]) -> HashSet<i64> {
+        let mut known = HashSet::new();
+        for entry in fired {
+            let Some(slot) = self.slot_of_fired(entry).and_then(|nth| self.slots.get_mut(nth)) else {
+                continue;
+            };
+            if slot.is_unpersisted {
+                known.insert(entry.place.id);
+            }
+            (slot.is_unpersisted, slot.entry.state) = (true, entry.state);
+            slot.entry.fired_at = entry.fired_at;
+        }
+        known
+    }
+
+    /// None: it has a lease of its own, or something newer is here.
+    pub(super) fn slot_of_fired(&mut self, entry: &HotEntry) -> Option<usize> {
+        let there = self.by_id.get(&entry.place.id).copied();
+        match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
+            Some((_, slot)) if slot.entry.fence > entry.fence => return None,
+            Some((nth, slot)) if slot.entry.fence == entry.fence && is_decided(slot.stage) => {
+                return awaits_executor(slot.stage).then_some(nth);
+            }
+            Some((nth, _)) => drop(self.remove(nth)),
+            None => {}
+        }
+        Some(self.insert(entry.clone(), Stage::Offered))
+    }
+
+    /// The store knows of these, or they are not counted as fired: nothing is to be written of them, nor of older attempts.
+    pub(crate) fn persisted<'e>(&mut self, entries: impl IntoIterator<Item = &'e HotEntry>) {
+        entries.into_iter().for_each(|entry| self.persisted_until(entry.place.id, entry.fence));
+    }
+
+    /// The same of one task.
+    pub(crate) fn persisted_until(&mut self, id: i64, fence: i64) {
+        let there = self.by_id.get(&id).copied();
+        let Some(nth) = there.filter(|nth| self.fence(*nth).is_some_and(|known| known <= fence)) else { return };
+        if let Some(slot) = self.slots.get_mut(nth) {
+            slot.is_unpersisted = false;
+        }
+        self.settle(nth);
+    }
+
+    /// All of which the store does not know.
+    pub(crate) fn unpersisted(&self) -> impl Iterator<Item = &HotEntry> {
+        self.slots.iter().map(|(_, slot)| slot).filter(|slot| slot.is_unpersisted).map(|slot| &slot.entry)
+    }
+
+    /// When this attempt has fired, if the store does not know of it.
+    pub(crate) fn unpersisted_at(&self, id: i64, fence: i64) -> Option<Millis> {
+        let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth))?;
+        slot.is_unpersisted.then_some(slot.entry.fired_at)
+    }
+
+    /// This attempt has fired, or a newer one, and the store does not know of it.
+    pub(crate) fn has_fired_since(&self, entry: &HotEntry) -> bool {
+        let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
+        slot.is_some_and(|slot| slot.is_unpersisted && slot.entry.fence >= entry.fence)
+    }
+}
