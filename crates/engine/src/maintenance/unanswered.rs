@@ -5,84 +5,25 @@
 //! Never the only way: a crash forgets what stands here, and the next owner looks at all that is firing. What is offered
 //! twice by it, because another engine has it, is refused by its fence.
 
+pub(crate) mod state;
+
 use crate::{
     core::Core,
     maintenance::expire,
     pipeline::{ahead, fire},
 };
-use hashbrown::{HashMap, HashSet};
-use parking_lot::Mutex;
-use punctual_contract::{Error, Happened, hot::HotEntry};
-use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
-use std::{collections::BTreeSet, mem, sync::Arc};
-use tokio::sync::Notify;
+use punctual_contract::{Error, hot::HotEntry};
+use punctual_domain::{name::QueueKey, place::Partition};
+use state::Takes;
+use std::{mem, sync::Arc};
 
 /// Entries that are looked at in one call, and in one partition in all.
 const LIMIT: usize = 200;
 const WALK_MAX: usize = 10_000;
 
-#[derive(Debug, Default)]
-pub(crate) struct Unanswered {
-    lost: Mutex<Lost>,
-    asked: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Lost {
-    takes: HashMap<Partition, Takes>,
-    admissions: HashSet<Arc<QueueKey>>,
-}
-
-/// Of one partition.
-#[derive(Debug, Default)]
-struct Takes {
-    /// When they were: what they popped says so.
-    at: BTreeSet<Millis>,
-    /// What was leased ahead, by id and fence, and would leave the hot set with them.
-    leased: HashSet<(i64, i64)>,
-}
-
-impl Unanswered {
-    pub(crate) fn take(&self, error: &Error, partition: Partition, at: Millis, leased: &HashSet<(i64, i64)>) {
-        if error.happened == Happened::Maybe {
-            let mut lost = self.lost.lock();
-            let takes = lost.takes.entry(partition).or_default();
-            takes.at.insert(at);
-            takes.leased.extend(leased);
-            self.asked.notify_one();
-        }
-    }
-
-    pub(crate) fn admission(&self, error: &Error, queue: &Arc<QueueKey>) {
-        if error.happened == Happened::Maybe {
-            self.lost.lock().admissions.insert(Arc::clone(queue));
-            self.asked.notify_one();
-        }
-    }
-
-    /// What could not be offered is held back by this engine.
-    pub(crate) fn offer(&self, error: &Error) {
-        if error.happened == Happened::Maybe {
-            self.asked.notify_one();
-        }
-    }
-
-    pub(crate) async fn asked(&self) {
-        self.asked.notified().await;
-    }
-
-    /// It could not be looked for: the next run does it.
-    fn keep(&self, partition: Partition, takes: Takes) {
-        let mut lost = self.lost.lock();
-        let known = lost.takes.entry(partition).or_default();
-        known.at.extend(takes.at);
-        known.leased.extend(takes.leased);
-    }
-}
-
 /// Entries that were found.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    let lost = mem::take(&mut *core.unanswered.lost.lock());
+    let lost = mem::take(&mut *core.maintenance.unanswered.lost.lock());
     if core.from_store.is_away() {
         // The store says what there is. When the hot set is back, all that is firing there is looked at.
         core.from_store.passes_by();
@@ -93,7 +34,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         match take_again(core, partition, &takes).await {
             Ok(count) => found += count,
             Err(error) => {
-                core.unanswered.keep(partition, takes);
+                core.maintenance.unanswered.keep(partition, takes);
                 result = Err(error);
             }
         }
@@ -102,7 +43,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         match offer_all_of(core, &queue).await {
             Ok(count) => found += count,
             Err(error) => {
-                core.unanswered.lost.lock().admissions.insert(queue);
+                core.maintenance.unanswered.lost.lock().admissions.insert(queue);
                 result = Err(error);
             }
         }
@@ -148,22 +89,4 @@ async fn offer_all_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, 
         fire::offer_again(core, some).await?;
     }
     Ok(offered)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_may_have_happened_is_looked_for() {
-        let it = Unanswered::default();
-        let leased = HashSet::from([(7, 1)]);
-        it.take(&Error::did_not_happen("take", "refused"), Partition(0), Millis(5), &leased);
-        assert!(it.lost.lock().takes.is_empty());
-        let lost = Error::may_have_happened("take", "no answer");
-        it.take(&lost, Partition(0), Millis(5), &leased);
-        it.take(&lost, Partition(0), Millis(9), &HashSet::new());
-        let takes = it.lost.lock().takes.remove(&Partition(0)).unwrap();
-        assert_eq!((takes.at, takes.leased), (BTreeSet::from([Millis(5), Millis(9)]), leased));
-    }
 }

@@ -1,7 +1,7 @@
 //! What one engine has handed over without the store knowing to whom, and how well the store keeps up with leases ahead of
 //! their instant. Losing any of it costs the rest of a short lease.
 
-use crate::arrivals::Arrival;
+use crate::arrivals::state::Arrival;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::store::Beat;

@@ -1,0 +1,51 @@
+//! When members were granted their places here. Takes none of them back itself.
+
+use hashbrown::HashMap;
+use punctual_contract::limiter::Member;
+use punctual_domain::time::Millis;
+
+/// A hand-over knows within this whether the lease of a grant was made, or its places are the reconciler's.
+const KNOWN_MS: i64 = 10_000;
+
+/// When members were granted here: what comes to nothing is taken back only if nobody has been granted the same since.
+#[derive(Debug, Default)]
+pub(crate) struct Granted {
+    young: HashMap<Member, Millis>,
+    old: HashMap<Member, Millis>,
+    turned_at: Option<Millis>,
+}
+
+impl Granted {
+    pub(crate) fn note(&mut self, members: impl Iterator<Item = Member>, at: Millis) {
+        if !self.turned_at.is_some_and(|it| (0..KNOWN_MS).contains(&at.since(it))) {
+            self.old = std::mem::take(&mut self.young);
+            self.turned_at = Some(at);
+        }
+        self.young.extend(members.map(|it| (it, at)));
+    }
+
+    pub(super) fn take(&mut self, member: Member) -> Option<Millis> {
+        let old = self.old.remove(&member);
+        self.young.remove(&member).or(old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_known_for_a_while_and_taken_once() {
+        let mut it = Granted::default();
+        let member = |id| Member { id, fence: 2 };
+        it.note([member(1), member(2)].into_iter(), Millis(1_000));
+        it.note([member(2)].into_iter(), Millis(1_000 + KNOWN_MS));
+        assert_eq!(it.take(member(1)), Some(Millis(1_000)));
+        assert_eq!(it.take(member(2)), Some(Millis(1_000 + KNOWN_MS)), "the newer one");
+        assert_eq!(it.take(member(2)), None);
+        it.note([member(3)].into_iter(), Millis(5));
+        it.note([].into_iter(), Millis(5 + 2 * KNOWN_MS));
+        it.note([].into_iter(), Millis(5 + 3 * KNOWN_MS));
+        assert_eq!(it.take(member(3)), None, "nothing is kept for ever");
+    }
+}
