@@ -57,8 +57,9 @@ impl Counter {
 
 /// Waits until each of the engines has its partitions.
 pub(crate) async fn until_shared(target: &Target, engines: usize) -> anyhow::Result<()> {
+    let mut before = Vec::new();
     let settled = async {
-        let (mut before, mut since) = (Vec::new(), Instant::now());
+        let mut since = Instant::now();
         loop {
             let mut owned = Vec::new();
             for number in 0..engines {
@@ -72,7 +73,13 @@ pub(crate) async fn until_shared(target: &Target, engines: usize) -> anyhow::Res
             sleep(POLL).await;
         }
     };
-    timeout(SETTLED_WITHIN, settled).await.context("the engines do not agree who has which partitions")?
+    let ended = timeout(SETTLED_WITHIN, settled).await;
+    ended.with_context(|| {
+        format!(
+            "after {SETTLED_WITHIN:?} the engines own {before:?} partitions: each must own some, and the same for \
+             {SETTLED_FOR:?} (with few --partitions, chance may give an engine none)"
+        )
+    })?
 }
 
 async fn partitions_of(engine: &Target) -> anyhow::Result<u64> {

@@ -4,7 +4,7 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     duration, logs,
     output::{self, Form},
-    spans,
+    queue, spans,
     task::{export, word},
     times,
 };
@@ -288,6 +288,9 @@ async fn preview(action: BulkAction, args: BulkArgs, it: FilterArgs) -> Result<E
     }
     let (client, form) = (it.connect.client(TRIES_OF_ONE_CALL)?, it.connect.form());
     let mut previewed = client.preview_bulk(&request).await?;
+    if previewed.count == 0 {
+        queue::say_if_unknown(&client, request.filter.queue.as_deref()).await;
+    }
     if !it.yes {
         counted_all(&client, &mut previewed, form).await?;
         return shown(form, &previewed, || {

@@ -132,6 +132,9 @@ async fn redrive(args: RedriveArgs) -> Result<ExitCode> {
     }
     loop {
         let done = client.redrive_dead(&request).await?;
+        if done.tasks == 0 {
+            queue::say_if_unknown(&client, request.queue.as_deref()).await;
+        }
         let verb = if dry_run { "would redrive" } else { "redriven" };
         match form {
             Form::Json => output::json(&done)?,

@@ -80,7 +80,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
         return Err(refused);
     }
     let in_use = is_other_port.then_some(settings.listening.address);
-    announce(&args, address, in_use, &data, standing.engine.access_is_configured())?;
+    announce(&args, address, in_use, &data, standing.engine.access_is_required())?;
     let server_stop = CancellationToken::new();
     let mut server = JoinSet::new();
     let api = punctual_server::serve(

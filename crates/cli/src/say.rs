@@ -29,9 +29,22 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
 fn in_flags(said: &str, faults: &[FieldError]) -> String {
     let pointers = faults.iter().map(|fault| &fault.pointer);
     let flags = pointers.filter_map(|pointer| Some((pointer, usage::flag_of(pointer)?)));
-    flags.fold(said.to_owned(), |said, (pointer, flag)| {
+    let said = flags.fold(said.to_owned(), |said, (pointer, flag)| {
         said.replace(&format!("{pointer}:"), &format!("{flag}:"))
-    })
+    });
+    if faults.is_empty() { said } else { fields_in_flags(&said, usage::flag_of) }
+}
+
+/// Each field that is named between backticks, where the command has a flag for it.
+fn fields_in_flags(said: &str, flag_of: impl Fn(&str) -> Option<String>) -> String {
+    let pieces: Vec<&str> = said.split('`').collect();
+    let last = pieces.len().saturating_sub(1);
+    let piece = |(nth, piece): (usize, &&str)| match nth % 2 {
+        1 if nth < last => flag_of(&format!("/{piece}")).unwrap_or_else(|| format!("`{piece}`")),
+        1 => format!("`{piece}"),
+        _ => (*piece).to_owned(),
+    };
+    pieces.iter().enumerate().map(piece).collect()
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
@@ -62,5 +75,23 @@ pub(crate) fn reason(problem: &Problem) -> String {
         format!("{} ({})", problem.title, problem.code)
     } else {
         format!("{detail} ({})", problem.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_between_backticks_are_named_as_flags_where_the_command_has_one() {
+        let flag_of = |pointer: &str| (pointer == "/every_ms").then(|| "--every".to_owned());
+        for (said, expected) in [
+            ("give `cron`, `every_ms` or `at`", "give `cron`, --every or `at`"),
+            ("`every_ms` `", "--every `"),
+            ("one ` alone", "one ` alone"),
+            ("every_ms", "every_ms"),
+        ] {
+            assert_eq!(fields_in_flags(said, flag_of), expected, "{said}");
+        }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let listener = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
     let standing = started(&settings).await?;
-    let with_token = standing.engine.access_is_configured();
+    let with_token = standing.engine.access_is_required();
     let origin = origin(settings.listening.scheme(), address);
     announce(&origin, with_token, &settings.place, Form::json_if(args.json))?;
     tracing::info!(%address, store = settings.place.shown(), "serving");
@@ -66,7 +66,7 @@ pub(crate) async fn started(settings: &Settings) -> Result<Standing> {
     }
     let standing = Standing::start(settings).await?;
     let refused = match standing.engine.access_is_known().await {
-        Ok(()) => settings.listening.may_listen(standing.engine.access_is_configured()).err().map(Into::into),
+        Ok(()) => settings.listening.may_listen(standing.engine.access_is_required()).err().map(Into::into),
         Err(error) => Some(anyhow::Error::new(error).context("the tokens cannot be read")),
     };
     let Some(refused) = refused else { return Ok(standing) };

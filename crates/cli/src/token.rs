@@ -16,7 +16,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use punctual_contract::Clock as _;
-use punctual_protocol::{AccessToken, CreateToken, ListTokens, Role, RotateToken, TokenState};
+use punctual_protocol::{AccessToken, At, CreateToken, ListTokens, Role, RotateToken, TokenState};
 use punctual_sdk::Client;
 use std::{process::ExitCode, time::Duration};
 
@@ -65,6 +65,9 @@ pub(crate) struct CreateArgs {
     /// How long it is good, such as 90d; for ever unless given
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     expires: Option<Duration>,
+    /// Of the first token: for so long requests without a token are still accepted, such as 2h; 30 days at most
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
+    grace: Option<Duration>,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -154,7 +157,7 @@ const WAY_OUT: &str = "the server (--server, or PUNCTUAL_URL) did not do it; wit
                        store itself";
 
 async fn create(args: CreateArgs) -> Result<ExitCode> {
-    let CreateArgs { name, role, namespace, queue, expires, place } = args;
+    let CreateArgs { name, role, namespace, queue, expires, grace, place } = args;
     let some = |patterns: Vec<String>| Some(patterns).filter(|it| !it.is_empty());
     let expires_at_ms = expires.map(|it| crate::clock::SystemClock.now().plus(duration::ms(it)).0);
     let asked = CreateToken {
@@ -164,6 +167,7 @@ async fn create(args: CreateArgs) -> Result<ExitCode> {
         queues: some(queue),
         expires_at: None,
         expires_at_ms,
+        grace_ms: grace.map(duration::ms),
     };
     asked.check()?;
     let (token, is_first) = match place.client()? {
@@ -174,8 +178,10 @@ async fn create(args: CreateArgs) -> Result<ExitCode> {
         }
         None => stored::create(&place.settings, &asked).await?,
     };
-    if is_first {
-        output::error_line(FIRST);
+    match token.required_at {
+        Some(at) => output::error_line(&put_off(at)),
+        None if is_first => output::error_line(FIRST),
+        None => {}
     }
     show(&place, &token)
 }
@@ -183,7 +189,17 @@ async fn create(args: CreateArgs) -> Result<ExitCode> {
 /// Said with the first one: up to then whoever reached the server could do everything.
 const FIRST: &str = "this is the first token: within a second each request needs one, at every engine and for good. Workers, \
                      clients and scrapers that send none are refused (401 auth.required) until they have one of their own: \
-                     `punctual token create --name NAME --role executor` for a worker, given to it as PUNCTUAL_TOKEN";
+                     `punctual token create --name NAME --role executor` for a worker, given to it as PUNCTUAL_TOKEN. \
+                     Next time `--grace 2h` leaves a time for that";
+
+/// With each one made while requests without a token are accepted.
+fn put_off(at: At) -> String {
+    format!(
+        "requests without a token are accepted until {}: give each worker, client and scraper one of its own before then \
+         (`punctual token create --name NAME --role executor` for a worker, given to it as PUNCTUAL_TOKEN)",
+        times::full(at)
+    )
+}
 
 fn show(place: &PlaceArgs, token: &AccessToken) -> Result<ExitCode> {
     match place.form() {
@@ -207,6 +223,7 @@ fn print(it: &AccessToken) {
         ("queues", it.queues.join(", ")),
         ("expires", it.expires_at.map_or_else(|| "never".to_owned(), times::full)),
     ];
+    facts.extend(it.required_at.map(|at| ("required from", times::full(at))));
     facts.extend(it.previous_until.map(|at| ("secret before good until", times::full(at))));
     output::facts(&facts);
 }

@@ -61,7 +61,10 @@ fn flag_in(arguments: impl Iterator<Item = String>, pointer: &str) -> Option<Str
         let Some(below) = command.find_subcommand(&argument) else { continue };
         command = below.clone();
     }
-    let field = pointer.strip_prefix('/')?.split('/').next()?;
+    // What stands around the fields that flags are for.
+    let around = |step: &&str| ["filter", "args", "task"].contains(step);
+    let mut steps = pointer.strip_prefix('/')?.split('/').peekable();
+    let field = if steps.next_if(around).is_some() { steps.next()? } else { steps.next()? };
     let is_flag = |name: &str| command.get_arguments().any(|flag| flag.get_long() == Some(name));
     let whole = field.replace('_', "-");
     let short = |end: &str| whole.strip_suffix(end).map(str::to_owned);
@@ -85,6 +88,12 @@ mod tests {
             ("task insert", "/nothing", None),
             ("task insert", "", None),
             ("dead redrive", "/all", Some("--all")),
+            ("bulk delete --label x", "/filter/label", Some("--label")),
+            ("bulk cancel", "/filter", None),
+            ("schedule create s", "/task/queue", Some("--queue")),
+            ("schedule create s", "/every_ms", Some("--every")),
+            ("schedule create s", "/cron", Some("--cron")),
+            ("schedule create s", "/at", Some("--at")),
             ("dead redrive", "/rate_per_second", Some("--rate")),
             ("queue set mail", "/concurrency", None),
         ] {
@@ -109,6 +118,18 @@ mod tests {
         let line = ["punctual", "task", "insert", "--queue", "q", "--delay", "-5s"];
         let said = crate::args::Cli::try_parse_from(line).unwrap_err().to_string();
         assert!(said.contains("--delay") && said.contains("below zero"), "{said}");
+    }
+
+    #[test]
+    fn an_id_below_zero_is_a_value_and_a_retry_that_is_no_document_is_answered_with_its_forms() {
+        let insert = ["punctual", "task", "insert", "--queue", "q"];
+        let parsed = |more: &[&str]| crate::args::Cli::try_parse_from([&insert[..], more].concat());
+        // The server refuses it, in words.
+        assert!(parsed(&["--task-id", "-5"]).is_ok());
+        assert!(crate::args::Cli::try_parse_from(["punctual", "task", "get", "--task-id", "-5"]).is_ok());
+        let retry = parsed(&["--retry", "fixed"]).unwrap_err().to_string();
+        assert!(retry.contains(r#"{"strategy":"fixed","delay_ms":"30s"}"#), "{retry}");
+        assert!(!retry.contains("expected ident"), "{retry}");
     }
 
     #[test]

@@ -39,6 +39,14 @@ pub struct Tokens {
     pub all: Vec<Token>,
 }
 
+impl Tokens {
+    /// From when on each request needs a token, where that was put off. None: it was not, or there is no token.
+    #[must_use]
+    pub fn required_at(&self) -> Option<Millis> {
+        self.all.iter().map(|token| token.required_at).min().flatten()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
     pub id: TokenId,
@@ -57,6 +65,9 @@ pub struct Token {
     pub used_at: Option<Millis>,
     /// Of the change that made it so.
     pub revision: i64,
+    /// Until then this token does not end the time in which requests without one are accepted. Named with the first token,
+    /// the same of all that are made before then, and never changed. None: a token is required from its creation on.
+    pub required_at: Option<Millis>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -72,8 +72,8 @@ impl Engine {
 
     /// Whether callers need a token, as far as this engine knows; it does once [`Engine::access_is_known`] has answered.
     #[must_use]
-    pub fn access_is_configured(&self) -> bool {
-        self.core.callers.access.is_configured()
+    pub fn access_is_required(&self) -> bool {
+        self.core.callers.access.is_required(self.core.now())
     }
 
     /// Returns at once when the tokens have been read since the start. Nobody is let in before.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::{Checks, FieldError, Invalid};
 use crate::limits::{
     DURATION_MAX_MS, INSTANT_MAX_MS, PAGE_MAX, TOKEN_NAME_MAX_CHARS, TOKEN_OVERLAP_MS_DEFAULT,
-    TOKEN_PATTERNS_MAX,
+    TOKEN_GRACE_MAX_MS, TOKEN_PATTERNS_MAX,
 };
 use crate::{At, TimeBound, parse};
 
@@ -80,6 +80,11 @@ pub struct CreateToken {
     pub expires_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<i64>,
+    /// For the first token only: for so many milliseconds after its creation requests without a token are still accepted, so
+    /// that workers and clients can be given theirs. 30 days at most; none unless given: a token is required at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000_000_i64)]
+    pub grace_ms: Option<i64>,
 }
 
 impl CreateToken {
@@ -104,6 +109,7 @@ impl CreateToken {
             checks.range(pointer, count, 1..=TOKEN_PATTERNS_MAX);
         }
         checks.range("/expires_at_ms", self.expires_at_ms, 0..=INSTANT_MAX_MS);
+        checks.range("/grace_ms", self.grace_ms, 1..=TOKEN_GRACE_MAX_MS);
         if self.expires_at.is_some() && self.expires_at_ms.is_some() {
             checks.refuse("/expires_at_ms", "does not go with expires_at: give one of them");
         }
@@ -229,6 +235,12 @@ pub struct AccessToken {
     pub revoked_at_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_by: Option<String>,
+    /// Until then requests without a token are accepted: of the first token, made with `grace_ms`, and of those made before then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub required_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_at_ms: Option<i64>,
     /// To about a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -246,7 +258,7 @@ pub struct Me {
     /// Absent: there are no tokens, or it is the token of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
-    /// False: no token exists, and whoever reaches the server may do everything.
+    /// False: no token exists, or none is required yet, and who reaches the server may do everything.
     pub needs_token: bool,
     pub roles: Vec<Role>,
     /// What the roles permit: the words of `x-permission` in this document.

@@ -100,6 +100,8 @@ pub const ERROR_TEXT_MAX_CHARS: usize = 1_024;
 pub const TOKEN_NAME_MAX_CHARS: usize = 128;
 pub const TOKEN_PATTERNS_MAX: usize = 100;
 pub const TOKEN_OVERLAP_MS_DEFAULT: i64 = 3_600_000;
+/// For how long after the first token requests without one can be accepted: 30 days.
+pub const TOKEN_GRACE_MAX_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
 
 /// Items of one page of a list.
 pub const PAGE_MAX: u32 = 1_000;

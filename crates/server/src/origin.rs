@@ -16,14 +16,14 @@ static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 pub(crate) async fn refuse_foreign(State(app): State<Shared>, request: Request, next: Next) -> Response {
     // Then callers are told apart: a foreign page has no token, and names are the operator's business.
-    if app.engine.access_is_configured() {
+    if app.engine.access_is_required() {
         return next.run(request).await;
     }
     match foreign(&request) {
         None => next.run(request).await,
         Some(what) => {
             let detail = format!(
-                "{what}; while no token exists, only programs and pages of this machine are served, under localhost or a \
+                "{what}; while no token is required, only programs and pages of this machine are served, under localhost or a \
                  loopback address"
             );
             Refusal::new(Code::AuthOriginRefused, detail).into_response()

@@ -15,7 +15,7 @@ use punctual_domain::{
     access::{Grant, Pattern, Role, TokenId},
     time::Millis,
 };
-use punctual_engine::access::tokens::{Issued, NewToken, Turned};
+use punctual_engine::access::tokens::{Created, Issued, NOT_THE_FIRST, NewToken, Turned};
 use punctual_protocol::{
     AccessToken, At, Code, CreateToken, FieldError, ListTokens, Page, Revealed, Role as WireRole,
     RotateToken, TokenState, limits::PAGE_DEFAULT, pattern_fault,
@@ -48,8 +48,15 @@ pub(crate) async fn create_token(
     if expires_at.is_some_and(|it| it <= app.engine.now()) {
         return Err(Refusal::field("/expires_at", "is in the past"));
     }
-    let new = NewToken { name: asked.name, grant, expires_at };
-    let issued = app.engine.create_token(new, who.by()).await?;
+    // A secret of the configuration is a token too.
+    if asked.grace_ms.is_some() && app.engine.access_is_required() {
+        return Err(Refusal::field("/grace_ms", NOT_THE_FIRST));
+    }
+    let new = NewToken { name: asked.name, grant, expires_at, grace_ms: asked.grace_ms };
+    let issued = match app.engine.create_token(new, who.by()).await? {
+        Created::Done(issued) => *issued,
+        Created::NotTheFirst => return Err(Refusal::field("/grace_ms", NOT_THE_FIRST)),
+    };
     let after = json_of(&shown(&issued.token, app.engine.now()));
     let response = answer::json(StatusCode::CREATED, &revealed(issued, app.engine.now()));
     Ok(Changed { after, ..Changed::default() }.told_with(response))
@@ -260,6 +267,8 @@ pub fn shown(token: &Token, now: Millis) -> AccessToken {
         revoked_at: at(revoked_at),
         revoked_at_ms: ms(revoked_at),
         revoked_by: token.revoked.as_ref().map(|it| it.by.clone()),
+        required_at: at(token.required_at),
+        required_at_ms: ms(token.required_at),
         used_at: at(token.used_at),
         used_at_ms: ms(token.used_at),
     }

@@ -65,14 +65,14 @@ impl Listening {
 
     /// Asked before a server starts. Whoever reaches it without tokens may do everything, and a token that goes over a
     /// network in clear text is everybody's.
-    pub(crate) fn may_listen(&self, access_is_configured: bool) -> Result<(), Error> {
+    pub(crate) fn may_listen(&self, access_is_required: bool) -> Result<(), Error> {
         if self.address.ip().is_loopback() {
             return Ok(());
         }
-        if !access_is_configured {
+        if !access_is_required {
             return Err(self.refused(
-                "there are no tokens, and whoever reaches that address could insert, read and cancel every task; make \
-                 the first one with `punctual token create --name admin --role admin` and the same settings, or listen \
+                "no token is required (there is none, or its --grace is not over), and every program that reaches that \
+                 address could insert, read and cancel every task; make the first token with `punctual token create --name admin --role admin` and the same settings, or listen \
                  on a loopback address, such as 127.0.0.1:7450, with a proxy in front of it that checks its callers",
             ));
         }
@@ -171,8 +171,8 @@ mod tests {
         Listening::from_layers(&layers)
     }
 
-    fn refusal(flags: &[(&str, &str)], access_is_configured: bool) -> String {
-        let error = with(flags).unwrap().may_listen(access_is_configured).unwrap_err();
+    fn refusal(flags: &[(&str, &str)], access_is_required: bool) -> String {
+        let error = with(flags).unwrap().may_listen(access_is_required).unwrap_err();
         assert!(!error.is_usage());
         error.to_string()
     }

@@ -21,7 +21,7 @@ pub(crate) struct GetArgs {
     #[arg(required_unless_present = "task_id", conflicts_with = "task_id")]
     reference: Option<String>,
     /// Your own id: shows all its versions, the highest first
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     task_id: Option<i64>,
     /// Only this version
     #[arg(long, requires = "task_id")]

@@ -41,7 +41,7 @@ struct DraftArgs {
     #[arg(long, short, requires = "queue")]
     kind: Option<String>,
     /// Your own id; an insert with the same id and version does not make a second task
-    #[arg(long, requires = "queue")]
+    #[arg(long, requires = "queue", allow_negative_numbers = true)]
     task_id: Option<i64>,
     /// Your own identity in words, instead of a number: up to 128 bytes. `punctual task get key:KEY` finds it
     #[arg(long, requires = "queue", conflicts_with = "task_id")]
@@ -88,7 +88,9 @@ struct DraftArgs {
 }
 
 fn retry(text: &str) -> Result<Retry, String> {
-    let mut document = serde_json::from_str(text).map_err(|error| format!("is not valid JSON: {error}"))?;
+    const FORMS: &str = r#"take one of {"strategy":"immediate"}, {"strategy":"fixed","delay_ms":"30s"}, {"strategy":"exponential","delay_ms":"1s","factor":2,"max_delay_ms":"10m"} and {"strategy":"list","delays_ms":["1s","1m"]}"#;
+    let mut document =
+        serde_json::from_str(text).map_err(|_| format!("{text:?} is no JSON object: {FORMS}"))?;
     duration::in_document(&mut document);
     punctual_protocol::parse(document.to_string().as_bytes()).map_err(|invalid| invalid.summary())
 }

@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Context as _, Result, bail};
 use punctual_contract::{Clock as _, access::Token};
 use punctual_domain::{access::TokenId, time::Millis};
-use punctual_engine::access::tokens::{self, Issued, NewToken, Turned};
+use punctual_engine::access::tokens::{self, Created, Issued, NOT_THE_FIRST, NewToken, Turned};
 use punctual_protocol::{AccessToken, CreateToken, Invalid};
 use punctual_server::access_tokens;
 
@@ -31,10 +31,15 @@ pub(super) async fn create(settings: &SettingArgs, asked: &CreateToken) -> Resul
     on_store(settings, async |store| {
         let is_first = needs_none && store.store().tokens().await?.all.is_empty();
         let expires_at = asked.expires_ms().map(Millis);
-        let new = NewToken { name: asked.name.clone(), grant, expires_at };
+        let new = NewToken { name: asked.name.clone(), grant, expires_at, grace_ms: asked.grace_ms };
+        if asked.grace_ms.is_some() && !needs_none {
+            bail!("--grace {NOT_THE_FIRST} (auth.admin_token is one)");
+        }
         let work = async {
-            let issued = tokens::create(store.store(), new, &operator(), SystemClock.now()).await?;
-            Ok(done_with(None, issued))
+            match tokens::create(store.store(), new, &operator(), SystemClock.now()).await? {
+                Created::Done(issued) => Ok(done_with(None, *issued)),
+                Created::NotTheFirst => bail!("--grace {NOT_THE_FIRST}"),
+            }
         };
         Ok((audited(store.store(), "create_token", "token create", work).await?, is_first))
     })

@@ -62,13 +62,18 @@ impl Access {
     /// None: it would be let in now. Costs a look-up.
     pub(super) fn refusal(&self, admitted: &Admitted, now: Millis) -> Option<&'static str> {
         match &admitted.0 {
-            By::NoToken => self.is_configured().then_some(NO_TOKEN),
+            By::NoToken => self.is_required(now).then_some(NO_TOKEN),
             By::Secret { of, sent } => {
                 let id = of.id.as_ref()?;
                 let found = self.known.read().tokens.get(id.as_str()).map(Arc::clone);
                 found.map_or(Some(UNKNOWN), |it| it.refusal(sent, now))
             }
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn changes_seen(&self) -> watch::Receiver<()> {
+        self.changes.sender.subscribe()
     }
 
     /// Tells those who wait when a secret has ended by itself since the last time.
@@ -81,7 +86,8 @@ impl Access {
             let previous = token.and_then(|it| it.previous.as_ref()).map(|it| it.until);
             [it.expires_at(), previous].into_iter().flatten().any(has_ended)
         };
-        if self.known().tokens.values().any(ends) {
+        let known = self.known();
+        if known.required_at.is_some_and(has_ended) || known.tokens.values().any(ends) {
             self.changes.tell();
         }
     }

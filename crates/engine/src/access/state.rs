@@ -58,6 +58,8 @@ pub(crate) struct Access {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) revision: i64,
+    /// Until then requests without a token are accepted. None: they are not.
+    pub(super) required_at: Option<Millis>,
     pub(super) tokens: HashMap<String, Arc<Identity>>,
 }
 
@@ -126,8 +128,14 @@ impl Access {
     }
 
     /// Once there was a token, it never is open again, whatever became of that token.
-    pub(super) fn is_configured(&self) -> bool {
+    fn is_configured(&self) -> bool {
         self.admin.is_some() || self.known.read().revision > 0
+    }
+
+    /// Whether requests without a token are refused. The first token may have been made with a time in which they are not.
+    pub(super) fn is_required(&self, now: Millis) -> bool {
+        let accepts_none = |known: &Known| known.required_at.is_some_and(|at| now < at);
+        self.is_configured() && (self.admin.is_some() || !accepts_none(&self.known()))
     }
 
     /// Unless something newer is known. What is noted of uses stays.
@@ -141,8 +149,9 @@ impl Access {
             let used_at = known.tokens.get(&id).map(|it| Arc::clone(&it.used_at)).unwrap_or_default();
             (id, Arc::new(Identity::of(token, used_at)))
         };
+        let required_at = read.required_at();
         let tokens = read.all.into_iter().map(identity).collect();
-        *known = Arc::new(Known { revision: read.revision, tokens });
+        *known = Arc::new(Known { revision: read.revision, required_at, tokens });
         drop(known);
         self.is_loaded.store(true, SeqCst);
         self.changes.tell();
@@ -152,7 +161,9 @@ impl Access {
         if !self.is_configured() {
             return Identified::Anyone;
         }
-        let Some(sent) = sent else { return Identified::Refused(NO_TOKEN) };
+        let Some(sent) = sent else {
+            return if self.is_required(now) { Identified::Refused(NO_TOKEN) } else { Identified::Anyone };
+        };
         let hash = SecretHash::of(sent);
         if let Some((admin, identity)) = &self.admin
             && admin.matches(&hash)
@@ -195,6 +206,7 @@ mod tests {
             revoked: None,
             used_at: None,
             revision: 1,
+            required_at: None,
         }
     }
 
@@ -216,6 +228,25 @@ mod tests {
         assert!(is_good(&access, &secret(1), NOW));
         assert!(!is_good(&access, &secret(2), NOW), "the right id with another secret");
         assert!(matches!(access.identify(Some("punctual_x_y"), NOW), Identified::Refused(_)));
+    }
+
+    #[test]
+    fn until_a_token_is_required_nothing_may_be_sent_but_nothing_wrong() {
+        let first = Token { required_at: Some(Millis(NOW.0 + 10)), ..token() };
+        let access = with(vec![first]);
+        let before = Millis(NOW.0 + 9);
+        assert!(matches!(access.identify(None, before), Identified::Anyone));
+        assert!(is_good(&access, &secret(1), before));
+        assert!(!is_good(&access, &secret(2), before), "a wrong token is found before it matters");
+        assert_eq!(access.refusal(&Admitted::without_token(), before), None);
+        let from = Millis(NOW.0 + 10);
+        assert!(matches!(access.identify(None, from), Identified::Refused(_)));
+        assert_eq!(access.refusal(&Admitted::without_token(), from), Some(NO_TOKEN));
+        let mut changes = access.changes_seen();
+        access.tell_of_ends(before);
+        changes.mark_unchanged();
+        access.tell_of_ends(from);
+        assert!(changes.has_changed().unwrap(), "calls that wait are looked at again");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct NewToken {
     pub name: String,
     pub grant: Grant,
     pub expires_at: Option<Millis>,
+    /// For so long after its creation requests without a token are still accepted: of the first token only.
+    pub grace_ms: Option<i64>,
 }
 
 /// A token, and its secret, which is nowhere else.
@@ -37,10 +39,31 @@ fn random<const N: usize>() -> Result<[u8; N], BackendError> {
     Ok(bytes)
 }
 
+/// What came of the wish to make a token.
+#[derive(Clone, Debug)]
+pub enum Created {
+    Done(Box<Issued>),
+    /// It named a time in which no token is required, and there have been tokens before.
+    NotTheFirst,
+}
+
+/// What is answered then.
+pub const NOT_THE_FIRST: &str = "is for the first token only: there have been tokens before";
+
 /// # Errors
 /// A failing store; the error says whether there may be such a token all the same, whose secret nobody has.
-pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Millis) -> Result<Issued, Error> {
+pub async fn create(
+    store: &dyn AccessStore,
+    new: NewToken,
+    by: &str,
+    now: Millis,
+) -> Result<Created, Error> {
     for _ in 0..TRIES {
+        let before = store.tokens().await?;
+        if new.grace_ms.is_some() && before.revision > 0 {
+            return Ok(Created::NotTheFirst);
+        }
+        let put_off = before.required_at().filter(|at| now < *at);
         let secret = Secret::from_random(random()?, random()?);
         let mut token = Token {
             id: secret.id().clone(),
@@ -55,10 +78,11 @@ pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Milli
             revoked: None,
             used_at: None,
             revision: 0,
+            required_at: new.grace_ms.map(|grace_ms| now.plus(grace_ms)).or(put_off),
         };
         if let Saved::Done(revision) = store.save_token(token.clone(), 0).await? {
             token.revision = revision;
-            return Ok(Issued { token, secret });
+            return Ok(Created::Done(Box::new(Issued { token, secret })));
         }
     }
     Err(Error::Contended)
@@ -155,7 +179,7 @@ impl Engine {
 
     /// # Errors
     /// As [`create`].
-    pub async fn create_token(&self, new: NewToken, by: &str) -> Result<Issued, Error> {
+    pub async fn create_token(&self, new: NewToken, by: &str) -> Result<Created, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         self.run(async move {
             let issued = create(core.store.as_ref(), new, &by, core.now()).await;

@@ -118,6 +118,7 @@ fn token(found: &MySqlRow) -> sqlx::Result<Token> {
         revoked: instant(found, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
         used_at: instant(found, 12)?,
         revision: found.try_get(13)?,
+        required_at: instant(found, 14)?,
     })
 }
 
@@ -171,6 +172,7 @@ async fn change(tx: &mut MySqlConnection, token: &Token, expected: i64) -> sqlx:
     let save = save.bind(token.expires_at.map(|it| it.0)).bind(token.rotated_at.map(|it| it.0));
     let save = save.bind(token.revoked.as_ref().map(|it| it.at.0));
     let save = save.bind(token.revoked.as_ref().map(|it| it.by.as_str())).bind(revision);
+    let save = save.bind(token.required_at.map(|at| at.0));
     save.execute(&mut *tx).await?;
     Ok(Saved::Done(revision))
 }

@@ -38,6 +38,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0021_run_identity", include_str!("../../../../migrations/mysql/0021_run_identity.sql")),
     ("0022_evaluations", include_str!("../../../../migrations/mysql/0022_evaluations.sql")),
     ("0023_task_chunks", include_str!("../../../../migrations/mysql/0023_task_chunks.sql")),
+    ("0024_token_required_at", include_str!("../../../../migrations/mysql/0024_token_required_at.sql")),
 ];
 
 /// By which their texts are recorded, in the same order.

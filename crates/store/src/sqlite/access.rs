@@ -94,6 +94,7 @@ fn token(it: &Row<'_>) -> rusqlite::Result<Token> {
         revoked: instant(it, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
         used_at: instant(it, 12)?,
         revision: it.get(13)?,
+        required_at: instant(it, 14)?,
     })
 }
 
@@ -120,7 +121,8 @@ fn save(conn: &Connection, it: &Token, expected: i64) -> rusqlite::Result<Saved>
         it.rotated_at.map(|it| it.0),
         it.revoked.as_ref().map(|it| it.at.0),
         it.revoked.as_ref().map(|it| it.by.as_str()),
-        revision
+        revision,
+        it.required_at.map(|at| at.0)
     ])?;
     Ok(Saved::Done(revision))
 }

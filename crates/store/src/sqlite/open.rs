@@ -40,6 +40,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0014_run_identity", include_str!("../../../../migrations/sqlite/0014_run_identity.sql")),
     ("0015_evaluations", include_str!("../../../../migrations/sqlite/0015_evaluations.sql")),
     ("0016_task_chunks", include_str!("../../../../migrations/sqlite/0016_task_chunks.sql")),
+    ("0017_token_required_at", include_str!("../../../../migrations/sqlite/0017_token_required_at.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

@@ -98,7 +98,7 @@ fn new_view(context: &Context, form: &Form, fault: Option<&Fault>) -> View {
         form.settings #token method="post" action=(context.here()) {
             @if let Some(fault) = fault { (parts::faults(fault)) }
             input type="hidden" name=(form::TOKEN) value=(context.form_token);
-            @if !context.me.needs_token { p.note.warn { strong { "No token exists yet. " } "From the first one on every request needs one, this console too: make an admin's first, and keep it." } }
+            @if !context.me.needs_token { p.note.warn { strong { "No token is required yet. " } "From the first one on every request needs one, this console too, unless it is made with a time until then: make an admin's first, and keep it." } }
             (parts::field("name", "Name", Some("For people: it is shown in lists, histories and the audit."), &parts::input("name", form.raw("name"), "billing"), None))
             fieldset { legend { "Roles" } @for (role, means) in Role::ALL.map(|it| (it.word(), it.means())) {
                 div { label.check { input type="checkbox" name="role" value=(role) checked[form.all("role").any(|it| it == role)]; strong { (role) } span.dim { (means) } } }
@@ -107,6 +107,7 @@ fn new_view(context: &Context, form: &Form, fault: Option<&Fault>) -> View {
                 (parts::field("namespaces", "Namespaces", Some("With commas; a star at the end stands for any rest."), &parts::input("namespaces", form.raw("namespaces"), "*"), None))
                 (parts::field("queues", "Queues", Some("The same."), &parts::input("queues", form.raw("queues"), "*"), None))
                 (parts::field("expires", "Expires after", Some("Such as 90 d; empty: never."), &parts::input("expires", form.raw("expires"), "never"), None))
+                @if !context.me.needs_token { (parts::field("grace", "Required after", Some("Of the first token: until then requests without one are accepted. Such as 2 h, 30 d at most; empty: at once."), &parts::input("grace", form.raw("grace"), "at once"), None)) }
             }
             div.buttons {
                 @match &lacks { None => button #make.primary type="submit" { "Make it" }, Some(why) => (parts::dead_button("Make it", why)) }
@@ -133,6 +134,9 @@ fn wanted(context: &Context, form: &Form) -> Result<Value, Fault> {
     if let Some(span) = form.span("expires", "Expires after")? {
         body.insert("expires_at_ms".to_owned(), json!(context.now_ms.saturating_add(span)));
     }
+    if let Some(span) = form.span("grace", "Required after")? {
+        body.insert("grace_ms".to_owned(), json!(span));
+    }
     Ok(Value::Object(body))
 }
 
@@ -153,6 +157,7 @@ fn revealed(context: &Context, token: &AccessToken) -> View {
     View::new(format!("The token of {}", token.name), "Copy it now: it is shown this once, and nobody can see it again.").under("Tokens", home(context)).part(html! {
         section.panel {
             p.secret #secret { code { (secret) } " " (parts::copy(secret, "Copy the token")) }
+            @if let Some(at) = token.required_at_ms { p.note.warn { "Requests without a token are accepted until " (parts::time(context, at)) ". Give each worker, client and scraper one before then." } }
             p.dim { "It is sent as " code { "Authorization: Bearer …" } ", or given to the command line as " code { "PUNCTUAL_TOKEN" } "." }
             p { a.button.primary href=(home(context)) { "I have it" } }
         }

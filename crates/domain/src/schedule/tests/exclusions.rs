@@ -109,6 +109,8 @@ fn passing_by_finds_what_a_look_at_each_instant_finds() {
         "0-30 */2 * * *",
         "* * L * *",
         "* * * 3 *",
+        // Its hours begin with a star: a fixed time that the clock jumps over runs after the jump, and the slow search would
+        // take that for an instant of the exclusion, which means what the clock shows.
         "15 10-20 */3 * * *",
         "* * * * MON#1",
     ];

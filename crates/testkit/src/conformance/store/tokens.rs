@@ -28,6 +28,7 @@ fn token(seed: u8) -> Token {
         revoked: None,
         used_at: None,
         revision: 0,
+        required_at: None,
     }
 }
 
@@ -60,6 +61,7 @@ pub async fn a_token_comes_back_as_it_was_saved(store: Arc<dyn Store>) {
         expires_at: Some(Millis::MAX),
         rotated_at: Some(NOW),
         revoked: Some(Revoked { at: LATER, by: "ann".to_owned() }),
+        required_at: Some(LATER),
         ..token(2)
     };
     for it in [&plain, &full] {

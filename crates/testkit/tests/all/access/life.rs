@@ -29,6 +29,40 @@ async fn without_any_token_anybody_may_and_after_the_first_nobody_without_one() 
     }
 }
 
+#[tokio::test]
+async fn the_first_token_leaves_a_time_in_which_none_is_required() {
+    let site = Site::open().await;
+    let asked = json!({"name": "first", "roles": ["admin"], "grace_ms": HOUR_MS});
+    let first = site.send(post("/v1/tokens", asked)).await.expect(201);
+    let required_at = site.engine.now().0 + i64::try_from(HOUR_MS).unwrap();
+    assert_eq!(first["required_at_ms"], required_at);
+    let admin = first["token"].as_str().unwrap();
+    // Callers go on as before, with their token too; one that is wrong is found before it matters.
+    site.send(get("/v1/tasks")).await.expect(200);
+    site.send(get("/v1/tasks").with(admin)).await.expect(200);
+    site.send(get("/v1/tasks").with("wrong")).await.expect_problem(401, "auth.required");
+    assert_eq!(site.send(get("/v1/me")).await.expect(200)["needs_token"], false);
+    // A second one neither shortens the time nor names another.
+    let second = json!({"name": "worker", "roles": ["executor"]});
+    let second = site.send(post("/v1/tokens", second)).await.expect(201);
+    assert_eq!(second["required_at_ms"], required_at);
+    let longer = json!({"name": "longer", "roles": ["executor"], "grace_ms": 2 * HOUR_MS});
+    let refused = site.send(post("/v1/tokens", longer)).await;
+    assert!(refused.text.contains("grace_ms") && refused.text.contains("first token"), "{}", refused.text);
+    refused.expect_problem(400, "request.invalid");
+    let rotate = post(format!("/v1/tokens/{}/rotate", first["id"].as_str().unwrap()), json!({}));
+    let admin = site.send(rotate).await.expect(200)["token"].as_str().unwrap().to_owned();
+    site.clock.advance_ms(HOUR_MS - 1);
+    site.send(get("/v1/tasks")).await.expect(200);
+    site.clock.advance_ms(1);
+    site.send(get("/v1/tasks")).await.expect_problem(401, "auth.required");
+    site.send(get("/v1/tasks").with(&admin)).await.expect(200);
+    let third = json!({"name": "third", "roles": ["viewer"]});
+    let third = site.send(post("/v1/tokens", third).with(&admin)).await.expect(201);
+    assert!(third["required_at_ms"].is_null(), "{third}");
+    site.send(get("/v1/tasks")).await.expect_problem(401, "auth.required");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_good_at_another_engine_at_once_and_not_after_it_was_revoked() {
     for site in [Site::sqlite().await, Site::mysql().await] {
