@@ -1,26 +1,22 @@
 //! What a human should look at, as this engine sees it: late tasks, tasks that wait for long, dead letters, services that
 //! fail again and again, a hot set that is away. Changes nothing, and decides nothing about a task.
 
+pub(crate) mod state;
+
 use crate::{
     clock,
     cluster::databases_away,
     core::Core,
     engine::Engine,
-    maintenance::overdue::{OverduePartition, OverdueTask},
+    maintenance::overdue::state::{OverduePartition, OverdueTask},
 };
-use parking_lot::Mutex;
 use punctual_contract::Error;
 use punctual_domain::{name::QueueKey, time::Millis};
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use state::{Alert, AlertKind, Look};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(5);
-/// An alert about something that happens, not about a state, ends when it has not happened for so long.
-const QUIET_MS: i64 = 60_000;
 /// A task that has fired and was not handed over for so long waits for long.
 const WAITING_LONG_MS: i64 = 60_000;
 /// From so long on it is shown how long the oldest has waited.
@@ -30,265 +26,13 @@ const LOOK_AT: usize = 100;
 /// A service that failed so often in a row does not do its work.
 const FAILURES_IN_A_ROW: u64 = 3;
 
-/// In the order in which they are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AlertKind {
-    FiredEarly,
-    OverdueNotFired,
-    DatabaseAway,
-    ServiceFailing,
-    Panicked,
-    ClockDoubtful,
-    HotSetOfAnother,
-    StoreWentBack,
-    DurabilityWeak,
-    EvaluationSetAside,
-    HotSetAway,
-    LateTasks,
-    WaitingLong,
-    DeadLetters,
-    LogLinesLost,
-}
-
-impl AlertKind {
-    const ALL: [Self; 15] = [
-        Self::FiredEarly,
-        Self::OverdueNotFired,
-        Self::DatabaseAway,
-        Self::ServiceFailing,
-        Self::Panicked,
-        Self::ClockDoubtful,
-        Self::HotSetOfAnother,
-        Self::StoreWentBack,
-        Self::DurabilityWeak,
-        Self::EvaluationSetAside,
-        Self::HotSetAway,
-        Self::LateTasks,
-        Self::WaitingLong,
-        Self::DeadLetters,
-        Self::LogLinesLost,
-    ];
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FiredEarly => "fired_early",
-            Self::OverdueNotFired => "overdue_not_fired",
-            Self::DatabaseAway => "database_away",
-            Self::ServiceFailing => "service_failing",
-            Self::Panicked => "panicked",
-            Self::LogLinesLost => "log_lines_lost",
-            Self::ClockDoubtful => "clock_doubtful",
-            Self::HotSetOfAnother => "hot_set_of_another_cluster",
-            Self::StoreWentBack => "store_went_back",
-            Self::DurabilityWeak => "durability_weak",
-            Self::EvaluationSetAside => "evaluation_set_aside",
-            Self::HotSetAway => "hot_set_away",
-            Self::LateTasks => "late_tasks",
-            Self::WaitingLong => "waiting_long",
-            Self::DeadLetters => "dead_letters",
-        }
-    }
-
-    #[must_use]
-    pub const fn is_critical(self) -> bool {
-        matches!(
-            self,
-            Self::FiredEarly
-                | Self::OverdueNotFired
-                | Self::DatabaseAway
-                | Self::ServiceFailing
-                | Self::Panicked
-                | Self::ClockDoubtful
-                | Self::HotSetOfAnother
-                | Self::StoreWentBack
-                | Self::DurabilityWeak
-                | Self::EvaluationSetAside
-        )
-    }
-
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// The sentence for what happened so often within the last minute; None: it is a state.
-    #[must_use]
-    pub fn counted(self, count: u64) -> Option<String> {
-        let (one, many) = match self {
-            Self::FiredEarly => ("task fired before its time", "tasks fired before their time"),
-            Self::LateTasks => ("task fired later than the budget", "tasks fired later than the budget"),
-            Self::DeadLetters => ("task died", "tasks died"),
-            Self::Panicked => ("panic in this process", "panics in this process"),
-            Self::LogLinesLost => ("line of the log was lost", "lines of the log were lost"),
-            Self::StoreWentBack => (
-                "partition was given with an older term than the hot set had seen",
-                "partitions were given with older terms than the hot set had seen",
-            ),
-            _ => return None,
-        };
-        Some(format!("{count} {} within the last minute", if count == 1 { one } else { many }))
-    }
-
-    /// What an engineer who is woken by it should do first.
-    #[must_use]
-    pub const fn what_to_do(self) -> &'static str {
-        match self {
-            Self::FiredEarly => "A promise is broken: keep the logs, and compare the clocks of all engines.",
-            Self::OverdueNotFired => {
-                "See who owns the partition and whether that engine fires; restart it, or let another adopt. Keep its logs."
-            }
-            Self::DatabaseAway => {
-                "See whether the database answers and takes writes (store.url; disk, locks, read_only). Its tasks wait until it does; those of other databases fire."
-            }
-            Self::ServiceFailing => {
-                "Read the log for this service; see whether store and hot set answer (/readyz)."
-            }
-            Self::Panicked => {
-                "What panicked was started again. Keep the log: its line names the place, and is a defect to report."
-            }
-            Self::LogLinesLost => {
-                "See whether the disk or the pipe that the log goes to is full, or not read."
-            }
-            Self::ClockDoubtful => {
-                "Compare the clocks of this machine and of the database with a good one (docs/clocks.md), and set the one that is wrong."
-            }
-            Self::HotSetOfAnother => {
-                "Two clusters share the keys of one prefix in Redis: give one of them another hot.prefix, or its own Redis. Until then tasks fire from the store."
-            }
-            Self::StoreWentBack => {
-                "MySQL was restored, or failed over with a loss: what was acknowledged since is gone; compare with your own records. Firing goes on."
-            }
-            Self::DurabilityWeak => {
-                "A crash of the database's machine would lose tasks that are acknowledged: set what the text says, on the server and in its configuration."
-            }
-            Self::EvaluationSetAside => {
-                "Look at what it says (its payload, conditions, filter) and at the logs of the engines that died. Then store the schedule again or resume it, retry or cancel the workflow, resume or stop the bulk operation: it is evaluated again."
-            }
-            Self::HotSetAway => {
-                "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."
-            }
-            Self::LateTasks => {
-                "See whether engines lack CPU, or store and hot set are slow; or give the queue a larger budget."
-            }
-            Self::WaitingLong => {
-                "Start executors, or raise the limits of the queue; /v1/tasks/{ref}/why says what a task waits for."
-            }
-            Self::DeadLetters => "Look at the errors of the dead tasks, mend the handler, and redrive them.",
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alert {
-    pub kind: AlertKind,
-    pub since: Millis,
-    pub queue: Option<QueueKey>,
-    pub text: String,
-    /// How often it has happened within the last minute; 0 where it is a state. What several engines count adds up.
-    pub count: u64,
-}
-
-/// What an alert is about: a queue, a service, or nothing further.
-type About = (AlertKind, Option<QueueKey>, &'static str);
-
-#[derive(Debug, Default)]
-pub(crate) struct Alerts {
-    active: Mutex<BTreeMap<About, Active>>,
-    /// What the looks of the last minute counted.
-    counted: Mutex<HashMap<About, Counted>>,
-    /// When the oldest of what waits in a queue fired.
-    oldest: Mutex<BTreeMap<QueueKey, Millis>>,
-    looked_at: Mutex<Option<Instant>>,
-}
-
-/// What is new is counted from one look by the period to the next: those who ask between change nothing of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    ByThePeriod,
-    Asked,
-}
-
-#[derive(Clone, Debug)]
-struct Active {
-    since: Millis,
-    until: Millis,
-    text: String,
-    count: u64,
-}
-
-/// A number that only grows, as the looks by the period have seen it.
-#[derive(Debug, Default)]
-struct Counted {
-    /// Rising; the first is the newest of those that are older than a minute.
-    looks: VecDeque<(Millis, u64)>,
-    grew_at: Option<Millis>,
-}
-
-impl Counted {
-    /// How much it has grown within the last minute, and when last.
-    fn look(&mut self, (look, now): (Look, Millis), count: u64) -> (u64, Option<Millis>) {
-        if self.looks.is_empty() {
-            // The engine counts from its own beginning.
-            self.looks.push_back((now, 0));
-        }
-        while self.looks.get(1).is_some_and(|(at, _)| now.since(*at) >= QUIET_MS) {
-            self.looks.pop_front();
-        }
-        let newest = self.looks.back().map_or(0, |(_, count)| *count);
-        let grew_at = if count > newest { Some(now) } else { self.grew_at };
-        let before = self.looks.front().map_or(0, |(_, count)| *count);
-        if look == Look::ByThePeriod {
-            self.grew_at = grew_at;
-            self.looks.push_back((now, count));
-        }
-        (count.saturating_sub(before), grew_at)
-    }
-}
-
-impl Alerts {
-    /// Something is so: until the next look, at which it is said again or is over.
-    fn is_so(&self, about: About, now: Millis, lasts_ms: i64, text: String) {
-        self.set(about, (now, now.plus(lasts_ms)), text, 0);
-    }
-
-    fn set(&self, about: About, (since, until): (Millis, Millis), text: String, count: u64) {
-        let mut active = self.active.lock();
-        let entry = active.entry(about);
-        let alert = entry.or_insert_with(|| Active { since, until, text: String::new(), count });
-        (alert.until, alert.text, alert.count) = (until, text, count);
-    }
-
-    /// How often it has happened, since the engine began: an alert for a minute from each time on.
-    fn happened(&self, look: (Look, Millis), about: About, count: u64) {
-        let (recent, grew_at) = self.counted.lock().entry(about.clone()).or_default().look(look, count);
-        if let Some(grew_at) = grew_at.filter(|_| recent > 0) {
-            let text = about.0.counted(recent).unwrap_or_default();
-            self.set(about, (look.1, grew_at.plus(QUIET_MS)), text, recent);
-        }
-    }
-
-    fn list(&self, now: Millis) -> Vec<Alert> {
-        let mut active = self.active.lock();
-        active.retain(|_, it| it.until >= now);
-        let alert = |((kind, queue, _), it): (&About, &Active)| Alert {
-            kind: *kind,
-            since: it.since,
-            queue: queue.clone(),
-            text: it.text.clone(),
-            count: it.count,
-        };
-        active.iter().map(alert).collect()
-    }
-}
-
 /// One look by the period. How many alerts are active.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     look(core, now, Look::ByThePeriod).await
 }
 
 async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
-    let (alerts, look) = (&core.alerts, (by, now));
+    let (alerts, look) = (&core.health.alerts, (by, now));
     for it in core.meters.queues() {
         let about = |kind| (kind, Some((*it.queue).clone()), "");
         alerts.happened(look, about(AlertKind::FiredEarly), it.early);
@@ -316,7 +60,7 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
         let text = format!("{which} {} cannot be written", numbers.join(", "));
         alerts.is_so((AlertKind::DatabaseAway, None, ""), now, state_ms, text);
     }
-    let weaknesses = core.durability.weaknesses();
+    let weaknesses = core.health.durability.weaknesses();
     if !weaknesses.is_empty() {
         alerts.is_so((AlertKind::DurabilityWeak, None, ""), now, state_ms, weaknesses.join("; "));
     }
@@ -343,7 +87,8 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
 
 /// Of all partitions: what should have fired, as of the last look.
 fn overdue(core: &Core, now: Millis, state_ms: i64) {
-    let overdue: Vec<OverdueTask> = core.overdue.list(now).into_iter().filter_map(|it| it.2).collect();
+    let overdue: Vec<OverdueTask> =
+        core.maintenance.overdue.list(now).into_iter().filter_map(|it| it.2).collect();
     let Some(oldest) = overdue.iter().min_by_key(|it| it.due_at) else { return };
     let text = format!(
         "a task was due {} s ago and has not fired (id {}, partition {}, database {}); {} partitions have such tasks",
@@ -353,7 +98,7 @@ fn overdue(core: &Core, now: Millis, state_ms: i64) {
         oldest.database,
         overdue.len(),
     );
-    core.alerts.is_so((AlertKind::OverdueNotFired, None, ""), now, state_ms, text);
+    core.health.alerts.is_so((AlertKind::OverdueNotFired, None, ""), now, state_ms, text);
 }
 
 /// Of the partitions of this engine: what waits in queues that are not paused.
@@ -394,30 +139,30 @@ impl Engine {
     /// When the hot set fails before it is known to be away.
     pub async fn alerts_within(&self, max_age: Duration) -> Result<Vec<Alert>, crate::Error> {
         let now = self.core.now();
-        let looked_at = *self.core.alerts.looked_at.lock();
+        let looked_at = *self.core.health.alerts.looked_at.lock();
         if looked_at.is_none_or(|it| it.elapsed() >= max_age) {
             look(&self.core, now, Look::Asked).await?;
         }
-        Ok(self.core.alerts.list(now))
+        Ok(self.core.health.alerts.list(now))
     }
 
     /// Queues in which a task waits, and when the oldest of them fired; as of the last look.
     #[must_use]
     pub fn oldest_waiting(&self) -> Vec<(QueueKey, Millis)> {
-        self.core.alerts.oldest.lock().iter().map(|(queue, at)| (queue.clone(), *at)).collect()
+        self.core.health.alerts.oldest.lock().iter().map(|(queue, at)| (queue.clone(), *at)).collect()
     }
 
     /// Every partition of the store, with the oldest task that should have fired; as of the last look.
     #[must_use]
     pub fn overdue(&self) -> Vec<OverduePartition> {
-        self.core.overdue.list(self.core.now())
+        self.core.maintenance.overdue.list(self.core.now())
     }
 
     /// Queues with tasks that should have fired, and when the oldest of each was due; as of the last look, which remembers
     /// the eight oldest that it has found in each partition.
     #[must_use]
     pub fn overdue_by_queue(&self) -> Vec<(QueueKey, Millis)> {
-        self.core.overdue.by_queue(self.core.now()).into_iter().collect()
+        self.core.maintenance.overdue.by_queue(self.core.now()).into_iter().collect()
     }
 
     /// Queues that are paused, as far as this engine knows.
@@ -425,63 +170,5 @@ impl Engine {
     pub fn paused(&self) -> Vec<QueueKey> {
         let known = self.core.settings.known();
         known.queues.iter().filter(|it| it.1.pause.is_some()).map(|it| it.0.clone()).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn about() -> About {
-        (AlertKind::DeadLetters, None, "")
-    }
-
-    fn listed(alerts: &Alerts, at: i64) -> Vec<(i64, u64, String)> {
-        alerts.list(Millis(at)).into_iter().map(|alert| (alert.since.0, alert.count, alert.text)).collect()
-    }
-
-    #[test]
-    fn what_happened_within_a_minute_is_counted_and_ends_a_minute_after_the_last_time() {
-        let alerts = Alerts::default();
-        let look = |at: i64, count| alerts.happened((Look::ByThePeriod, Millis(at)), about(), count);
-        look(0, 0);
-        assert_eq!(listed(&alerts, 0), []);
-        look(10, 2);
-        look(20, 2);
-        let two = "2 tasks died within the last minute".to_owned();
-        assert_eq!(listed(&alerts, 20), [(10, 2, two)]);
-        look(30, 3);
-        let three = (10, 3, "3 tasks died within the last minute".to_owned());
-        assert_eq!(listed(&alerts, 30), [three]);
-        look(15 + QUIET_MS, 3);
-        let one = (10, 1, "1 task died within the last minute".to_owned());
-        assert_eq!(listed(&alerts, 15 + QUIET_MS), [one], "the first two are longer ago");
-        assert_eq!(listed(&alerts, 31 + QUIET_MS), []);
-        look(40 + QUIET_MS, 3);
-        assert_eq!(listed(&alerts, 40 + QUIET_MS), []);
-    }
-
-    #[test]
-    fn a_question_changes_nothing_of_what_the_next_look_counts() {
-        let alerts = Alerts::default();
-        let happened = |look, at: i64, count| alerts.happened((look, Millis(at)), about(), count);
-        let counts = |at: i64| listed(&alerts, at).into_iter().map(|(_, count, _)| count).collect::<Vec<_>>();
-        happened(Look::ByThePeriod, 0, 1);
-        assert_eq!(counts(0), [1], "it has happened since the engine began");
-        happened(Look::Asked, 1_000, 3);
-        assert_eq!(counts(1_000), [3]);
-        happened(Look::Asked, 2_000, 4);
-        happened(Look::ByThePeriod, 5_000, 4);
-        assert_eq!(counts(5_000), [4], "none is lost between two looks");
-        happened(Look::Asked, 5_000 + QUIET_MS, 4);
-        assert_eq!(counts(5_001 + QUIET_MS), [0; 0], "and it ends, however often it is asked for");
-    }
-
-    #[test]
-    fn each_kind_is_found_by_its_name() {
-        for kind in AlertKind::ALL {
-            assert_eq!(AlertKind::named(kind.name()), Some(kind));
-        }
-        assert_eq!(AlertKind::named("engine_lost"), None);
     }
 }

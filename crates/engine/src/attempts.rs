@@ -120,7 +120,14 @@ impl OutcomeMeters {
         }
     }
 
-    pub(crate) fn ended(&self, ended: Ended) {
+    /// By how long it took.
+    pub(crate) fn count(&self, report: Report, attempt: &EndedAttempt, now: Millis) {
+        self.ended(Ended::of(report));
+        let trace = attempt.traceparent.as_deref().and_then(sampled_trace);
+        self.processing.took(now.since(attempt.leased_since), trace, now);
+    }
+
+    fn ended(&self, ended: Ended) {
         if let Some(count) = self.counts.get(ended as usize) {
             count.fetch_add(1, Relaxed);
         }
@@ -132,16 +139,6 @@ impl OutcomeMeters {
             processing: self.processing.clone(),
             shares_histogram: self.shares_histogram,
         }
-    }
-}
-
-impl crate::core::Core {
-    /// By its queue and by how long it took.
-    pub(crate) fn count_outcome(&self, report: Report, attempt: &EndedAttempt, now: Millis) {
-        let meters = self.meters.queue(&attempt.queue);
-        meters.outcomes.ended(Ended::of(report));
-        let trace = attempt.traceparent.as_deref().and_then(sampled_trace);
-        meters.outcomes.processing.took(now.since(attempt.leased_since), trace, now);
     }
 }
 

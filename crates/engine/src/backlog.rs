@@ -2,7 +2,6 @@
 //! which it has lately taken them; and at least as long as it has taken nothing at all, beyond what they need. Whoever would
 //! wait for long is told to come later instead. Decides nothing about an insert that is under way.
 
-use crate::engine::Engine;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::{name::Name, task::NewTask};
@@ -164,17 +163,8 @@ impl Backlog {
         Inserting { backlog: self, namespaces, is_stored: false }
     }
 
-    fn wait(&self, namespace: &Name) -> Duration {
+    pub(crate) fn wait(&self, namespace: &Name) -> Duration {
         self.0.lock().wait(namespace, Instant::now())
-    }
-}
-
-impl Engine {
-    /// How long an insert of this namespace may wait for the store, if that is longer than it may be.
-    #[must_use]
-    pub fn insert_backlog(&self, namespace: &Name) -> Option<Duration> {
-        let most = Duration::from_millis(self.core.options.insert_wait_max_ms);
-        Some(self.core.backlog.wait(namespace)).filter(|it| *it > most)
     }
 }
 

@@ -3,12 +3,12 @@
 
 mod belief;
 pub(crate) mod moment;
-mod watch;
+pub(crate) mod watch;
 
 pub use belief::Reading;
 pub(crate) use moment::{Moment, Present};
 use watch::ask;
-pub(crate) use watch::{PERIOD, Watch, doubt, is_unfit, run_once};
+pub(crate) use watch::{PERIOD, doubt, is_unfit, run_once};
 
 use belief::{Belief, MS};
 use parking_lot::Mutex;

@@ -55,8 +55,8 @@ impl Engine {
 }
 
 pub(crate) fn databases_away(core: &Core) -> Vec<usize> {
-    let mut away = core.reach.without();
-    away.extend(core.writers.away());
+    let mut away = core.sharing.reach.without();
+    away.extend(core.health.writers.away());
     away.sort_unstable();
     away.dedup();
     away

@@ -29,7 +29,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
     let known = core.settings.known();
     core.meters.set_budgets(known.queues.iter().map(|(queue, it)| (queue, it.lateness_budget_ms)));
     // Something may be allowed that was not.
-    core.wake_all();
+    core.arrivals.wake_all();
     Ok(1)
 }
 

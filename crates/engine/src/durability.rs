@@ -2,7 +2,6 @@
 //! not, and a line of the log when that begins or ends. Asks nobody itself, and stops nothing: what is stored already is
 //! no safer for it.
 
-use crate::engine::Engine;
 use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
@@ -14,7 +13,7 @@ impl Durability {
         self.0.lock().clone()
     }
 
-    fn found(&self, weaknesses: Vec<String>) {
+    pub(crate) fn found(&self, weaknesses: Vec<String>) {
         let mut known = self.0.lock();
         for weakness in weaknesses.iter().filter(|it| !known.contains(it)) {
             tracing::error!(%weakness, "tasks that are acknowledged may be lost");
@@ -23,19 +22,6 @@ impl Durability {
             tracing::info!("the databases keep again what they acknowledge");
         }
         *known = weaknesses;
-    }
-}
-
-impl Engine {
-    /// What the servers of the store were just found to lack, a sentence for each; empty: nothing.
-    pub fn found_weaknesses(&self, weaknesses: Vec<String>) {
-        self.core.durability.found(weaknesses);
-    }
-
-    /// As they were found last.
-    #[must_use]
-    pub fn weaknesses(&self) -> Vec<String> {
-        self.core.durability.weaknesses()
     }
 }
 

@@ -3,28 +3,21 @@
 //!
 //! What an engine has died of is evaluated alone, one at a time in a process: what was only in flight with it is cleared by that.
 
+pub(crate) mod state;
+
 use crate::{core::Core, engine::Engine};
-use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError, EvaluationStore,
     evaluations::{Crowd, DEATHS_MAX, EvaluationKind, SetAside, Standing, Subject, Turn},
 };
 use std::{
-    collections::HashSet,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 use tokio::{sync::OwnedMutexGuard, time::timeout};
 
 /// Those that an alert and a list know of.
 const SET_ASIDE_MAX: usize = 1_000;
-/// Those that an alert names.
-const NAMED_MAX: usize = 5;
 /// Those of one look whose marks are removed because they are gone or over: the next look goes on.
 const FORGET_MAX: usize = 1_000;
 /// Another that is alone is waited for so long.
@@ -33,84 +26,6 @@ const ALONE_WAIT: Duration = Duration::from_secs(5);
 const SUSPECTS_MAX: usize = 10_000;
 /// What is set aside is looked at again then, in case it was released.
 pub const SET_ASIDE_LOOK_MS: i64 = 60_000;
-
-type Hears = dyn Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync;
-type HearsOnThread = dyn Fn(EvaluationKind, &str) + Send + Sync;
-
-/// Hears of each evaluation before it begins, so that a test can end the engine there, or let the evaluation panic.
-#[derive(Clone)]
-pub struct Probe {
-    before: Arc<Hears>,
-    on_thread: Arc<HearsOnThread>,
-}
-
-impl Probe {
-    pub fn new(
-        before: impl Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync + 'static,
-    ) -> Self {
-        Self { before: Arc::new(before), on_thread: Arc::new(|_, _| ()) }
-    }
-
-    /// Also heard on the thread that evaluates.
-    #[must_use]
-    pub fn on_thread(self, hears: impl Fn(EvaluationKind, &str) + Send + Sync + 'static) -> Self {
-        Self { on_thread: Arc::new(hears), ..self }
-    }
-}
-
-impl fmt::Debug for Probe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Probe")
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Evaluations {
-    /// As in signs of life; where there are none, drawn by each engine.
-    engine: String,
-    turns: AtomicI64,
-    alone: Arc<tokio::sync::Mutex<()>>,
-    /// Their callers are gone, or they could not be removed: removed with the next.
-    left: Mutex<Vec<(Turn, Vec<i64>)>>,
-    /// Other engines have marked these.
-    suspects: Mutex<HashSet<(EvaluationKind, i64)>>,
-    /// As of the last look.
-    set_aside: Mutex<Vec<SetAside>>,
-}
-
-impl Evaluations {
-    pub(crate) fn of(name: &str, is_shared: bool) -> Self {
-        let engine = if is_shared { name.to_owned() } else { format!("{name}-{:016x}", fastrand::u64(..)) };
-        Self {
-            engine,
-            turns: AtomicI64::new(1),
-            alone: Arc::default(),
-            left: Mutex::default(),
-            suspects: Mutex::default(),
-            set_aside: Mutex::default(),
-        }
-    }
-
-    /// The sentence of the alert. None: nothing is set aside.
-    pub(crate) fn alert(&self) -> Option<String> {
-        let all = self.set_aside.lock();
-        if all.is_empty() {
-            return None;
-        }
-        let named = all.iter().take(NAMED_MAX).map(named);
-        let more = all.len().saturating_sub(NAMED_MAX);
-        let more = (more > 0).then(|| format!("{more} more"));
-        let names: Vec<String> = named.chain(more).collect();
-        Some(format!(
-            "engines have died, or panicked, while they evaluated it, and it is not evaluated any more: {}",
-            names.join(", ")
-        ))
-    }
-}
-
-fn named(it: &SetAside) -> String {
-    format!("{} {}/{}", it.kind.word(), it.namespace, it.name)
-}
 
 /// Why something is not evaluated now. An answer, and no fault of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

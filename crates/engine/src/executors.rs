@@ -2,21 +2,19 @@
 //! never on the path of a lease. What operators wish of executors is known to every engine within seconds. Must not
 //! decide who has a task: a dead executor loses it with its lease, and not before.
 
+pub(crate) mod state;
+
 use crate::{core::Core, engine::Engine};
-use hashbrown::HashMap;
-use parking_lot::Mutex;
 use punctual_contract::Error;
 use punctual_domain::{
-    executor::{Profile, Roll, Sign, Wish},
+    executor::{Roll, Wish},
     name::Name,
     time::Millis,
 };
+use state::Seen;
 use std::{sync::Arc, time::Duration};
-use tokio::sync::watch;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// An executor that says the same again is written this often.
-const WRITE_AFTER_MS: i64 = 5_000;
 /// What engines wished elsewhere is looked for this often.
 const LOOK_AFTER_MS: i64 = 2_000;
 const ROLL_AFTER_MS: i64 = 5_000;
@@ -24,19 +22,16 @@ const ROLL_AFTER_MS: i64 = 5_000;
 const FORGET_DEAD_MS: i64 = 24 * 3_600_000;
 const FORGET_LEFT_MS: i64 = 60_000;
 
-type Key = (Name, Name);
-type Wishes = Arc<HashMap<Key, Wish>>;
-
 impl Engine {
     /// An executor called: remembered, and written soon. Answers what is wished of it.
     #[must_use]
     pub fn executor_seen(&self, seen: Seen) -> Wish {
-        self.core.roster.seen(seen, self.core.now())
+        self.core.callers.roster.seen(seen, self.core.now())
     }
 
     /// Waits until what is wished of an executor is to serve, or (`serves` is false) is something else.
     pub async fn until_executor(&self, namespace: &Name, name: &Name, serves: bool) {
-        self.core.roster.until(namespace, name, serves).await;
+        self.core.callers.roster.until(namespace, name, serves).await;
     }
 
     /// Says what is wished of an executor, and answers what was until then: here from before the answer on, at other
@@ -58,200 +53,42 @@ impl Engine {
     /// all zero at others.
     #[must_use]
     pub fn roll_of_executors(&self) -> Roll {
-        self.core.roster.roll()
-    }
-}
-
-/// A call of an executor.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    pub namespace: Name,
-    pub name: Name,
-    pub profile: Profile,
-    /// Silent for this long, it counts as dead.
-    pub alive_for_ms: i64,
-    pub leaving: bool,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Roster {
-    members: Mutex<HashMap<Key, Member>>,
-    wishes: watch::Sender<Wishes>,
-    roll: Mutex<Called>,
-    /// Held from before the store is asked until what it answered is known here: an older answer never takes the place
-    /// of a newer one.
-    asking: tokio::sync::Mutex<()>,
-}
-
-#[derive(Debug, Default)]
-struct Called {
-    looked_at: Option<Millis>,
-    rolled_at: Option<Millis>,
-    roll: Roll,
-    died: u64,
-}
-
-#[derive(Debug)]
-struct Member {
-    profile: Profile,
-    seen_at: Millis,
-    alive_until: Millis,
-    leaving: bool,
-    /// Something was said since the last write that is worth one of its own.
-    is_news: bool,
-    written_at: Option<Millis>,
-    /// It called since.
-    is_unwritten: bool,
-    /// Of the last sign that was sent. The store takes only later ones, and two calls may come in one millisecond.
-    sent_at: Option<Millis>,
-}
-
-impl Roster {
-    /// Answers what is wished of the executor.
-    pub(crate) fn seen(&self, seen: Seen, now: Millis) -> Wish {
-        let Seen { namespace, name, profile, alive_for_ms, leaving } = seen;
-        let key = (namespace, name);
-        let wish = self.wish(&key);
-        let mut members = self.members.lock();
-        let member = members.entry(key).or_insert_with(|| Member {
-            profile: Profile::default(),
-            seen_at: now,
-            alive_until: now,
-            leaving: false,
-            is_news: true,
-            written_at: None,
-            is_unwritten: true,
-            sent_at: None,
-        });
-        let mut profile = profile;
-        if let (Some(known), Some(said)) = (&member.profile.queues, &mut profile.queues) {
-            // A lease names one queue, and an executor may ask for several.
-            said.extend(known.iter().cloned());
-        }
-        let running = (member.profile.running, &member.profile.holds);
-        // How much it runs changes with every beat and is no news.
-        let same_but_running = Profile { running: running.0, holds: running.1.clone(), ..profile.clone() };
-        member.is_news |= leaving || member.profile.clone().update(same_but_running);
-        member.profile.update(profile);
-        member.seen_at = member.seen_at.max(now);
-        member.alive_until = member.alive_until.max(now.plus(alive_for_ms));
-        (member.leaving, member.is_unwritten) = (leaving, true);
-        wish
-    }
-
-    fn wish(&self, key: &Key) -> Wish {
-        self.wishes.borrow().get(key).copied().unwrap_or_default()
-    }
-
-    /// Waits until what is wished of an executor is, or is no more, to serve.
-    pub(crate) async fn until(&self, namespace: &Name, name: &Name, serves: bool) {
-        let key = (namespace.clone(), name.clone());
-        let holds = |it: &Wishes| (it.get(&key).copied().unwrap_or_default() == Wish::Serve) == serves;
-        // The sender lives as long as this value.
-        let _ = self.wishes.subscribe().wait_for(holds).await;
-    }
-
-    fn learn(&self, wished: Vec<(Name, Name, Wish)>) {
-        let new: HashMap<Key, Wish> = wished.into_iter().map(|(a, b, wish)| ((a, b), wish)).collect();
-        self.wishes.send_if_modified(|known| {
-            let changed = **known != new;
-            if changed {
-                *known = Arc::new(new);
-            }
-            changed
-        });
-    }
-
-    fn learn_one(&self, key: Key, wish: Wish) {
-        self.wishes.send_modify(|known| {
-            let known = Arc::make_mut(known);
-            if wish == Wish::Serve {
-                known.remove(&key)
-            } else {
-                known.insert(key, wish)
-            };
-        });
-    }
-
-    /// What is to be written. Those that left, or were not seen for long, are known no more.
-    fn signs(&self, now: Millis) -> Vec<Sign> {
-        let mut signs = Vec::new();
-        self.members.lock().retain(|(namespace, name), it| {
-            let is_time = it.written_at.is_none_or(|at| at.plus(WRITE_AFTER_MS) <= now);
-            if it.is_unwritten && (it.is_news || is_time) {
-                let at = it.sent_at.map_or(it.seen_at, |sent| it.seen_at.max(sent.plus(1)));
-                (it.is_news, it.is_unwritten, it.written_at, it.sent_at) =
-                    (false, false, Some(now), Some(at));
-                signs.push(Sign {
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                    profile: it.profile.clone(),
-                    at,
-                    alive_until: if it.leaving { at } else { it.alive_until },
-                    leaving: it.leaving,
-                });
-            }
-            !it.leaving && now < it.alive_until.plus(WRITE_AFTER_MS)
-        });
-        signs
-    }
-
-    /// What could not be written goes with the next write.
-    fn unwritten(&self, signs: Vec<Sign>) {
-        let mut members = self.members.lock();
-        for it in signs {
-            let member = members.entry((it.namespace, it.name)).or_insert_with(|| Member {
-                profile: it.profile,
-                seen_at: it.at,
-                alive_until: it.alive_until,
-                leaving: it.leaving,
-                is_news: true,
-                written_at: None,
-                is_unwritten: true,
-                sent_at: None,
-            });
-            (member.is_news, member.is_unwritten, member.written_at) = (true, true, None);
-        }
-    }
-
-    pub(crate) fn roll(&self) -> Roll {
-        let called = self.roll.lock();
-        Roll { died: called.died, ..called.roll }
+        self.core.callers.roster.roll()
     }
 }
 
 /// Signs written.
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
-    let _asking = core.roster.asking.lock().await;
+    let _asking = core.callers.roster.asking.lock().await;
     let written = write(core, now).await?;
     call_roll(core, now).await?;
     Ok(written)
 }
 
 async fn write(core: &Core, now: Millis) -> Result<usize, Error> {
-    let signs = core.roster.signs(now);
-    let looked_at = core.roster.roll.lock().looked_at;
+    let signs = core.callers.roster.signs(now);
+    let looked_at = core.callers.roster.roll.lock().looked_at;
     let looks =
         if core.shared.is_some() { is_time(looked_at, LOOK_AFTER_MS, now) } else { looked_at.is_none() };
     let written = signs.len();
     if written > 0 || looks {
         match core.store.note_executors(signs.clone()).await {
-            Ok(wished) => core.roster.learn(wished),
+            Ok(wished) => core.callers.roster.learn(wished),
             Err(error) => {
-                core.roster.unwritten(signs);
+                core.callers.roster.unwritten(signs);
                 return Err(error);
             }
         }
-        core.roster.roll.lock().looked_at = Some(now);
+        core.callers.roster.roll.lock().looked_at = Some(now);
     }
     Ok(written)
 }
 
 async fn call_roll(core: &Core, now: Millis) -> Result<(), Error> {
-    let rolled_at = core.roster.roll.lock().rolled_at;
+    let rolled_at = core.callers.roster.roll.lock().rolled_at;
     if core.leads() && is_time(rolled_at, ROLL_AFTER_MS, now) {
         let roll = core.store.call_roll(now, now.plus(-FORGET_DEAD_MS), now.plus(-FORGET_LEFT_MS)).await?;
-        let mut called = core.roster.roll.lock();
+        let mut called = core.callers.roster.roll.lock();
         (called.rolled_at, called.died, called.roll) = (Some(now), called.died + roll.died, roll);
         if roll.died > 0 {
             tracing::warn!(
@@ -260,7 +97,7 @@ async fn call_roll(core: &Core, now: Millis) -> Result<(), Error> {
             );
         }
     } else if !core.leads() {
-        core.roster.roll.lock().roll = Roll::default();
+        core.callers.roster.roll.lock().roll = Roll::default();
     }
     Ok(())
 }
@@ -277,7 +114,7 @@ pub(crate) async fn set_wish(
     name: &Name,
     wish: Wish,
 ) -> Result<Option<Wish>, Error> {
-    let _asking = core.roster.asking.lock().await;
+    let _asking = core.callers.roster.asking.lock().await;
     let mut stood = core.store.wish_of_executor(namespace, name, wish).await?;
     if stood.is_none() {
         // It may have come a moment ago.
@@ -285,77 +122,7 @@ pub(crate) async fn set_wish(
         stood = core.store.wish_of_executor(namespace, name, wish).await?;
     }
     if stood.is_some() {
-        core.roster.learn_one((namespace.clone(), name.clone()), wish);
+        core.callers.roster.learn_one((namespace.clone(), name.clone()), wish);
     }
     Ok(stood)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: Millis = Millis(1_000_000);
-
-    fn name(text: &str) -> Name {
-        Name::new(text).expect("a name")
-    }
-
-    fn seen(profile: Profile) -> Seen {
-        Seen { namespace: name("n"), name: name("x"), profile, alive_for_ms: 30_000, leaving: false }
-    }
-
-    fn queue(queue: &str) -> Profile {
-        Profile { queues: Some([queue.to_owned()].into()), ..Profile::default() }
-    }
-
-    #[test]
-    fn an_executor_is_written_at_once_when_it_says_something_new_and_else_every_few_seconds() {
-        let roster = Roster::default();
-        roster.seen(seen(queue("a")), NOW);
-        assert_eq!(roster.signs(NOW).len(), 1);
-        roster.seen(seen(queue("a")), NOW.plus(1_000));
-        roster.seen(seen(Profile { running: Some(3), ..Profile::default() }), NOW.plus(2_000));
-        assert_eq!(roster.signs(NOW.plus(2_000)), [], "nothing new");
-        roster.seen(seen(queue("b")), NOW.plus(3_000));
-        let news = roster.signs(NOW.plus(3_000)).remove(0);
-        assert_eq!(news.profile.queues, Some(["a".to_owned(), "b".to_owned()].into()));
-        assert_eq!((news.at, news.alive_until), (NOW.plus(3_000), NOW.plus(33_000)));
-        roster.seen(seen(queue("a")), NOW.plus(4_000));
-        assert_eq!(roster.signs(NOW.plus(7_999)), []);
-        assert_eq!(roster.signs(NOW.plus(8_000)).len(), 1);
-        assert_eq!(roster.signs(NOW.plus(20_000)), [], "it was not seen since");
-    }
-
-    #[test]
-    fn a_farewell_in_the_millisecond_of_a_write_is_told() {
-        let roster = Roster::default();
-        roster.seen(seen(queue("a")), NOW);
-        assert_eq!(roster.signs(NOW).len(), 1);
-        roster.seen(Seen { leaving: true, ..seen(queue("a")) }, NOW);
-        let told = roster.signs(NOW).remove(0);
-        assert_eq!((told.leaving, told.at), (true, NOW.plus(1)), "later than what was told before");
-    }
-
-    #[test]
-    fn what_could_not_be_written_goes_with_the_next_write() {
-        let roster = Roster::default();
-        roster.seen(Seen { leaving: true, ..seen(queue("a")) }, NOW);
-        let signs = roster.signs(NOW);
-        assert!(signs[0].leaving);
-        assert_eq!(roster.signs(NOW.plus(9_000)), [], "it has left");
-        roster.unwritten(signs.clone());
-        assert_eq!(roster.signs(NOW.plus(9_000)), signs);
-    }
-
-    #[test]
-    fn a_wish_is_known_at_once_and_forgotten_when_it_is_gone() {
-        let roster = Roster::default();
-        assert_eq!(roster.seen(seen(queue("a")), NOW), Wish::Serve);
-        roster.learn_one((name("n"), name("x")), Wish::Quiet);
-        assert_eq!(roster.seen(seen(queue("a")), NOW), Wish::Quiet);
-        roster.learn(vec![(name("n"), name("x"), Wish::Drain)]);
-        assert_eq!(roster.seen(seen(queue("a")), NOW), Wish::Drain);
-        roster.learn(Vec::new());
-        assert_eq!(roster.seen(seen(queue("a")), NOW), Wish::Serve);
-    }
 }

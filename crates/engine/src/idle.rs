@@ -15,8 +15,8 @@ const COUNTS_FORGOTTEN_AFTER_MS: i64 = 24 * 3_600_000;
 /// Names that were forgotten.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let before = core.queues_held();
-    core.forget_arrivals(now.plus(-FORGOTTEN_AFTER_MS));
-    core.admissions.forget(now);
+    core.arrivals.forget(now.plus(-FORGOTTEN_AFTER_MS));
+    core.limits.admissions.forget(now);
     core.meters.forget_idle(now, COUNTS_FORGOTTEN_AFTER_MS);
     Ok(before.saturating_sub(core.queues_held()))
 }

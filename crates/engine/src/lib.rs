@@ -1,7 +1,8 @@
 //! The path of a task from insert to outcome, and what repairs it. Knows stores, hot sets and buses only by
 //! their contracts; never opens one, never reads a clock of its own, and knows nothing of HTTP.
 //!
-//! `pipeline/` stands in the order in which a task meets it; `maintenance/` is what repairs the rest.
+//! `pipeline/` stands in the order in which a task meets it; `maintenance/` is what repairs the rest. What they share is `core`: it
+//! imports none of them, nor does any `state` (ARCHITECTURE.md).
 
 pub mod access;
 mod account;
@@ -10,8 +11,10 @@ mod answer;
 mod arrivals;
 mod attempts;
 mod audit;
+mod backends;
 mod backlog;
 mod by_hand;
+mod callers;
 mod caps;
 mod clock;
 mod cluster;
@@ -23,8 +26,10 @@ mod engine;
 mod evaluations;
 mod executors;
 mod fired;
+mod health;
 mod identity;
 mod idle;
+mod limits;
 mod live;
 mod meters;
 mod namespaces;
@@ -38,6 +43,7 @@ mod services;
 mod settings;
 mod shares;
 mod supervisor;
+mod work;
 
 mod pipeline {
     //! The steps of a task, in order.
@@ -51,6 +57,7 @@ mod pipeline {
     pub(crate) mod admit;
     pub(crate) mod ahead;
     pub(crate) mod bounds;
+    pub(crate) mod filling;
     pub(crate) mod fire;
     pub(crate) mod freed;
     pub(crate) mod from_store;
@@ -59,11 +66,14 @@ mod pipeline {
     pub(crate) mod kinds;
     pub(crate) mod missed;
     pub(crate) mod push;
+    pub(crate) mod ready_set;
     pub(crate) mod settle;
     pub(crate) mod slots;
+    pub(crate) mod terms;
     pub(crate) mod unknown;
 
     pub(crate) mod outcome;
+    pub(crate) mod request;
 }
 
 mod change;
@@ -80,6 +90,7 @@ mod sharing {
     pub(crate) mod holdings;
     pub(crate) mod own;
     pub(crate) mod reach;
+    pub(crate) mod state;
     pub(crate) mod step_aside;
     pub(crate) mod terms;
 
@@ -101,35 +112,37 @@ mod maintenance {
     pub(crate) mod overdue;
     pub(crate) mod reconcile;
     pub(crate) mod retention;
+    pub(crate) mod state;
     pub(crate) mod stuck;
     pub(crate) mod sweep;
     pub(crate) mod unanswered;
     pub(crate) mod unused;
 }
 
-pub use account::Account;
-pub use alerts::{Alert, AlertKind};
+pub use account::state::Account;
+pub use alerts::state::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Deleted, Error, Settled};
 pub use attempts::{Ended, Outcomes, Processing};
-pub use caps::{Full, QueueRefused, Refused, TooManyBytes};
+pub use backends::{Backends, Shared};
+pub use caps::state::{Closed, Full, QueueRefused, Refused, TooManyBytes};
 pub use change::take_back::TakenBack;
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::{Put, Stood};
-pub use engine::{Backends, Engine, Running, Shared, Turn};
-pub use evaluations::{Evaluating, NotEvaluated, Probe, SET_ASIDE_LOOK_MS, Verdict};
-pub use executors::Seen;
-pub use maintenance::overdue::{OverduePartition, OverdueTask};
+pub use engine::{Engine, turn::Turn};
+pub use evaluations::{Evaluating, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict, state::Probe};
+pub use executors::state::Seen;
+pub use maintenance::overdue::state::{OverduePartition, OverdueTask};
 pub use meters::{
     Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QUEUES_TOLD_APART, QueueNumbers, ServiceNumbers,
 };
-pub use namespaces::{Closed, NamespacePut};
+pub use namespaces::NamespacePut;
 pub use options::Options;
-pub use pipeline::hand_over::LeaseRequest;
-pub use pipeline::kinds::Only;
 pub use pipeline::outcome::OutcomeReport;
+pub use pipeline::request::{LeaseRequest, Only};
 pub use pipeline::slots::{ExecutorSlots, KeySlots, ManySlots, SharedSlots, Slots};
-pub use quota::TooFast;
+pub use quota::state::TooFast;
 pub use redrive::{RedriveMany, Redriven};
 pub use search::Found;
+pub use services::Running;
 pub use shares::NamespaceShare;
 pub use why::Why;

@@ -4,6 +4,7 @@
 
 use crate::{
     answer::Error,
+    caps::state::Closed,
     control::{self, Stood, TRIES},
     core::Core,
     engine::Engine,
@@ -15,15 +16,6 @@ use punctual_domain::{
     settings::{Deletion, Scope, ScopeSettings, Setting},
 };
 use std::sync::Arc;
-
-/// Why nothing new of a namespace is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
-    /// All that it holds is being deleted.
-    Deleting,
-    /// It was not made, and namespaces must be.
-    Unknown,
-}
 
 /// What became of the wish to make or change a namespace.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! What an operator may set, with its defaults. Checked once, when an engine is built.
 
-use crate::{evaluations::Probe, meters::ProcessMeters};
+use crate::{evaluations::state::Probe, meters::ProcessMeters};
 use punctual_domain::{access::SecretHash, name::QueueKey};
 use std::sync::Arc;
 

@@ -154,7 +154,7 @@ pub(crate) fn key_of(content: &Content) -> Option<String> {
 /// Nobody waits for it, and what fails is found by `unused`.
 pub(crate) fn delete_soon(core: &Arc<Core>, keys: Vec<String>) {
     let Some(blobs) = core.blobs.clone().filter(|_| !keys.is_empty()) else { return };
-    core.detach(async move {
+    core.work.detach(async move {
         if let Err(error) = blobs.delete(&keys).await {
             tracing::debug!(%error, "objects that nothing refers to are left; they are found a day later");
         }

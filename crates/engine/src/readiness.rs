@@ -1,14 +1,12 @@
 //! Whether this engine can do its work, for whoever sends callers here: the writers of the store are tried every few
 //! seconds, so that to ask costs nothing. Decides nothing else: what an engine gives up is `sharing::fitness`'s.
 
-use crate::{
-    core::Core,
-    engine::Engine,
-    sharing::fitness::{self, Pulse},
-};
+pub(crate) mod state;
+
+use crate::{core::Core, engine::Engine, sharing::fitness};
 use futures_util::future::join_all;
-use parking_lot::Mutex;
 use punctual_contract::Error;
+use state::Part;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -17,45 +15,8 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(2);
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// A part whose writers take longer is waited for no more, so that the others are heard of.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(4);
-/// Writers that have not answered for so long do not write.
-const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// A service that panicked so often in a row, and never came to do anything between, is gone.
 const PANICS_IN_A_ROW: u64 = 3;
-
-/// What the last look at the writers found, by the part of the store.
-#[derive(Debug, Default)]
-pub(crate) struct Writers(Mutex<Vec<Part>>);
-
-#[derive(Debug, Default)]
-struct Part {
-    /// Of a look that went well. Until the first one was asked for, nothing is missed.
-    written: Pulse,
-    failure: Option<String>,
-}
-
-impl Part {
-    /// Why it cannot be written.
-    fn problem(&self) -> Option<String> {
-        let silent = self.written.silent_for().filter(|it| *it > SILENT_AFTER);
-        let silent = silent.map(|it| format!("a writer has not answered for {} s", it.as_secs()));
-        self.failure.clone().or(silent)
-    }
-}
-
-impl Writers {
-    fn of<T>(&self, part: usize, change: impl FnOnce(&mut Part) -> T) -> T {
-        let mut parts = self.0.lock();
-        let count = parts.len().max(part + 1);
-        parts.resize_with(count, Part::default);
-        change(parts.get_mut(part).expect("there are so many"))
-    }
-
-    /// Parts that cannot be written, by number.
-    pub(crate) fn away(&self) -> Vec<usize> {
-        let parts = self.0.lock();
-        parts.iter().enumerate().filter(|it| it.1.problem().is_some()).map(|it| it.0).collect()
-    }
-}
 
 /// One look at each part, side by side: one that is away hides nothing of the others.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
@@ -76,7 +37,7 @@ async fn look(core: &Core, part: usize) -> Result<(), Error> {
         tokio::time::sleep(AGAIN_AFTER).await;
         checked = check(core, part).await;
     }
-    core.writers.of(part, |it| {
+    core.health.writers.of(part, |it| {
         it.failure = checked.as_ref().err().map(ToString::to_string);
         if it.failure.is_none() {
             it.written.beat();
@@ -93,7 +54,7 @@ async fn check(core: &Core, part: usize) -> Result<(), Error> {
 /// From now on they are missed.
 pub(crate) fn begin(core: &Core) {
     for part in 0..core.store.parts() {
-        core.writers.of(part, |it| it.written.beat());
+        core.health.writers.of(part, |it| it.written.beat());
     }
 }
 
@@ -104,14 +65,14 @@ impl Engine {
     /// A sentence for people.
     pub fn can_write(&self) -> Result<(), String> {
         let problems = self.write_problems();
-        let is_all = !problems.is_empty() && problems.len() == self.core.writers.0.lock().len();
+        let is_all = !problems.is_empty() && problems.len() == self.core.health.writers.0.lock().len();
         if is_all { Err(problems.join("; ")) } else { Ok(()) }
     }
 
     /// Why databases could not be written when last tried, each that could not. Empty: all can.
     #[must_use]
     pub fn write_problems(&self) -> Vec<String> {
-        self.core.writers.0.lock().iter().filter_map(Part::problem).collect()
+        self.core.health.writers.0.lock().iter().filter_map(Part::problem).collect()
     }
 
     /// Whether all that makes tasks fire is at work; if not, what is missing.

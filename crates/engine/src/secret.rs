@@ -15,7 +15,7 @@ impl Engine {
     /// # Errors
     /// A failing store, or a machine without randomness.
     pub async fn identity_secret(&self, store: &dyn IdentityStore) -> Result<IdentitySecret, BackendError> {
-        let secret = self.core.identity_secret.get_or_try_init(|| async {
+        let secret = self.core.callers.identity_secret.get_or_try_init(|| async {
             let mut bytes = [0; IdentitySecret::BYTES];
             getrandom::fill(&mut bytes)
                 .map_err(|error| BackendError::did_not_happen("make the secret of ids", error.to_string()))?;

@@ -4,10 +4,11 @@
 use crate::{
     access, alerts, audit, clock, control,
     core::Core,
-    engine::{Engine, Running},
+    engine::Engine,
     executors, idle,
     maintenance::{
-        compensate, deletion, index, leases, mark_ready, offer_again, overdue, reconcile, retention, unused,
+        compensate, deletion, index, leases, mark_ready, offer_again, overdue, reconcile, retention, sweep,
+        unused,
     },
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
@@ -15,9 +16,75 @@ use crate::{
     sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
 };
-use punctual_domain::place::Partition;
-use std::{sync::Arc, time::Duration};
+use futures_util::future::BoxFuture;
+use punctual_contract::Error;
+use punctual_domain::{place::Partition, time::Millis};
+use std::{future::Future, sync::Arc, time::Duration};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// An engine at work.
+#[derive(Debug)]
+pub struct Running {
+    pub(crate) engine: Engine,
+    pub(crate) supervisor: Supervisor,
+    pub(crate) wheel_thread: std::thread::JoinHandle<()>,
+}
+
+impl Running {
+    /// Stops: no task fires any more, what is under way is finished, what was claimed is handed back, and the other
+    /// engines know that everything is free.
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.engine.core.work.stopping.cancel();
+            self.engine.core.timer.stop();
+            self.supervisor.stopped().await;
+            if self.wheel_thread.join().is_err() {
+                tracing::error!("the wheel's thread had panicked");
+            }
+            self.engine.leave().await;
+        })
+    }
+
+    /// Runs `once` every `period` beside the engine's own services, the first time at once: started again after a panic,
+    /// counted, part of its alerts, and ended with it. What is under way when the engine stops is dropped: the next run must
+    /// be able to go on from anywhere.
+    pub fn supervise<F, W>(&self, name: &'static str, period: Duration, once: F)
+    where
+        F: Fn(Millis) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<usize, Error>> + Send + 'static,
+    {
+        self.supervise_when(name, period, std::future::pending, once);
+    }
+
+    /// The same, and ahead of its time when `asked` is done.
+    pub fn supervise_when<F, W, A>(
+        &self,
+        name: &'static str,
+        period: Duration,
+        asked: impl Fn() -> A + Send + Sync + 'static,
+        once: F,
+    ) where
+        F: Fn(Millis) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<usize, Error>> + Send + 'static,
+        A: Future<Output = ()> + Send + 'static,
+    {
+        self.supervisor.every_or_when(
+            &self.engine.core,
+            name,
+            period,
+            move |_| asked(),
+            move |core| {
+                let (run, stopping) = (once(core.now()), core.work.stopping.clone());
+                async move {
+                    tokio::select! {
+                        done = run => done,
+                        () = stopping.cancelled() => Ok(0),
+                    }
+                }
+            },
+        );
+    }
+}
 
 impl Engine {
     /// Starts the wheel's thread and all services; needs a tokio runtime.
@@ -28,7 +95,7 @@ impl Engine {
         let (due, partitions) = unbounded_channel();
         let meters = self.core.meters.service("wheel");
         let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due, meters)?;
-        self.core.firing.beat();
+        self.core.health.firing.beat();
         readiness::begin(&self.core);
         let supervisor = Supervisor::default();
         supervisor.every(&self.core, "settings", control::PERIOD, |core| async move {
@@ -53,18 +120,18 @@ impl Engine {
     fn supervise_sharing(&self, supervisor: &Supervisor) {
         let core = &self.core;
         supervisor.every(core, "clock", clock::PERIOD, |core| async move { clock::run_once(&core).await });
-        let asked = |core: Arc<Core>| async move { core.look_through.notified().await };
+        let asked = |core: Arc<Core>| async move { core.filling.look_through.notified().await };
         supervisor.every_or_when(core, "adopt", Duration::from_secs(1), asked, |core| async move {
             adopt::run_once(&core).await
         });
         if core.shared.is_none() {
             return;
         }
-        let asked = |core: Arc<Core>| async move { core.look_at_ownership.notified().await };
+        let asked = |core: Arc<Core>| async move { core.sharing.look_at_ownership.notified().await };
         supervisor.every_or_when(core, "own", own::PERIOD, asked, |core| async move {
             own::stay_alive(&core).await
         });
-        let asked = |core: Arc<Core>| async move { core.rebalance.notified().await };
+        let asked = |core: Arc<Core>| async move { core.sharing.rebalance.notified().await };
         supervisor.every_or_when(core, "rebalance", own::PERIOD, asked, |core| async move {
             own::rebalance(&core).await
         });
@@ -79,7 +146,7 @@ impl Engine {
         let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
         supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&partitions)));
         supervisor.always(core, "ahead", ahead::run);
-        let asked = |core: Arc<Core>| async move { core.shares.wanted().await };
+        let asked = |core: Arc<Core>| async move { core.limits.shares.wanted().await };
         supervisor.every_or_when(core, "shares", shares::PERIOD, asked, |core| async move {
             shares::run_once(&core, core.now()).await
         });
@@ -96,7 +163,7 @@ impl Engine {
             |core| async move { claim::run_once(&core, core.now()).await },
         );
         let period = Duration::from_millis(core.options.preload_interval_ms);
-        let asked = |core: Arc<Core>| async move { core.preload.notified().await };
+        let asked = |core: Arc<Core>| async move { core.filling.preload.notified().await };
         supervisor.every_or_when(core, "preload", period, asked, |core| async move {
             preload::run_once(&core, core.now()).await
         });
@@ -117,27 +184,21 @@ impl Engine {
     fn supervise_maintenance(&self, supervisor: &Supervisor) {
         let core = &self.core;
         let period = Duration::from_millis(core.options.sweep_interval_ms);
-        let sweep = Arc::clone(&self.sweep);
-        supervisor.every(core, "sweep", period, move |core| {
-            let sweep = Arc::clone(&sweep);
-            async move {
-                // None of them is left out because another failed.
-                let found = sweep.run_once(&core, core.now()).await;
-                let claimed = claim::run_again(&core, core.now()).await;
-                let again = fire::fire_again(&core).await;
-                let fired = fire::fire_all(&core).await;
-                claimed.and(again).and(fired)?;
-                found
-            }
+        supervisor.every(core, "sweep", period, |core| async move {
+            // None of them is left out because another failed.
+            let found = sweep::run_once(&core, core.now()).await;
+            let claimed = claim::run_again(&core, core.now()).await;
+            let again = fire::fire_again(&core).await;
+            let fired = fire::fire_all(&core).await;
+            claimed.and(again).and(fired)?;
+            found
         });
         supervisor.every(core, "from_store", from_store::PERIOD, |core| async move {
             from_store::run_once(&core).await
         });
-        let again = Arc::clone(&self.offer_again);
-        let asked = |core: Arc<Core>| async move { core.unanswered.asked().await };
-        supervisor.every_or_when(core, "offer_again", offer_again::PERIOD, asked, move |core| {
-            let again = Arc::clone(&again);
-            async move { again.run_once(&core, core.now()).await }
+        let asked = |core: Arc<Core>| async move { core.maintenance.unanswered.asked().await };
+        supervisor.every_or_when(core, "offer_again", offer_again::PERIOD, asked, |core| async move {
+            offer_again::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
         supervisor.every(core, "reconcile", period, |core| async move {

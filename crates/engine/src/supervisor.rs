@@ -1,10 +1,9 @@
 //! Keeps the engine's services running: each is run at its period, on its own task, started again after a panic,
 //! counted, and stopped together. Decides nothing about tasks.
 
-use crate::{core::Core, engine::Running, meters::ServiceMeters};
+use crate::{core::Core, meters::ServiceMeters};
 use futures_util::future::BoxFuture;
 use punctual_contract::Error;
-use punctual_domain::time::Millis;
 use std::{
     future::Future,
     sync::{
@@ -68,7 +67,7 @@ impl Supervisor {
             let (core, meters, runs) = (Arc::clone(&its), Arc::clone(&meters), runs.clone());
             let (once, asked) = (Arc::clone(&once), Arc::clone(&asked));
             Box::pin(async move {
-                let stopping = core.stopping.clone();
+                let stopping = core.work.stopping.clone();
                 let mut ticks = tokio::time::interval(period);
                 ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
                 // The first run is at once.
@@ -100,11 +99,11 @@ impl Supervisor {
             let (core, meters, runs) = (Arc::clone(&its), Arc::clone(&meters), runs.clone());
             let work = Arc::clone(&work);
             Box::pin(async move {
-                while !core.stopping.is_cancelled() {
+                while !core.work.stopping.is_cancelled() {
                     let run = runs.spawn(work(Arc::clone(&core)));
                     record(&core, &meters, while_it_lasts(&meters, run).await);
                     // Before the engine stops it is missing, however it ended.
-                    if !core.stopping.is_cancelled() {
+                    if !core.work.stopping.is_cancelled() {
                         tokio::time::sleep(AGAIN_AFTER).await;
                     }
                 }
@@ -119,7 +118,7 @@ impl Supervisor {
         meters: Arc<ServiceMeters>,
         service: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) {
-        let (runs, stopping) = (self.services.clone(), core.stopping.clone());
+        let (runs, stopping) = (self.services.clone(), core.work.stopping.clone());
         self.services.spawn(async move {
             while runs.spawn(service()).await.is_err() && !stopping.is_cancelled() {
                 meters.panicked();
@@ -132,48 +131,6 @@ impl Supervisor {
     pub(crate) async fn stopped(&self) {
         self.services.close();
         self.services.wait().await;
-    }
-}
-
-impl Running {
-    /// Runs `once` every `period` beside the engine's own services, the first time at once: started again after a panic,
-    /// counted, part of its alerts, and ended with it. What is under way when the engine stops is dropped: the next run must
-    /// be able to go on from anywhere.
-    pub fn supervise<F, W>(&self, name: &'static str, period: Duration, once: F)
-    where
-        F: Fn(Millis) -> W + Send + Sync + 'static,
-        W: Future<Output = Result<usize, Error>> + Send + 'static,
-    {
-        self.supervise_when(name, period, std::future::pending, once);
-    }
-
-    /// The same, and ahead of its time when `asked` is done.
-    pub fn supervise_when<F, W, A>(
-        &self,
-        name: &'static str,
-        period: Duration,
-        asked: impl Fn() -> A + Send + Sync + 'static,
-        once: F,
-    ) where
-        F: Fn(Millis) -> W + Send + Sync + 'static,
-        W: Future<Output = Result<usize, Error>> + Send + 'static,
-        A: Future<Output = ()> + Send + 'static,
-    {
-        self.supervisor.every_or_when(
-            &self.engine.core,
-            name,
-            period,
-            move |_| asked(),
-            move |core| {
-                let (run, stopping) = (once(core.now()), core.stopping.clone());
-                async move {
-                    tokio::select! {
-                        done = run => done,
-                        () = stopping.cancelled() => Ok(0),
-                    }
-                }
-            },
-        );
     }
 }
 

@@ -4,7 +4,7 @@ mod crew;
 
 use crate::{
     core::Core,
-    pipeline::{admit::Terms, intake},
+    pipeline::{intake, terms::Terms},
     shares::Share,
 };
 use punctual_contract::limiter::{Answer, Held};
@@ -83,7 +83,7 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
             "fire",
             Some(task.due_at),
         ),
-        State::Dispatching | State::Ready if core.unsent.is_failing(&task.ask.queue) => answer(
+        State::Dispatching | State::Ready if core.maintenance.unsent.is_failing(&task.ask.queue) => answer(
             format!(
                 "It has fired; the bus does not take the messages of queue {:?} at present.",
                 task.ask.queue.queue.as_str()
@@ -105,7 +105,7 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
         ),
         State::DispatchFailed => {
             let error = task.last_error.as_deref().unwrap_or("the bus did not take it");
-            let again_at = core.unsent.again_at(task.place.id, task.fence).map(|it| it.max(now));
+            let again_at = core.maintenance.unsent.again_at(task.place.id, task.fence).map(|it| it.max(now));
             let reason = format!("It has fired and could not be sent: {error}");
             answer(reason, Some("bus"), engine, "the compensator has it sent again", again_at)
         }
@@ -188,7 +188,7 @@ fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
         ("hot_set_of_another_cluster", whose, "its owner fires it from the store")
     } else if core.from_store.is_away() {
         ("hot_set_away", "the hot set does not answer".to_owned(), "its owner fires it from the store")
-    } else if core.overtaken.is(partition) {
+    } else if core.sharing.overtaken.is(partition) {
         let cause = "the hot set has seen a newer term of its partition than the store gives".to_owned();
         ("term_behind", cause, "the term is raised, and the partition looked through")
     } else if is_mine {
@@ -227,7 +227,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     let demands = &task.ask.demands;
     let queue = Arc::new(task.ask.queue.clone());
     if let Some(range) = &demands.handler_versions {
-        let there = core.admissions.versions(&queue, now);
+        let there = core.limits.admissions.versions(&queue, now);
         if !there.iter().any(|it| versions::may_run(Some(range), Some(it))) {
             let there =
                 if there.is_empty() { "none that says its version".to_owned() } else { there.join(", ") };

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, FieldError, Invalid};
 use crate::limits::{
-    DURATION_MAX_MS, INSTANT_MAX_MS, PAGE_MAX, TOKEN_NAME_MAX_CHARS, TOKEN_OVERLAP_MS_DEFAULT,
-    TOKEN_GRACE_MAX_MS, TOKEN_PATTERNS_MAX,
+    DURATION_MAX_MS, INSTANT_MAX_MS, PAGE_MAX, TOKEN_GRACE_MAX_MS, TOKEN_NAME_MAX_CHARS,
+    TOKEN_OVERLAP_MS_DEFAULT, TOKEN_PATTERNS_MAX,
 };
 use crate::{At, TimeBound, parse};
 

@@ -2,8 +2,7 @@
 //! would be let in no more. Whoever waits is woken by what is read of the store, and by the instants at which secrets end, which
 //! one loop looks for: however many wait, none has a timer of its own.
 
-use super::{Access, Identified, Identity, NO_TOKEN, UNKNOWN};
-use crate::engine::Engine;
+use super::state::{Access, Identity, NO_TOKEN, UNKNOWN};
 use punctual_domain::{access::SecretHash, time::Millis};
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 use tokio::sync::watch;
@@ -44,7 +43,7 @@ impl Admitted {
 /// Wakes those who wait for a change of who may.
 #[derive(Debug)]
 pub(super) struct Changes {
-    sender: watch::Sender<()>,
+    pub(super) sender: watch::Sender<()>,
     /// Up to which secrets that end by themselves have been told of.
     told_until: std::sync::atomic::AtomicI64,
 }
@@ -61,7 +60,7 @@ impl Changes {
 
 impl Access {
     /// None: it would be let in now. Costs a look-up.
-    fn refusal(&self, admitted: &Admitted, now: Millis) -> Option<&'static str> {
+    pub(super) fn refusal(&self, admitted: &Admitted, now: Millis) -> Option<&'static str> {
         match &admitted.0 {
             By::NoToken => self.is_required(now).then_some(NO_TOKEN),
             By::Secret { of, sent } => {
@@ -91,36 +90,5 @@ impl Access {
         if known.required_at.is_some_and(has_ended) || known.tokens.values().any(ends) {
             self.changes.tell();
         }
-    }
-}
-
-impl Engine {
-    /// Why it would be let in no more, as far as this engine knows; None: it would be. Costs a look-up.
-    #[must_use]
-    pub fn refusal_of(&self, admitted: &Admitted) -> Option<&'static str> {
-        self.core.access.refusal(admitted, self.core.now())
-    }
-
-    /// Waits until it would be let in no more, and says why. Soon enough for a revocation to hold within a second.
-    pub async fn until_refused(&self, admitted: &Admitted) -> &'static str {
-        let mut changes = self.core.access.changes.sender.subscribe();
-        loop {
-            if let Some(reason) = self.refusal_of(admitted) {
-                return reason;
-            }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    /// The same of what somebody sent, or of nobody who sent anything.
-    pub async fn until_not_identified(&self, sent: Option<&str>) {
-        let admitted = match self.identify(sent) {
-            Identified::As(admitted) => admitted,
-            Identified::Anyone => Admitted::without_token(),
-            Identified::Refused(_) => return,
-        };
-        self.until_refused(&admitted).await;
     }
 }

@@ -52,12 +52,7 @@ pub const NOT_THE_FIRST: &str = "is for the first token only: there have been to
 
 /// # Errors
 /// A failing store; the error says whether there may be such a token all the same, whose secret nobody has.
-pub async fn create(
-    store: &dyn AccessStore,
-    new: NewToken,
-    by: &str,
-    now: Millis,
-) -> Result<Created, Error> {
+pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Millis) -> Result<Created, Error> {
     for _ in 0..TRIES {
         let before = store.tokens().await?;
         if new.grace_ms.is_some() && before.revision > 0 {

@@ -1,10 +1,11 @@
 //! Looks after the clock: asks the keeper, says what is wrong, and begins anew what was done for a time that is taken
 //! back: what stands beyond the present would be passed by until it is reached. Must not decide what time it is.
 
+pub(crate) mod state;
+
 use crate::{core::Core, engine::Engine, maintenance::leases, pipeline::ahead};
-use parking_lot::Mutex;
 use punctual_contract::{Error, Ownership, Trust, clock::Standing};
-use punctual_domain::time::{Millis, Span};
+use punctual_domain::time::Span;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
@@ -15,12 +16,6 @@ const BACK_MS: i64 = 100;
 
 /// Beyond this, the partitions are given up.
 const UNFIT_MS: i64 = 1_000;
-
-/// What was found when last looked.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    last: Mutex<(Millis, Standing)>,
-}
 
 /// Compares the clock with the keeper's.
 pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(), Error> {
@@ -46,7 +41,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let standing = core.clock.trust().map(Trust::standing).unwrap_or_default();
     let now = core.now();
     let (seen, before) = {
-        let mut last = core.watch.last.lock();
+        let mut last = core.health.watch.last.lock();
         std::mem::replace(&mut *last, (now, standing))
     };
     say(before, standing);
@@ -122,5 +117,5 @@ async fn begin_anew(core: &Arc<Core>) {
             core.live.lock().open(tenure.partition);
         }
     }
-    core.look_through.notify_one();
+    core.filling.look_through.notify_one();
 }

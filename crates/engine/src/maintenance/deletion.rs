@@ -9,14 +9,14 @@
 //! 4. When the account has none left: what is left in ready sets, what is set for its queues, its traces. Crash: again.
 //! 5. Its own settings, and with them the deletion. From then on there is no such namespace, and it can be made again.
 
-use crate::{control, core::Core, namespaces::tasks_in, parts, pipeline::admit};
-use hashbrown::{HashMap, HashSet};
-use parking_lot::Mutex;
+pub(crate) mod state;
+
+use crate::{control, core::Core, namespaces::tasks_in, parts, pipeline::freed};
 use punctual_contract::{
     Error,
     hot::Admission,
     limiter::Member,
-    namespaces::{DeleteTasks, DeletedTasks, TaskPosition},
+    namespaces::{DeleteTasks, DeletedTasks},
     settings::{SaveSetting, Standing},
 };
 use punctual_domain::{
@@ -25,11 +25,9 @@ use punctual_domain::{
     settings::{Deletion, Scope},
     time::Millis,
 };
+use state::Inner;
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -50,25 +48,11 @@ const QUEUES: usize = 100;
 const READY: usize = 1_000;
 const LANES: usize = 100;
 
-/// How far this engine has come. Only saves work: whoever knows nothing begins at the beginning.
-#[derive(Debug, Default)]
-pub(crate) struct Deletions {
-    turn: AtomicUsize,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    from: HashMap<(Name, usize), TaskPosition>,
-    /// Ids of tasks whose executors have been asked to stop.
-    asked: HashSet<i64>,
-}
-
 /// Tasks deleted.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let going = going(core);
     if going.is_empty() {
-        *core.deletions.inner.lock() = Inner::default();
+        *core.maintenance.deletions.inner.lock() = Inner::default();
         return Ok(0);
     }
     let deleted =
@@ -92,7 +76,7 @@ fn going(core: &Core) -> Vec<(Name, Deletion)> {
     };
     let mut going: Vec<_> = known.namespaces.iter().filter_map(deletion).collect();
     going.sort_by(|a, b| a.0.cmp(&b.0));
-    let turn = core.deletions.turn.fetch_add(1, Relaxed) % going.len().max(1);
+    let turn = core.maintenance.deletions.turn.fetch_add(1, Relaxed) % going.len().max(1);
     going.rotate_left(turn);
     going
 }
@@ -107,13 +91,13 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         while batches > 0 {
             batches -= 1;
             let key = (namespace.clone(), part);
-            let from = core.deletions.inner.lock().from.get(&key).copied();
+            let from = core.maintenance.deletions.inner.lock().from.get(&key).copied();
             let asked = DeleteTasks { namespace: namespace.clone(), from, limit: BATCH, in_flight };
             let done = core.store.delete_tasks_in(part, asked).await?;
             count += done.deleted.len();
             settle(&core, &done).await;
             ask_to_stop(&core, &done.in_flight, now).await?;
-            let mut inner = core.deletions.inner.lock();
+            let mut inner = core.maintenance.deletions.inner.lock();
             match done.next {
                 Some(next) => drop(inner.from.insert(key, next)),
                 None => {
@@ -137,13 +121,13 @@ async fn settle(core: &Arc<Core>, done: &DeletedTasks) {
     }
     let flown = done.deleted.iter().filter(|it| it.was_in_flight);
     let members: Vec<Member> = flown.map(|it| Member { id: it.place.id, fence: it.fence }).collect();
-    admit::free(core, &members).await;
+    freed::free(core, &members).await;
 }
 
 /// Once each: their executors hear of it with their next heartbeat.
 async fn ask_to_stop(core: &Core, in_flight: &[TaskRef], now: Millis) -> Result<(), Error> {
     for place in in_flight {
-        if core.deletions.inner.lock().asked.insert(place.id) {
+        if core.maintenance.deletions.inner.lock().asked.insert(place.id) {
             core.store.request_stop(*place, now).await?;
         }
     }

@@ -1,18 +1,19 @@
 //! Ends leases whose time is over: the attempt failed, and the task is retried or dead by its policy. Whoever held
 //! the lease is refused from then on. One engine does it for all, in each part of the store: the others would find the same.
 
+pub(crate) mod state;
+
 use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
     pipeline::{
-        admit,
+        freed,
         outcome::{change_of, judge, load_next_attempts},
         unknown,
     },
 };
-use hashbrown::{HashMap, HashSet};
-use parking_lot::Mutex;
+use hashbrown::HashSet;
 use punctual_contract::{
     Error,
     limiter::Member,
@@ -28,10 +29,6 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// A part of the store that was away is left alone for so long when it is back: its executors could give no sign of life,
-/// and engines whose answers were lost give back what nobody had.
-const BACK_FOR_MS: i64 = 2_000;
-
 /// So often a lease that ends in its engine's name is given back with its attempt: engines die for reasons that are none of
 /// the task's. One more, and the attempt counts: what kills the engine that hands it over must come to an end.
 const GIVEN_BACK_MAX: usize = 4;
@@ -39,27 +36,6 @@ const GIVEN_BACK_MAX: usize = 4;
 const NOT_HANDED_OVER: &str = "not_handed_over";
 /// What is told of the attempts that count.
 const ENGINE_GONE: &str = "the engine that was to hand it over was gone before it said to whom";
-
-/// Which parts could not be looked at: since they are back, or None as long as they are not.
-#[derive(Debug, Default)]
-pub(crate) struct LeaseLooks(Mutex<HashMap<usize, Option<Millis>>>);
-
-impl LeaseLooks {
-    fn failed(&self, part: usize) {
-        self.0.lock().insert(part, None);
-    }
-
-    /// It answers. Whether it has for long enough.
-    fn answered(&self, part: usize, now: Millis) -> bool {
-        let mut looks = self.0.lock();
-        let Some(since) = looks.get_mut(&part) else { return true };
-        let is_over = now.since(*since.get_or_insert(now)) >= BACK_FOR_MS;
-        if is_over {
-            looks.remove(&part);
-        }
-        is_over
-    }
-}
 
 /// Leases ended.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
@@ -72,12 +48,12 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         let tasks = match core.store.leases_ended_in(part, now, STEP_LIMIT).await {
             Ok(tasks) => tasks,
             Err(error) => {
-                core.lease_looks.failed(part);
+                core.maintenance.lease_looks.failed(part);
                 return Err(error);
             }
         };
         // Alone, nothing is known that this engine does not know.
-        if core.shared.is_some() && !core.lease_looks.answered(part, now) {
+        if core.shared.is_some() && !core.maintenance.lease_looks.answered(part, now) {
             break;
         }
         let more = tasks.len() == STEP_LIMIT;
@@ -167,7 +143,7 @@ async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, E
     }
     core.meters.leases_ended(again.len());
     load_next_attempts(core, &again).await;
-    admit::free(core, &over).await;
+    freed::free(core, &over).await;
     Ok(again.len())
 }
 

@@ -2,12 +2,9 @@
 //! it is done a moment later and in batches; nothing but what is shown rests on it, so that a store that is slow is asked
 //! for less of it.
 
-use crate::{
-    core::Core,
-    options::STEP_LIMIT,
-    parts,
-    pipeline::ahead,
-};
+pub(crate) mod state;
+
+use crate::{core::Core, options::STEP_LIMIT, parts, pipeline::ahead};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
@@ -15,13 +12,8 @@ use punctual_contract::{
     store::{Change, Step},
 };
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use state::CHUNK;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Tasks that have waited this long are worth the write; those that busy executors will come back for, this long. A mark
@@ -30,10 +22,6 @@ pub(crate) const WORTH_MS: i64 = 250;
 const WORTH_SOON_GONE_MS: i64 = 2_000;
 /// Of one partition, how many of those that fire are looked at for what has been handed over elsewhere.
 const FIRING_MAX: usize = 200;
-/// Tasks in one unit of work.
-const CHUNK: usize = 200;
-/// That many at least, however slow the store is.
-const FEW: usize = 10;
 /// The store is busy with what cannot wait: one unit of work that takes this long is the last of its run.
 const SLOW: Duration = Duration::from_millis(20);
 
@@ -47,7 +35,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     let before = now.plus(-WORTH_MS);
     let now = core.now();
     let is_here = |entry: &HotEntry| parts::is_in(core, part, entry.place.partition);
-    let (waiting, soon_gone) = worth_it(core, before, now, core.mark_pace.most(), is_here);
+    let (waiting, soon_gone) = worth_it(core, before, now, core.maintenance.mark_pace.most(), is_here);
     let (mut done, mut result) = (waiting.len() + soon_gone.len(), Ok(()));
     let waiting = not_handed_over(core, waiting, before).await;
     let soon_gone = not_handed_over(core, soon_gone, before).await;
@@ -64,34 +52,12 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
             Err(error) => result = Err(error),
         }
         let is_slow = began.elapsed() > SLOW;
-        core.mark_pace.learn(is_slow);
+        core.maintenance.mark_pace.learn(is_slow);
         if is_slow {
             break;
         }
     }
     result.map(|()| done)
-}
-
-/// How many of those that busy executors will come for are marked at once: half as many after each slow unit of work,
-/// because each mark is a look and an update, and hand-overs wait for them.
-#[derive(Debug)]
-pub(crate) struct MarkPace(AtomicUsize);
-
-impl Default for MarkPace {
-    fn default() -> Self {
-        Self(AtomicUsize::new(CHUNK))
-    }
-}
-
-impl MarkPace {
-    fn most(&self) -> usize {
-        self.0.load(Relaxed)
-    }
-
-    fn learn(&self, is_slow: bool) {
-        let most = if is_slow { self.most() / 2 } else { self.most() * 2 };
-        self.0.store(most.clamp(FEW, CHUNK), Relaxed);
-    }
 }
 
 /// What waits for executors that are not there, and what waits for busy ones: of these one unit of work, because they are
@@ -172,20 +138,4 @@ async fn mark(core: &Core, fired: &[HotEntry], now: Millis) -> Result<(), Error>
         core.store.apply(steps, now).await?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slow_store_is_asked_for_fewer_marks_and_never_for_none() {
-        let pace = MarkPace::default();
-        let mut after = |is_slow| {
-            pace.learn(is_slow);
-            pace.most()
-        };
-        assert_eq!([true; 6].map(&mut after), [100, 50, 25, 12, 10, 10]);
-        assert_eq!([false; 6].map(&mut after), [20, 40, 80, 160, 200, 200]);
-    }
 }

@@ -3,12 +3,13 @@
 //! being handed over, is left there. What has waited for too long is buried on the way. Answers of which this engine knows
 //! that they were lost are looked for at once.
 
+pub(crate) mod state;
+
 use crate::{
     core::Core,
     maintenance::{expire, unanswered},
     pipeline::fire,
 };
-use parking_lot::Mutex;
 use punctual_contract::Error;
 use punctual_domain::{place::Partition, time::Millis};
 use std::{sync::Arc, time::Duration};
@@ -22,62 +23,41 @@ const LIMIT: usize = 200;
 /// Behind this many older ones an entry waits for executors anyway; then the walk starts over.
 const WALK_MAX: usize = 10_000;
 
-#[derive(Debug, Default)]
-pub(crate) struct OfferAgain {
-    /// By partition, how many of the oldest have been offered in this walk.
-    walked: Mutex<Vec<usize>>,
+/// Entries offered.
+pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let before = now.plus(-AFTER_MS);
+    let (mut offered, mut result) = match unanswered::run_once(core).await {
+        Ok(found) => (found, Ok(())),
+        Err(error) => (0, Err(error)),
+    };
+    for partition in core.owned() {
+        match offer_of(core, partition, before).await {
+            Ok(count) => offered += count,
+            // The others have their turn all the same.
+            Err(error) => result = Err(error),
+        }
+    }
+    result.map(|()| offered)
 }
 
-impl OfferAgain {
-    /// Entries offered.
-    pub(crate) async fn run_once(&self, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-        let before = now.plus(-AFTER_MS);
-        let (mut offered, mut result) = match unanswered::run_once(core).await {
-            Ok(found) => (found, Ok(())),
-            Err(error) => (0, Err(error)),
-        };
-        for partition in core.owned() {
-            match self.partition(core, partition, before).await {
-                Ok(count) => offered += count,
-                // The others have their turn all the same.
-                Err(error) => result = Err(error),
-            }
-        }
-        result.map(|()| offered)
+async fn offer_of(core: &Arc<Core>, partition: Partition, before: Millis) -> Result<usize, Error> {
+    let nth = usize::from(partition.0);
+    let walked = core.maintenance.offer_again.walked(nth);
+    let old = core.hot.firing(partition, before, walked..walked + LIMIT).await?;
+    let next = walked + old.len();
+    let mut rest = expire::keep_those_in_time(core, old).await;
+    rest.retain(|it| !core.has(it));
+    let (going, rest): (Vec<_>, Vec<_>) =
+        rest.into_iter().partition(|it| core.settings.is_deleting(&it.queue.namespace));
+    if !going.is_empty() {
+        let settled: Vec<_> = going.iter().map(|it| (partition, it.place.id, it.fence)).collect();
+        core.hot.settle(&settled).await?;
     }
-
-    async fn partition(
-        &self,
-        core: &Arc<Core>,
-        partition: Partition,
-        before: Millis,
-    ) -> Result<usize, Error> {
-        let nth = usize::from(partition.0);
-        let walked = self.walked.lock().get(nth).copied().unwrap_or(0);
-        let old = core.hot.firing(partition, before, walked..walked + LIMIT).await?;
-        let next = walked + old.len();
-        let mut rest = expire::keep_those_in_time(core, old).await;
-        rest.retain(|it| !core.has(it));
-        let (going, rest): (Vec<_>, Vec<_>) =
-            rest.into_iter().partition(|it| core.settings.is_deleting(&it.queue.namespace));
-        if !going.is_empty() {
-            let settled: Vec<_> = going.iter().map(|it| (partition, it.place.id, it.fence)).collect();
-            core.hot.settle(&settled).await?;
-        }
-        let offered = rest.len();
-        fire::offer_again(core, rest).await?;
-        // What could not be offered is not walked past.
-        self.remember(nth, if next == walked + LIMIT && next < WALK_MAX { next } else { 0 });
-        Ok(offered)
-    }
-
-    fn remember(&self, nth: usize, walked: usize) {
-        let mut all = self.walked.lock();
-        if all.len() <= nth {
-            all.resize(nth + 1, 0);
-        }
-        if let Some(it) = all.get_mut(nth) {
-            *it = walked;
-        }
-    }
+    let offered = rest.len();
+    fire::offer_again(core, rest).await?;
+    // What could not be offered is not walked past.
+    core.maintenance
+        .offer_again
+        .remember(nth, if next == walked + LIMIT && next < WALK_MAX { next } else { 0 });
+    Ok(offered)
 }

@@ -8,18 +8,17 @@
 //! went back). What they find is looked at again at every look, until it has fired; neither walk goes on beyond what it
 //! cannot remember.
 
+pub(crate) mod state;
+
 use crate::core::Core;
 use hashbrown::{HashMap, HashSet};
-use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     store::{Overdue, OverdueLook, OverduePage},
 };
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use state::{Key, Suspect, Watched};
+use std::{collections::BTreeSet, time::Duration};
 
 /// What waits for busy executors has fired long before the store is told: what is not as late as this may be such.
 pub(crate) const OVERDUE_MS: i64 = 10_000;
@@ -39,84 +38,11 @@ const FIRING_PAGE: usize = 1_000;
 /// Longer than any of these reads takes: a database that does not answer is left out of this look.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-type Key = (Millis, i64);
-
-/// The oldest task of a partition that should have fired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverdueTask {
-    pub partition: Partition,
-    /// The number of the database that has the partition.
-    pub database: usize,
-    pub due_at: Millis,
-    pub id: i64,
-}
-
-/// A partition, its database, and the oldest task that should have fired; None: there is none.
-pub type OverduePartition = (Partition, usize, Option<OverdueTask>);
-
-#[derive(Debug, Default)]
-pub(crate) struct OverdueWatch {
-    partitions: Mutex<BTreeMap<Partition, Watched>>,
-    /// By the clock of whoever turns the engine by hand.
-    looked_at: Mutex<Option<Millis>>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Watched {
-    database: usize,
-    /// Up to where the walk that follows the present has come.
-    followed: Option<Key>,
-    /// The same of the walk through everything; None: it begins.
-    lap: Option<Key>,
-    suspects: BTreeMap<Key, Suspect>,
-}
-
-#[derive(Clone, Debug)]
-struct Suspect {
-    overdue: Overdue,
-    /// None: not read yet. Rows are looked at by key alone; only of what stands at a second look is more read.
-    queue: Option<QueueKey>,
-    /// When it was first seen: what is seen once may be about to fire, after a start for example.
-    seen_at: Millis,
-}
-
-impl OverdueWatch {
-    /// As of the last look.
-    pub(crate) fn list(&self, now: Millis) -> Vec<OverduePartition> {
-        let all = self.partitions.lock();
-        all.iter().map(|(partition, it)| (*partition, it.database, it.oldest(*partition, now))).collect()
-    }
-
-    /// The oldest of each queue, of those that are remembered.
-    pub(crate) fn by_queue(&self, now: Millis) -> BTreeMap<QueueKey, Millis> {
-        let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
-        for watched in self.partitions.lock().values() {
-            for ((due_at, _), it) in watched.suspects.iter().filter(|it| it.1.seen_at < now) {
-                let Some(queue) = &it.queue else { continue };
-                let first = oldest.entry(queue.clone()).or_insert(*due_at);
-                *first = (*first).min(*due_at);
-            }
-        }
-        oldest
-    }
-
-    fn take(&self, partition: Partition) -> Watched {
-        self.partitions.lock().get(&partition).cloned().unwrap_or_default()
-    }
-}
-
-impl Watched {
-    fn oldest(&self, partition: Partition, now: Millis) -> Option<OverdueTask> {
-        let (key, _) = self.suspects.iter().find(|it| it.1.seen_at < now)?;
-        Some(OverdueTask { partition, database: self.database, due_at: key.0, id: key.1 })
-    }
-}
-
 /// One look at all partitions. How many have a task that should have fired. What fails is said when all had their turn.
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let (mut result, mut silent) = (Ok(()), BTreeSet::new());
     for partition in core.partitions() {
-        let mut watched = core.overdue.take(partition);
+        let mut watched = core.maintenance.overdue.take(partition);
         if silent.contains(&watched.database) {
             continue;
         }
@@ -126,14 +52,14 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
             Err(_) => Err(Error::did_not_happen("look for what is overdue", "no answer in time")),
         };
         match looked {
-            Ok(()) => drop(core.overdue.partitions.lock().insert(partition, watched)),
+            Ok(()) => drop(core.maintenance.overdue.partitions.lock().insert(partition, watched)),
             Err(error) => {
                 silent.insert(watched.database);
                 result = Err(error);
             }
         }
     }
-    let overdue = core.overdue.list(now).iter().filter(|it| it.2.is_some()).count();
+    let overdue = core.maintenance.overdue.list(now).iter().filter(|it| it.2.is_some()).count();
     result.map(|()| overdue)
 }
 
@@ -141,10 +67,10 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
 pub(crate) async fn turn(core: &Core, now: Millis) -> Result<(), Error> {
     let interval_ms = i64::try_from(core.options.overdue_look_interval_ms).unwrap_or(i64::MAX);
     let is_early = |last: Millis| (0..interval_ms).contains(&now.since(last));
-    if core.overdue.looked_at.lock().is_some_and(is_early) {
+    if core.maintenance.overdue.looked_at.lock().is_some_and(is_early) {
         return Ok(());
     }
-    *core.overdue.looked_at.lock() = Some(now);
+    *core.maintenance.overdue.looked_at.lock() = Some(now);
     run_once(core, now).await.map(drop)
 }
 

@@ -3,31 +3,27 @@
 //! has lost its members. Frees nothing by time alone: only what the store says is not in flight, and not while the engine
 //! that was granted it may still commit its lease. One engine does it for all.
 
+pub(crate) mod state;
+
 use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{
-        admit::{self, Terms},
-        bounds::Bounded,
-    },
+    pipeline::{admit, bounds::Bounded, freed, terms::Terms},
 };
 use hashbrown::{HashMap, HashSet};
-use parking_lot::Mutex;
 use punctual_contract::{
     Error,
-    hot::Lane,
     limiter::{Held, Member, Rebuilding},
     store::LeasePosition,
 };
 use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, task::Task, time::Millis};
+use state::Leases;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 /// How long a part of the store is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-const FULL_EVERY_MS: i64 = 30_000;
-const LANES_EVERY_MS: i64 = 5_000;
 /// An engine has `admit::SLOTS_GOOD` for a lease after its grant; the rest is for clocks that differ.
 const GRACE_MS: i64 = 10_000;
 /// Of who was in flight: no grant is out.
@@ -41,88 +37,11 @@ const LEASE_PAGES: usize = 20;
 /// Lanes of one queue looked at in one run; the next goes on there.
 const LANES_MAX: usize = 500;
 
-/// When what was done last.
-#[derive(Debug, Default)]
-pub(crate) struct Reconciler(Mutex<Last>);
-
-#[derive(Debug, Default)]
-struct Last {
-    full_at: Option<Millis>,
-    lanes_at: Option<Millis>,
-    revision: Option<i64>,
-    lost_at: Option<Millis>,
-    leases: Leases,
-    /// By queue, where the look at its lanes goes on.
-    positions: HashMap<QueueKey, Lane>,
-}
-
-/// How far the look at all leases has come.
-#[derive(Clone, Copy, Debug, Default)]
-enum Leases {
-    #[default]
-    AllSeen,
-    /// None: from the beginning.
-    From(Option<LeasePosition>),
-}
-
-fn is_over(last: Option<Millis>, every_ms: i64, now: Millis) -> bool {
-    !last.is_some_and(|it| (0..every_ms).contains(&now.since(it)))
-}
-
-impl Reconciler {
-    /// Whether all is to be looked at in this run.
-    fn begin_full(&self, revision: i64, now: Millis) -> bool {
-        let mut last = self.0.lock();
-        let begins = is_over(last.full_at, FULL_EVERY_MS, now) || last.revision != Some(revision);
-        if begins {
-            // What was set anew holds for leases that were looked at before, too.
-            if matches!(last.leases, Leases::AllSeen) || last.revision != Some(revision) {
-                last.leases = Leases::From(None);
-            }
-            (last.full_at, last.revision) = (Some(now), Some(revision));
-        }
-        begins
-    }
-
-    fn leases(&self) -> Leases {
-        self.0.lock().leases
-    }
-
-    fn go_on(&self, next: Option<LeasePosition>) {
-        self.0.lock().leases = next.map_or(Leases::AllSeen, |it| Leases::From(Some(it)));
-    }
-
-    fn begin_lanes(&self, now: Millis) -> bool {
-        let mut last = self.0.lock();
-        let begins = is_over(last.lanes_at, LANES_EVERY_MS, now);
-        if begins {
-            last.lanes_at = Some(now);
-        }
-        begins
-    }
-
-    /// All is to be looked at in the next run.
-    fn again(&self) {
-        let mut last = self.0.lock();
-        (last.full_at, last.leases) = (None, Leases::AllSeen);
-    }
-
-    /// Whether it has been lost for long enough.
-    fn is_lost(&self, wait_ms: i64, now: Millis) -> bool {
-        let mut last = self.0.lock();
-        now.since(*last.lost_at.get_or_insert(now)) >= wait_ms
-    }
-
-    fn is_found(&self) {
-        self.0.lock().lost_at = None;
-    }
-}
-
 /// Places freed, given and brought back.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     if !core.leads() {
         // What it knew of a loss may be about an older one when it leads again.
-        core.reconciler.is_found();
+        core.maintenance.reconciler.is_found();
         return Ok(0);
     }
     if core.from_store.is_away() || !core.settings.is_loaded() {
@@ -130,23 +49,23 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     }
     if !core.limiter.is_whole().await? {
         let wait_ms = if core.shared.is_some() { REBUILD_AFTER_MS } else { 0 };
-        let loss = if core.reconciler.is_lost(wait_ms, now) { Loss::Old } else { Loss::New };
+        let loss = if core.maintenance.reconciler.is_lost(wait_ms, now) { Loss::Old } else { Loss::New };
         return rebuild(core, loss, now).await;
     }
-    core.reconciler.is_found();
+    core.maintenance.reconciler.is_found();
     let overdue = core.limiter.members(now, 0, STEP_LIMIT).await?;
     let mut all = free_the_gone(core, &overdue, GRACE_MS, now).await?;
-    if core.reconciler.begin_full(core.settings.known().revision, now) {
+    if core.maintenance.reconciler.begin_full(core.settings.known().revision, now) {
         match look_at_members(core, now).await {
             Ok(more) => all.add(more),
             Err(error) => {
-                core.reconciler.again();
+                core.maintenance.reconciler.again();
                 return Err(error);
             }
         }
     }
     all.add(look_at_leases(core, now).await?);
-    if core.reconciler.begin_lanes(now) {
+    if core.maintenance.reconciler.begin_lanes(now) {
         all.count += look_at_lanes(core).await?;
     }
     all.failed.map_or(Ok(all.count), Err)
@@ -218,10 +137,10 @@ async fn rebuild(core: &Arc<Core>, loss: Loss, now: Millis) -> Result<usize, Err
     if !core.limiter.make_whole(who).await? {
         return Ok(0);
     }
-    core.reconciler.is_found();
-    core.reconciler.again();
+    core.maintenance.reconciler.is_found();
+    core.maintenance.reconciler.again();
     tracing::info!(members = count, "the limiter has its members again");
-    core.wake_all();
+    core.arrivals.wake_all();
     Ok(count)
 }
 
@@ -298,7 +217,7 @@ async fn free_those(
         return Ok(0);
     }
     let freed: Vec<Held> = core.limiter.retract(&gone).await?.into_iter().flatten().collect();
-    admit::wake(core, &freed).await;
+    freed::wake(core, &freed).await;
     Ok(freed.len())
 }
 
@@ -320,19 +239,19 @@ async fn look_at_members(core: &Arc<Core>, now: Millis) -> Result<Looked, Error>
 async fn look_at_leases(core: &Arc<Core>, now: Millis) -> Result<Looked, Error> {
     let mut all = Looked::default();
     for _ in 0..LEASE_PAGES {
-        let Leases::From(after) = core.reconciler.leases() else { break };
+        let Leases::From(after) = core.maintenance.reconciler.leases() else { break };
         let silent = || Error::may_have_happened("read what is in flight", "no answer");
         let page = timeout(PATIENCE, core.store.in_flight(after, STEP_LIMIT)).await;
         match page.unwrap_or_else(|_| Err(silent())) {
             Ok((tasks, next)) => {
                 all.count += give_places(core, &tasks, now).await?;
-                core.reconciler.go_on(next);
+                core.maintenance.reconciler.go_on(next);
             }
             // The leases of a part that is away keep the places that they have: on with the next part.
             Err(error) => {
                 let next = after.map_or(0, |it| it.part) + 1;
                 let next = (next < core.store.parts()).then(|| LeasePosition::beginning_of(next));
-                core.reconciler.go_on(next);
+                core.maintenance.reconciler.go_on(next);
                 all.failed = Some(error);
             }
         }
@@ -380,7 +299,7 @@ async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
 
 async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, Error> {
     let terms = Terms::of(core, queue);
-    let after = core.reconciler.0.lock().positions.remove(&**queue);
+    let after = core.maintenance.reconciler.0.lock().positions.remove(&**queue);
     let lanes = core.hot.lanes(queue, after.as_ref(), LANES_MAX).await?;
     let (mut brought, mut result) = (0, Ok(()));
     for (lane, parked) in &lanes {
@@ -390,7 +309,7 @@ async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usi
         }
     }
     if let Some((last, _)) = lanes.last().filter(|_| lanes.len() == LANES_MAX) {
-        core.reconciler.0.lock().positions.insert((**queue).clone(), last.clone());
+        core.maintenance.reconciler.0.lock().positions.insert((**queue).clone(), last.clone());
     }
     if brought > 0 {
         core.arrived(queue, brought);

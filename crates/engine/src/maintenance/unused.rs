@@ -30,7 +30,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
         );
         return Ok(0);
     }
-    let after = core.unused_after.lock().clone();
+    let after = core.maintenance.unused_after.lock().clone();
     let page = blobs.list(&after, PAGE).await?;
     let before = now.plus(-UNUSED_AFTER_MS);
     let looked_at: Vec<&String> = page.iter().take_while(|it| !is_of_a_later_day(it, before)).collect();
@@ -50,7 +50,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
         blobs.delete(&unused).await?;
     }
     let last = page.last().filter(|_| !is_last).cloned();
-    *core.unused_after.lock() = last.unwrap_or_default();
+    *core.maintenance.unused_after.lock() = last.unwrap_or_default();
     result.map(|()| unused.len())
 }
 

@@ -5,7 +5,7 @@
 use crate::{
     core::Core,
     pipeline::{
-        admit,
+        freed,
         outcome::{change_of, judge, load_next_attempts},
     },
 };
@@ -46,7 +46,7 @@ async fn try_spend(core: &Arc<Core>, lost: Vec<(Assignment, String)>) -> Result<
         over.push(Member { id: task.place.id, fence: task.fence });
     }
     load_next_attempts(core, &again).await;
-    admit::free(core, &over).await;
+    freed::free(core, &over).await;
     Ok(())
 }
 

@@ -11,128 +11,40 @@
 //!
 //! Never lets an attempt start without its places: while the limiter is away or not whole, limited queues wait.
 
+pub(crate) use super::{freed::free, granted::never_began};
+
 use crate::{
     core::Core,
     maintenance::expire,
     pipeline::{
-        bounds::Bounds,
-        freed::{KeptBack, Look},
-        from_store,
-        granted::Granted,
-        hand_over::LeaseRequest,
-        kinds::{self, ParkedKinds, Restrictions},
+        freed::state::Look,
+        from_store, kinds,
+        ready_set::{offer, unpark},
+        request::{LeaseRequest, Restrictions, may_run},
+        terms::{Terms, next_attempt},
     },
-    settings::Known,
-    shares::{Share, SharesOf, slower},
 };
-use hashbrown::{HashMap, HashSet};
-use parking_lot::Mutex;
 use punctual_contract::{
     Error,
-    hot::{Admission, HotEntry, Lane},
-    limiter::{Answer, Flowing, Holders, Limit, Member, Wish},
+    hot::{HotEntry, Lane},
+    limiter::{Answer, Holders},
 };
-use punctual_domain::{
-    chooser::Chooser,
-    limits::Scope,
-    name::QueueKey,
-    settings::{QueueSettings, Rate, Retries},
-    task::Priority,
-    time::Millis,
-    versions,
-};
+use punctual_domain::{limits::Scope, name::QueueKey, time::Millis, versions};
+use state::VERSION_GONE_MS;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-pub(crate) use super::{
-    freed::{free, free_what_is_set, wake},
-    granted::never_began,
-};
+pub(crate) mod state;
 
 /// A range of versions that another engine has parked tasks for is noticed within this.
 const LANES_KNOWN_MS: i64 = 1_000;
 /// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
 const LANES_MAX: usize = 100;
-/// A version that has not asked for tasks for this long is not there.
-const VERSION_GONE_MS: i64 = 60_000;
 
 /// A lease that took longer to be made than this may have lost its places: the reconciler rebuilds a limiter that has lost
 /// its members no sooner, and frees what no lease follows much later (`maintenance::reconcile`).
 pub(crate) const SLOTS_GOOD_MS: u64 = 3_000;
 const SLOTS_GOOD: Duration = Duration::from_millis(SLOTS_GOOD_MS);
-
-/// What this engine knows of its queues' admission. Losing any of it costs an interval.
-#[derive(Debug, Default)]
-pub(crate) struct Admissions {
-    queues: Mutex<HashMap<Arc<QueueKey>, Lately>>,
-    /// Limits have been set since this process began: then attempts that end may hold places.
-    revision: Mutex<(i64, bool)>,
-    pub(super) granted: Mutex<Granted>,
-    pub(super) kept_back: KeptBack,
-    pub(super) kinds: ParkedKinds,
-    pub(crate) bounds: Bounds,
-}
-
-#[derive(Debug, Default)]
-struct Lately {
-    /// Ranges for which something is parked, and when that was looked up.
-    ranges: Vec<String>,
-    looked_at: Option<Millis>,
-    /// Versions that have asked, and when they last did.
-    versions: BTreeMap<String, Millis>,
-    /// Keys whose rate has no start left, by when it has.
-    throttled: BTreeMap<(Millis, Lane), ()>,
-    /// When the queue's own rate has a start again.
-    starts_at: Option<Millis>,
-}
-
-impl Admissions {
-    fn with<T>(&self, queue: &Arc<QueueKey>, work: impl FnOnce(&mut Lately) -> T) -> T {
-        work(self.queues.lock().entry(Arc::clone(queue)).or_default())
-    }
-
-    /// Versions that lately asked for the tasks of a queue here.
-    pub(crate) fn versions(&self, queue: &QueueKey, now: Millis) -> Vec<String> {
-        let queues = self.queues.lock();
-        let known = queues.get(queue).map(|it| &it.versions).into_iter().flatten();
-        known.filter(|it| now.since(*it.1) <= VERSION_GONE_MS).map(|it| it.0.clone()).collect()
-    }
-
-    /// How long until a rate of the queue lets something go that it kept back, as far as this engine knows.
-    pub(crate) fn rate_wait(&self, queue: &QueueKey, now: Millis) -> Option<Duration> {
-        let queues = self.queues.lock();
-        let known = queues.get(queue)?;
-        let key_at = known.throttled.first_key_value().map(|it| it.0.0);
-        let next = known.starts_at.into_iter().chain(key_at).filter(|it| *it > now).min()?;
-        Some(Duration::from_millis(u64::try_from(next.since(now)).unwrap_or(0)))
-    }
-
-    pub(crate) fn queues_held(&self) -> usize {
-        self.queues.lock().len() + self.kinds.queues_held()
-    }
-
-    /// Queues that nobody has asked for lately, with nothing parked and no rate to wait for.
-    pub(crate) fn forget(&self, now: Millis) {
-        let is_in_use = |it: &Lately| {
-            let has_asked = it.versions.values().any(|at| now.since(*at) <= VERSION_GONE_MS);
-            let waits = it.throttled.keys().any(|it| it.0 > now) || it.starts_at.is_some_and(|it| it > now);
-            has_asked || waits || !it.ranges.is_empty()
-        };
-        let mut queues = self.queues.lock();
-        queues.retain(|_, it| is_in_use(it));
-        queues.shrink_to_fit();
-        self.kinds.forget(now);
-    }
-
-    /// Whether attempts may hold places.
-    pub(super) fn has_limits(&self, known: &Known) -> bool {
-        let mut seen = self.revision.lock();
-        if seen.0 != known.revision {
-            *seen = (known.revision, seen.1 || known.has_limits());
-        }
-        seen.1
-    }
-}
 
 fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
     let of = |wanted: fn(&Answer) -> bool| answers.iter().filter(|it| wanted(it)).count();
@@ -147,134 +59,6 @@ fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
 /// By what is set: an executor that is full keeps no task from others.
 const fn is_blocked(it: &Answer) -> bool {
     matches!(it, Answer::Blocked(scope) if !matches!(scope, Scope::Executor(..)))
-}
-
-fn is_limited(it: &QueueSettings) -> bool {
-    it.concurrency.is_some()
-        || it.key_concurrency.is_some()
-        || it.retries.concurrency.is_some()
-        || it.rate.is_some()
-        || it.key_rate.is_some()
-}
-
-impl Known {
-    fn has_limits(&self) -> bool {
-        let scopes = std::iter::once(&self.everything).chain(self.namespaces.values());
-        scopes.into_iter().any(|it| !it.lets_all_start()) || self.queues.values().any(|it| is_limited(it))
-    }
-}
-
-/// What the tasks of one queue need to go.
-#[derive(Debug)]
-pub(crate) struct Terms {
-    pub(crate) queue: Arc<QueueKey>,
-    pub(crate) settings: Arc<QueueSettings>,
-    /// Of every task of the queue.
-    pub(crate) limits: Vec<Limit>,
-    pub(crate) rates: Vec<Flowing>,
-    pub(crate) is_limited: bool,
-    /// Others count for some of these limits too.
-    pub(crate) is_shared: bool,
-    /// What of these limits is for this queue, while others want them.
-    pub(crate) shares: SharesOf,
-}
-
-impl Terms {
-    pub(crate) fn of(core: &Core, queue: &Arc<QueueKey>) -> Self {
-        let (known, settings) = (core.settings.known(), core.settings.queue(queue));
-        let (everything, namespace) = (&known.everything, known.namespaces.get(&queue.namespace));
-        let is_shared = known.shares_limits(&queue.namespace);
-        let shares = if is_shared { core.shares.of(&known, queue, core.now()) } else { SharesOf::default() };
-        let is_limited = is_shared || is_limited(&settings);
-        let scopes =
-            [Scope::Everything, Scope::Namespace(queue.namespace.clone()), Scope::Queue((**queue).clone())];
-        let slots = [
-            everything.concurrency,
-            least(namespace.and_then(|set| set.concurrency), shares.namespace.slots),
-            least(settings.concurrency, shares.queue.slots),
-        ];
-        let starts = [
-            everything.rate,
-            slowest(namespace.and_then(|set| set.rate), shares.namespace.starts),
-            slowest(settings.rate, shares.queue.starts),
-        ];
-        // Without a limit too: each member says of which queue it is, and where shares are made of which namespace.
-        let counted = [None, is_shared.then_some(u32::MAX), is_limited.then_some(u32::MAX)];
-        let (mut limits, mut rates) = (Vec::with_capacity(3), Vec::new());
-        for (scope, ((slots, counted), rate)) in
-            scopes.into_iter().zip(slots.into_iter().zip(counted).zip(starts))
-        {
-            limits.extend(slots.or(counted).map(|most| Limit { scope: scope.clone(), most }));
-            rates.extend(rate.map(|rate| Flowing { scope, rate }));
-        }
-        Self { queue: Arc::clone(queue), settings, limits, rates, is_limited, is_shared, shares }
-    }
-
-    /// For an executor that says how many tasks it holds at most.
-    fn within(mut self, bound: Option<&Limit>) -> Self {
-        if let Some(bound) = bound {
-            if !self.is_limited {
-                // So that its queue hears when the place is free again.
-                self.limits.push(Limit { scope: Scope::Queue((*self.queue).clone()), most: u32::MAX });
-            }
-            self.limits.push(bound.clone());
-            self.is_limited = true;
-        }
-        self
-    }
-
-    /// With what concerns only one task.
-    pub(crate) fn of_task(&self, attempt: u32, key: Option<&str>) -> (Vec<Limit>, Vec<Flowing>) {
-        let (mut limits, mut rates) = (self.limits.clone(), self.rates.clone());
-        if let Some(most) = self.settings.retries.concurrency.filter(|_| attempt > 0) {
-            limits.push(Limit { scope: Scope::Retries((*self.queue).clone()), most });
-        }
-        if let Some(key) = key {
-            let scope = Scope::Key((*self.queue).clone(), key.to_owned());
-            limits.extend(self.settings.key_concurrency.map(|most| Limit { scope: scope.clone(), most }));
-            rates.extend(self.settings.key_rate.map(|rate| Flowing { scope, rate }));
-        }
-        (limits, rates)
-    }
-
-    /// What is for a scope while others want some too, if that is what bounds it.
-    pub(crate) fn share_of(&self, scope: &Scope) -> Option<&Share> {
-        let share = match scope {
-            Scope::Namespace(_) => &self.shares.namespace,
-            Scope::Queue(_) => &self.shares.queue,
-            Scope::Everything | Scope::Retries(_) | Scope::Key(..) | Scope::Executor(..) => return None,
-        };
-        let is_slots = |it: &&Limit| it.scope == *scope && share.slots == Some(it.most);
-        let is_starts = |it: &&Flowing| {
-            let is_as_slow = |own: Rate| (own.limit, own.period_ms) == (it.rate.limit, it.rate.period_ms);
-            it.scope == *scope && share.starts.is_some_and(is_as_slow)
-        };
-        let bounds = self.limits.iter().any(|it| is_slots(&it)) || self.rates.iter().any(|it| is_starts(&it));
-        bounds.then_some(share)
-    }
-
-    fn wish(&self, entry: &HotEntry, until: Millis) -> Wish {
-        let key = entry.demands.as_ref().and_then(|it| it.concurrency_key.as_deref());
-        let (limits, rates) = self.of_task(entry.attempt, key);
-        Wish { member: next_attempt(entry), place: entry.row(), until, limits, rates }
-    }
-
-    fn admission(&self, limit: usize) -> Admission {
-        Admission { limit, chooser: Chooser::of(&self.settings), seed: fastrand::u32(..) }
-    }
-}
-
-fn least(one: Option<u32>, other: Option<u32>) -> Option<u32> {
-    one.into_iter().chain(other).min()
-}
-
-fn slowest(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
-    one.into_iter().chain(other).reduce(slower)
-}
-
-/// Who a hand-over of this entry makes.
-pub(super) fn next_attempt(entry: &HotEntry) -> Member {
-    Member { id: entry.place.id, fence: entry.fence + 1 }
 }
 
 /// The instant before a grant, on both clocks: an engine may stand still, and its clock be set.
@@ -337,7 +121,7 @@ async fn limited(
         return Ok(Admitted::default());
     }
     let now = core.now();
-    let due: Vec<Lane> = core.admissions.with(&terms.queue, |it| {
+    let due: Vec<Lane> = core.limits.admissions.with(&terms.queue, |it| {
         let later = it.throttled.split_off(&(now.plus(1), Lane::Key(String::new())));
         std::mem::replace(&mut it.throttled, later).into_keys().map(|it| it.1).collect()
     });
@@ -347,7 +131,7 @@ async fn limited(
             tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
         }
     }
-    let look = core.admissions.kept_back.look(&terms.queue);
+    let look = core.limits.admissions.kept_back.look(&terms.queue);
     let room = core.limiter.room(&terms.limits, &terms.rates, now).await?;
     let limit = wanted.min(room.free);
     if limit < wanted {
@@ -355,17 +139,17 @@ async fn limited(
     }
     if limit == 0 {
         if let Some(Answer::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
-            core.admissions.with(&terms.queue, |it| it.starts_at = Some(now.plus(wait_ms)));
+            core.limits.admissions.with(&terms.queue, |it| it.starts_at = Some(now.plus(wait_ms)));
         }
         count(core, &terms.queue, room.bound.as_slice());
-        core.shares.kept_back(terms, room.bound.as_ref());
+        core.limits.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
     let asked = core.hot.admit(&terms.queue, terms.admission(limit)).await;
-    let popped = asked.inspect_err(|error| core.unanswered.admission(error, &terms.queue))?;
+    let popped = asked.inspect_err(|error| core.maintenance.unanswered.admission(error, &terms.queue))?;
     let full = popped.len() == limit;
     if full && limit < wanted {
-        core.shares.kept_back(terms, room.bound.as_ref());
+        core.limits.shares.kept_back(terms, room.bound.as_ref());
     }
     if !full {
         look.found_the_end();
@@ -403,10 +187,10 @@ async fn grant(
     count(core, &terms.queue, &answers);
     for answer in &answers {
         look.answered(answer);
-        core.shares.kept_back(terms, Some(answer));
+        core.limits.shares.kept_back(terms, Some(answer));
     }
     let places = entries.iter().zip(&answers).filter(|it| *it.1 == Answer::Granted);
-    core.admissions.granted.lock().note(places.map(|it| next_attempt(it.0)), now);
+    core.limits.admissions.granted.lock().note(places.map(|it| next_attempt(it.0)), now);
     let (mut granted, mut back, mut lanes) = (Vec::new(), Vec::new(), BTreeMap::<Lane, Vec<HotEntry>>::new());
     for (entry, answer) in entries.into_iter().zip(answers) {
         let lane = match answer {
@@ -419,7 +203,7 @@ async fn grant(
             Answer::Throttled { scope: Scope::Key(_, key), wait_ms } => {
                 let lane = Lane::Key(key);
                 let until = wait_ms.map(|it| (now.plus(it), lane.clone()));
-                core.admissions.with(&terms.queue, |it| it.throttled.extend(until.map(|it| (it, ()))));
+                core.limits.admissions.with(&terms.queue, |it| it.throttled.extend(until.map(|it| (it, ()))));
                 Some(lane)
             }
             Answer::Blocked(_) | Answer::Throttled { .. } | Answer::NotWhole => None,
@@ -429,7 +213,7 @@ async fn grant(
             None => back.push(entry),
         }
     }
-    core.shares.started(terms, granted.len());
+    core.limits.shares.started(terms, granted.len());
     let more = back.is_empty();
     let given_back = offer(core, back).await;
     for (lane, entries) in lanes {
@@ -468,17 +252,6 @@ pub(crate) async fn bring_back(
     }
 }
 
-pub(super) async fn unpark(
-    core: &Core,
-    queue: &Arc<QueueKey>,
-    lane: &Lane,
-    limit: usize,
-) -> Result<usize, Error> {
-    let back = core.hot.unpark(queue, lane, limit).await;
-    core.arrival(queue).something_else_came();
-    back
-}
-
 /// Those of them that this executor's version may run; the others wait for one that may.
 async fn keep_those_it_may_run(
     core: &Core,
@@ -497,7 +270,7 @@ async fn keep_those_it_may_run(
         if let Err(error) = core.hot.park(&lane, entries, terms.settings.retries).await {
             tracing::warn!(%error, "tasks for other handler versions could not be parked; they are offered again later");
         }
-        core.admissions.with(&terms.queue, |it| {
+        core.limits.admissions.with(&terms.queue, |it| {
             if !it.ranges.contains(&range) {
                 it.ranges.push(range);
             }
@@ -508,11 +281,6 @@ async fn keep_those_it_may_run(
     Ok(good)
 }
 
-pub(crate) fn may_run(entry: &HotEntry, request: &LeaseRequest) -> bool {
-    let demanded = entry.demands.as_ref().and_then(|it| it.handler_versions.as_deref());
-    versions::may_run(demanded, request.version.as_deref())
-}
-
 /// What was parked for a version like the caller's comes back into the order.
 async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), Error> {
     let Some(version) = &request.version else { return Ok(()) };
@@ -520,7 +288,7 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
         return Ok(());
     }
     let now = core.now();
-    let is_known = core.admissions.with(&request.queue, |it| {
+    let is_known = core.limits.admissions.with(&request.queue, |it| {
         it.versions.insert(version.clone(), now);
         it.versions.retain(|_, at| now.since(*at) <= VERSION_GONE_MS);
         let is_known = it.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
@@ -533,15 +301,15 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
             Lane::Version(range) => Some(range),
             Lane::Key(_) | Lane::Retries | Lane::Kind(_) => None,
         });
-        core.admissions.with(&request.queue, |it| it.ranges = ranges.collect());
+        core.limits.admissions.with(&request.queue, |it| it.ranges = ranges.collect());
     }
-    let ranges = core.admissions.with(&request.queue, |it| it.ranges.clone());
+    let ranges = core.limits.admissions.with(&request.queue, |it| it.ranges.clone());
     let mut result = Ok(());
     for range in ranges.into_iter().filter(|it| versions::may_run(Some(it), Some(version))) {
         let lane = Lane::Version(range.clone());
         match unpark(core, &request.queue, &lane, request.max).await {
             Ok(back) if back < request.max => {
-                core.admissions.with(&request.queue, |it| it.ranges.retain(|it| *it != range));
+                core.limits.admissions.with(&request.queue, |it| it.ranges.retain(|it| *it != range));
             }
             Ok(_) => {}
             Err(error) => result = Err(error),
@@ -562,39 +330,4 @@ pub(crate) async fn holders(
     }
     let holders = core.limiter.holders(&Scope::Queue(queue.clone()), limit).await?;
     Ok(Some((terms.settings.concurrency, holders)))
-}
-
-/// Puts fired tasks into the ready sets, those that are tried again to where their queue wants them.
-pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
-    // These take their turns with what lies in the engine.
-    let is_other = |it: &&HotEntry| it.priority != Priority::default() || it.attempt > 0;
-    let others: HashSet<_> = entries.iter().filter(is_other).map(|it| Arc::clone(&it.queue)).collect();
-    let offered = put(core, entries).await;
-    others.iter().for_each(|it| core.arrival(it).something_else_came());
-    offered
-}
-
-async fn put(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
-    let mut plain = Vec::with_capacity(entries.len());
-    let mut others: HashMap<Arc<QueueKey>, (Retries, Vec<HotEntry>)> = HashMap::new();
-    for it in entries {
-        if it.attempt == 0 {
-            plain.push(it);
-            continue;
-        }
-        let of_queue = others.entry(Arc::clone(&it.queue));
-        of_queue.or_insert_with(|| (core.settings.queue(&it.queue).retries, Vec::new())).1.push(it);
-    }
-    let mut result = Ok(());
-    for (_, (retries, entries)) in others {
-        if retries == Retries::default() {
-            plain.extend(entries);
-        } else {
-            result = result.and(core.hot.offer(entries, retries).await);
-        }
-    }
-    if plain.is_empty() {
-        return result;
-    }
-    result.and(core.hot.offer(plain, Retries::default()).await)
 }

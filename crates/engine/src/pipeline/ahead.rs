@@ -14,15 +14,12 @@
 //! that nothing starts any more.
 
 use crate::{
-    arrivals::{Arrival, Shelved},
+    arrivals::state::{Arrival, GOOD_FOR, Shelved},
     clock::Present,
     core::Core,
     live::{Granted, Ready, Unreported},
     outside, parts,
-    pipeline::{
-        fire, from_store,
-        hand_over::{self, LeaseRequest},
-    },
+    pipeline::{fire, from_store, hand_over, request::LeaseRequest},
 };
 use hashbrown::HashMap;
 use punctual_contract::{
@@ -40,9 +37,7 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-mod pace;
-
-pub(crate) use pace::Ahead;
+pub(crate) mod pace;
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
 const TICK: Duration = Duration::from_millis(20);
@@ -69,8 +64,6 @@ const LIE_MAX: usize = 100_000;
 const REPORTED_AFTER_MS: i64 = 200;
 /// Executors that asked so short a time ago are at work, and ask again.
 const ASKED_LATELY_MS: i64 = 1_000;
-/// What was leased longer ago than this is given back instead of handed over.
-pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 
 /// Why a lease is given back that may have ended.
 pub(crate) const TOO_LATE: &str = "too_late_for_its_lease";
@@ -103,7 +96,7 @@ pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<
 
 /// Somebody asks for its tasks now, or has just asked and will again.
 pub(crate) fn is_worked_on(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> bool {
-    core.arrival(queue).is_asked_since(now.plus(-ASKED_LATELY_MS))
+    core.arrivals.of(queue).is_asked_since(now.plus(-ASKED_LATELY_MS))
 }
 
 /// How many of a queue may be leased ahead.
@@ -111,21 +104,21 @@ fn room(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> usize {
     if !core.settings.is_plain(queue) {
         return 0;
     }
-    core.arrival(queue).room(now).max(core.options.ahead_room_min)
+    core.arrivals.of(queue).room(now).max(core.options.ahead_room_min)
 }
 
 /// Looks every moment while there is something to look at. Leases made ahead.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     if core.options.ahead_ms == 0 {
-        core.stopping.cancelled().await;
+        core.work.stopping.cancelled().await;
         return Ok(0);
     }
     let mut count = 0;
-    while !core.stopping.is_cancelled() {
+    while !core.work.stopping.is_cancelled() {
         if core.ahead.has_no_shelves() && core.live.lock().is_ahead_idle() {
             tokio::select! {
                 () = core.ahead.something.notified() => {}
-                () = core.stopping.cancelled() => break,
+                () = core.work.stopping.cancelled() => break,
             }
         }
         count += run_once(&core).await?;
@@ -141,25 +134,26 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let old = core.live.lock().begin_reports(now.plus(-REPORTED_AFTER_MS));
     if !old.is_empty() {
         let its = Arc::clone(core);
-        core.detach_claim(async move { report_holders(&its, old).await });
+        core.work.detach_claim(async move { report_holders(&its, old).await });
     }
     let (found_nobody, unclaimed) = clear_shelves(core, now);
     if !found_nobody.is_empty() {
         let its = Arc::clone(core);
-        core.detach_claim(async move { hand_over::give_back(&its, found_nobody, "nobody_waited").await });
+        core.work
+            .detach_claim(async move { hand_over::give_back(&its, found_nobody, "nobody_waited").await });
     }
     if !unclaimed.is_empty() {
         let its = Arc::clone(core);
-        core.detach_claim(async move { lies_no_more(&its, unclaimed).await });
+        core.work.detach_claim(async move { lies_no_more(&its, unclaimed).await });
     }
     // Their instant has passed, and the hot set did not have them: withdrawn, or its answer was lost. Nobody had them, and
     // that is said before their leases end: what ends in an engine's name is counted.
     let (unfired, _) = core.live.lock().drop_leases(|entry| entry.due_at < now.plus(-UNFIRED_MS));
     if !unfired.is_empty() {
         let its = Arc::clone(core);
-        core.detach_claim(async move { hand_over::give_back(&its, unfired, "not_fired").await });
+        core.work.detach_claim(async move { hand_over::give_back(&its, unfired, "not_fired").await });
     }
-    if core.options.ahead_ms == 0 || core.stopping.is_cancelled() {
+    if core.options.ahead_ms == 0 || core.work.stopping.is_cancelled() {
         return Ok(0);
     }
     let mut near = core.live.lock().take_candidates(now.plus(core.options.ahead_ms));
@@ -174,7 +168,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let count = chosen.len();
     for (part, some) in parts::split(core, chosen, |it| it.place.partition) {
         let its = Arc::clone(core);
-        core.detach_claim(async move { lease(&its, part, some, now).await });
+        core.work.detach_claim(async move { lease(&its, part, some, now).await });
     }
     Ok(count)
 }
@@ -193,7 +187,7 @@ fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     for it in &near {
         let new = || {
             let before = leased.get(&it.queue).copied().unwrap_or_default();
-            let waiting = core.arrival(&it.queue).idle_places();
+            let waiting = core.arrivals.of(&it.queue).idle_places();
             Candidates {
                 room: room(core, &it.queue, now).saturating_sub(before),
                 idle: waiting.saturating_sub(before),
@@ -321,7 +315,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
         if is_settled { &mut settled } else { &mut firing }.push(entry);
     }
     for (queue, leased) in good {
-        lay_down(core, &core.arrival(&queue), leased);
+        lay_down(core, &core.arrivals.of(&queue), leased);
     }
     core.live.lock().persisted(&settled);
     hand_over::forget(core, &firing).await;
@@ -359,7 +353,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
     if !late.is_empty() {
         let its = Arc::clone(core);
         let late = late.into_iter().map(|it| it.assignment).collect();
-        core.detach(async move { hand_over::give_back(&its, late, TOO_LATE).await });
+        core.work.detach(async move { hand_over::give_back(&its, late, TOO_LATE).await });
     }
     let mut table = core.live.lock();
     if table.is_all_reported() {
@@ -379,7 +373,11 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
                 executor: request.executor.clone(),
                 handed_over_at: Some(it.fired_at),
             };
-            table.hand_over(Unreported { entry: hand_over::leased_entry(&it, &request.queue), since: now, beat });
+            table.hand_over(Unreported {
+                entry: hand_over::leased_entry(&it, &request.queue),
+                since: now,
+                beat,
+            });
             Assignment { lease_until, ..it }
         })
         .collect();
@@ -425,10 +423,10 @@ fn clear_shelves(core: &Core, now: Millis) -> (Vec<Assignment>, Vec<HotEntry>) {
 /// nobody has put anything into the ready set since it was found empty, or only what goes before it, and all of it is
 /// equally urgent. Answers the rest.
 pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
-    let arrival = core.arrival(queue);
+    let arrival = core.arrivals.of(queue);
     let now = core.now();
     let is_good = core.options.ahead_ms > 0
-        && !core.stopping.is_cancelled()
+        && !core.work.stopping.is_cancelled()
         && !arrival.has_standing()
         // Of two versions of one task, the newer goes first: the ready set sees to it.
         && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
@@ -501,7 +499,7 @@ pub(crate) async fn clear(core: &Arc<Core>) {
 pub(crate) async fn begin_anew(core: &Arc<Core>) {
     clear(core).await;
     core.ahead.begin_anew();
-    core.each_arrival(Arrival::begin_anew);
+    core.arrivals.each(Arrival::begin_anew);
 }
 
 /// Waits until nothing of what was leased before is handed over any more.

@@ -128,7 +128,7 @@ pub(crate) async fn claim(core: &Arc<Core>, entries: Vec<HotEntry>) -> usize {
     for (_, some) in parts::split(core, entries, |it| it.place.partition) {
         claimed += some.len();
         let its = Arc::clone(core);
-        core.detach_claim(async move {
+        core.work.detach_claim(async move {
             mark_and_put(&its, some).await;
         });
     }

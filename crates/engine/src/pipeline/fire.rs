@@ -7,7 +7,7 @@ use crate::{
     live::{Fired, Ready},
     options::STEP_LIMIT,
     parts,
-    pipeline::{admit, ahead, claim},
+    pipeline::{ahead, claim, ready_set},
 };
 use futures_util::future::join_all;
 use hashbrown::{HashMap, HashSet};
@@ -55,10 +55,10 @@ pub(crate) async fn fire_when_due(
     loop {
         let due = tokio::select! {
             biased;
-            () = core.stopping.cancelled() => return Ok(fired),
+            () = core.work.stopping.cancelled() => return Ok(fired),
             it = partitions.recv() => it,
             _ = idle.tick() => {
-                core.firing.beat();
+                core.health.firing.beat();
                 continue;
             }
         };
@@ -69,7 +69,7 @@ pub(crate) async fn fire_when_due(
         let began = Instant::now();
         let some = fire_together(&core, due).await?;
         fired += some;
-        core.firing.beat();
+        core.health.firing.beat();
         let rest = rest_after(began.elapsed(), some);
         if !rest.is_zero() {
             sleep(rest).await;
@@ -170,7 +170,7 @@ async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -
     let now = core.now();
     let settled: Vec<(i64, i64)> = leased.iter().copied().collect();
     let asked = core.hot.take_settling(tenure, now, STEP_LIMIT, &settled).await;
-    let lost = |error: &Error| core.unanswered.take(&core.live, error, partition, now, leased);
+    let lost = |error: &Error| core.maintenance.unanswered.take(&core.live, error, partition, now, leased);
     let mut popped = asked.inspect_err(lost)?;
     let more = popped.len() == STEP_LIMIT;
     // What is due with the last of a full step may be left.
@@ -205,7 +205,7 @@ async fn claim_late(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, E
     let count = entries.len();
     for (_, some) in parts::split(core, entries, |it| it.place.partition) {
         let its = Arc::clone(core);
-        core.detach_claim(async move {
+        core.work.detach_claim(async move {
             if let Err(error) = claim_late_in(&its, some).await {
                 tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
             }
@@ -247,7 +247,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     // for what has lain down meanwhile.
     let others_came = || {
         for (queue, _) in rest.iter().filter(|it| !it.1.is_empty()) {
-            let arrival = core.arrival(queue);
+            let arrival = core.arrivals.of(queue);
             if arrival.lying() > 0 {
                 // What lies here is older: the order of all is found in the ready set.
                 arrival.something_else_came();
@@ -255,11 +255,11 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         }
     };
     others_came();
-    if let Err(error) = admit::offer(core, all.clone()).await {
+    if let Err(error) = ready_set::offer(core, all.clone()).await {
         // Not counted yet.
         core.live.lock().persisted(&all);
         core.live.lock().hold_back(&all);
-        core.unanswered.offer(&error);
+        core.maintenance.unanswered.offer(&error);
         return Err(error);
     }
     others_came();
@@ -296,7 +296,7 @@ fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>, counted: &Hash
         return fired;
     }
     let all = fired.clone();
-    let rest = ahead::lie(core, queue, core.arrival(queue).give(fired));
+    let rest = ahead::lie(core, queue, core.arrivals.of(queue).give(fired));
     // Given from the front.
     let given = all.split_at(all.len() - rest.len()).0;
     if !given.is_empty() {
@@ -314,7 +314,7 @@ pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Res
     for it in &entries {
         *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
     }
-    admit::offer(core, entries).await?;
+    ready_set::offer(core, entries).await?;
     queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
     Ok(())
 }

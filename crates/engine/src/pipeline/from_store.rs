@@ -6,15 +6,19 @@
 //! nothing that matters: it is dropped when the hot set is back, and the store says what is still to be handed over.
 //! What the hot set holds of the same tasks is refused by fence and state.
 
+pub(crate) mod state;
+
 use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{admit, ahead, hand_over::LeaseRequest},
+    pipeline::{
+        ahead, ready_set,
+        request::{LeaseRequest, may_run},
+    },
     sharing::terms,
 };
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     hot::{Admission, HotEntry, Wholeness},
@@ -22,11 +26,9 @@ use punctual_contract::{
     store::{Applied, Change, Scan, Step},
 };
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use state::Since;
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::{Arc, atomic::Ordering::SeqCst},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -37,58 +39,6 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
 const PAGES: usize = 10;
-
-/// An engine whom the hot set has not answered for so long gives its partitions to one whom it answers. By then every other
-/// one that has lost it too has noticed and said so.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
-/// An engine whom it answers again takes part again after so long: a way to Redis that comes and goes moves no partitions.
-const TRUSTED_AFTER: Duration = Duration::from_secs(5);
-
-/// What an engine says of the hot set to those that it shares the partitions with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HasHot {
-    Yes,
-    /// Lately lost or lately back: it says no, and keeps what it has.
-    Unsettled,
-    No,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Since {
-    Away(Instant),
-    Back(Instant),
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct FromStore {
-    is_away: AtomicBool,
-    /// When that changed. None: it has always answered.
-    since: Mutex<Option<Since>>,
-    /// Something was not loaded because the hot set was away, or has fired without it.
-    has_passed_by: AtomicBool,
-    /// By partition, where to go on.
-    positions: Mutex<HashMap<Partition, (Millis, i64)>>,
-}
-
-impl FromStore {
-    /// The hot set did not answer when last asked.
-    pub(crate) fn is_away(&self) -> bool {
-        self.is_away.load(SeqCst)
-    }
-
-    pub(crate) fn has_hot(&self) -> HasHot {
-        match *self.since.lock() {
-            None => HasHot::Yes,
-            Some(Since::Back(at)) if at.elapsed() >= TRUSTED_AFTER => HasHot::Yes,
-            Some(Since::Away(at)) if at.elapsed() >= GIVEN_UP_AFTER => HasHot::No,
-            Some(_) => HasHot::Unsettled,
-        }
-    }
-
-    pub(crate) fn passes_by(&self) {
-        self.has_passed_by.store(true, SeqCst);
-    }
-}
 
 /// Looks whether the hot set answers and has what was put into it. Tasks fired without it.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
@@ -129,7 +79,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
     if was_away {
         tracing::info!("the hot set answers again");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
-        core.preload.notify_one();
+        core.filling.preload.notify_one();
         core.live.lock().end_serving();
         core.from_store.positions.lock().clear();
     }
@@ -146,7 +96,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
     if lost > 0 {
         tracing::warn!(partitions = lost, "the hot set has gaps and is filled again from the store");
         core.meters.rebuilt(lost);
-        core.look_through.notify_one();
+        core.filling.look_through.notify_one();
     }
 }
 
@@ -186,7 +136,7 @@ async fn fire_partition(core: &Arc<Core>, partition: Partition) -> Result<usize,
 /// Fires what is due of what a scan has found. Tasks fired.
 pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize, Error> {
     let now = core.now();
-    let mut due = core.unsent.sort_out(found, now);
+    let mut due = core.maintenance.unsent.sort_out(found, now);
     due.retain(|it| it.due_at <= now && !core.live.lock().serves(it));
     if due.is_empty() {
         return Ok(0);
@@ -260,14 +210,14 @@ pub(crate) async fn admit(
     request: &LeaseRequest,
     admission: Admission,
 ) -> Result<(Vec<HotEntry>, bool), Error> {
-    let may_run = |entry: &HotEntry| admit::may_run(entry, request);
+    let may_run = |entry: &HotEntry| may_run(entry, request);
     let mut admitted = core.live.lock().take_served(&request.queue, admission.limit, may_run);
     let limit = admission.limit - admitted.len();
     if limit == 0 || core.from_store.is_away() {
         return Ok((admitted, false));
     }
     let asked = core.hot.admit(&request.queue, Admission { limit, ..admission }).await;
-    match asked.inspect_err(|error| core.unanswered.admission(error, &request.queue)) {
+    match asked.inspect_err(|error| core.maintenance.unanswered.admission(error, &request.queue)) {
         Ok(more) => {
             let is_end = more.len() < limit;
             admitted.extend(more);
@@ -284,5 +234,5 @@ pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Err
         core.live.lock().serve(&entries);
         return Ok(());
     }
-    admit::offer(core, entries).await
+    ready_set::offer(core, entries).await
 }

@@ -14,7 +14,10 @@ mod late;
 pub(crate) mod several;
 
 use crate::{
-    arrivals::{Arrival, Given, Looker},
+    arrivals::{
+        Looker,
+        state::{Arrival, Given},
+    },
     control,
     core::Core,
     maintenance::{expire, mark_ready},
@@ -22,7 +25,7 @@ use crate::{
     pipeline::{
         admit::{self, Since},
         ahead, from_store, intake,
-        kinds::Restrictions,
+        request::{LeaseRequest, Restrictions},
         settle,
     },
 };
@@ -59,18 +62,6 @@ const LOOK_RARELY: f64 = 40.0;
 /// The others, too, do not look at one instant: over this part of the time after which they do.
 const LOOK_SPREAD: f64 = 0.2;
 
-#[derive(Debug, Clone)]
-pub struct LeaseRequest {
-    pub queue: Arc<QueueKey>,
-    pub max: usize,
-    /// How long to wait for the first task.
-    pub wait_ms: u64,
-    pub lease_ms: i64,
-    pub executor: String,
-    /// Of its handlers. None: it gets only tasks that demand none.
-    pub version: Option<String>,
-}
-
 /// Waits for ready tasks, and leases at most `max`. Empty: none came, the engine is stopping, or it stood still for a while:
 /// whoever called before that may have gone, and whoever has not asks again. A caller that nobody serves loses nothing.
 /// `only`: what the executor takes.
@@ -90,7 +81,7 @@ pub(crate) async fn lease(
     );
     ahead::was_not_handed_over(core, &leased);
     let its = Arc::clone(core);
-    core.detach(async move { give_back(&its, leased, ahead::TOO_LATE).await });
+    core.work.detach(async move { give_back(&its, leased, ahead::TOO_LATE).await });
     Ok(Vec::new())
 }
 
@@ -102,12 +93,12 @@ async fn wait_and_lease(
     breaks: u64,
 ) -> Result<Vec<Assignment>, Error> {
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
-    let arrival = core.arrival(&request.queue);
+    let arrival = core.arrivals.of(&request.queue);
     let _waiting = arrival.wait(core.now());
     // What is given to those who wait has no place in the limiter, and is of any kind: one that needs places, or takes only
     // some kinds, only hears of it.
     let _stands = (!only.are_none()).then(|| arrival.stand());
-    let bound = only.bound.as_ref().map(|bound| core.admissions.bounds.wait(bound));
+    let bound = only.bound.as_ref().map(|bound| core.limits.admissions.bounds.wait(bound));
     let may_be_given = if only.are_none() { request.max } else { 0 };
     let mut late = Late::new(core);
     let (mut given, mut looker) = (Vec::new(), None);
@@ -145,7 +136,7 @@ async fn wait_and_lease(
             () = notified => seat.leave(),
             () = freed => seat.leave(),
             () = tokio::time::sleep_until(wake_at) => seat.leave(),
-            () = core.stopping.cancelled() => return Ok(Vec::new()),
+            () = core.work.stopping.cancelled() => return Ok(Vec::new()),
         };
         if core.breaks() != breaks {
             // It goes to the next one, and so does what woke this one.
@@ -174,7 +165,7 @@ fn looks_again_after<'a>(
     arrival: &'a Arrival,
     looker: &mut Option<Looker<'a>>,
 ) -> Duration {
-    let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
+    let pause = core.limits.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
     let is_simple = is_simple(core, request, only);
     *looker = if is_simple { looker.take().or_else(|| arrival.look_for_all()) } else { None };
     let is_looked_for = is_simple && looker.is_none();
@@ -227,7 +218,7 @@ async fn admit_and_grant(
     let (answer, granted) = oneshot::channel();
     let mut granted = Granted { core: Arc::clone(core), answer: granted };
     let (work_core, work_request) = (Arc::clone(core), request.clone());
-    core.detach(async move {
+    core.work.detach(async move {
         let breaks = work_core.breaks();
         let mut result = grant(&work_core, &work_request, given, &caller).await;
         if let Ok(leased) = &mut result
@@ -255,7 +246,7 @@ impl Drop for Granted {
         self.answer.close();
         if let Ok(Ok(unheard)) = self.answer.try_recv() {
             let core = Arc::clone(&self.core);
-            self.core.detach(async move { give_back(&core, unheard, EXECUTOR_GONE).await });
+            self.core.work.detach(async move { give_back(&core, unheard, EXECUTOR_GONE).await });
         }
     }
 }
@@ -277,7 +268,7 @@ async fn grant(
     }
     let mut leased = Vec::new();
     control::loaded(core).await?;
-    let arrival = core.arrival(&request.queue);
+    let arrival = core.arrivals.of(&request.queue);
     let may_stay = arrival.empty_since().is_some() || ahead::lies_behind(core, &arrival);
     let only = &caller.only;
     if !may_stay || !is_simple(core, request, only) {
@@ -340,7 +331,7 @@ async fn dispatch(
         let (began, its_patience) = (Instant::now(), core.parts.patience(part));
         let short = if caller.is_late { its_patience } else { core.parts.short_patience(part) };
         patience = patience.max(short);
-        core.detach(async move {
+        core.work.detach(async move {
             let breaks = its.breaks();
             let work = dispatch_in(&its, part, &request, some, slots_since);
             let leased = parts::leasing(&its, part, its_patience, work).await;

@@ -30,7 +30,7 @@ pub(crate) async fn insert(
     by: &str,
 ) -> Result<Vec<Result<Inserted, Error>>, Error> {
     let put = outside::put_payloads(core, &mut tasks).await?;
-    let inserting = core.backlog.begin(&tasks);
+    let inserting = core.limits.backlog.begin(&tasks);
     let inserted = core.store.insert_each(tasks, by, core.now()).await;
     if inserted.is_ok() {
         inserting.stored();
@@ -76,20 +76,20 @@ async fn admit(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) {
     let now = core.now();
     entries.retain(|it| it.due_at <= covered(core, it.place.partition, now));
     if core.from_store.is_away() {
-        core.missed.note(entries.iter());
+        core.filling.missed.note(entries.iter());
         return;
     }
     // What is new and due soon stays in this process as long as no other engine lives (decision 0022).
-    let stays = ids == Ids::New && core.holdings.is_only_owner() && !core.stopping.is_cancelled();
+    let stays = ids == Ids::New && core.holdings.is_only_owner() && !core.work.stopping.is_cancelled();
     let is_near = |it: &HotEntry| stays && it.due_at <= now.plus(NEAR_MS);
     let (near, rest): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_near);
     for (entries, ids) in [(near, Ids::New), (rest, Ids::Known)] {
         if let Err(error) = load(core, entries.clone(), ids).await {
-            core.missed.note(entries.iter());
+            core.filling.missed.note(entries.iter());
             core.from_store.passes_by();
             if error.happened == Happened::Maybe {
                 // A connection that broke: on the next one they are loaded from the store.
-                core.preload.notify_one();
+                core.filling.preload.notify_one();
             }
             tracing::warn!(%error, "tasks could not be loaded after their commit; the sweep will load them");
         }
@@ -101,11 +101,11 @@ async fn admit(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) {
 fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
     let frontier = core.holdings.frontier(partition);
     let is_mine = core.holdings.tenure(partition).is_some();
-    let is_short = core.room.is_short();
-    if core.shared.is_none() || (is_mine && (is_short || core.is_crowded.load(Relaxed))) {
+    let is_short = core.filling.room.is_short();
+    if core.shared.is_none() || (is_mine && (is_short || core.filling.is_crowded.load(Relaxed))) {
         return frontier.max(now.plus(SOON_MS));
     }
-    frontier.max(now.plus(core.room.horizon_ms(core.options.horizon_ms) + CLOCKS_APART_MS))
+    frontier.max(now.plus(core.filling.room.horizon_ms(core.options.horizon_ms) + CLOCKS_APART_MS))
 }
 
 /// Loads entries, and then sees that those are claimed that the claim loop has passed by. In this order: an entry that
@@ -132,7 +132,7 @@ async fn load(core: &Arc<Core>, entries: Vec<HotEntry>, ids: Ids) -> Result<usiz
     let soon = core.live.lock().passed_by(entries);
     if !soon.is_empty() {
         let claiming = Arc::clone(core);
-        core.detach_claim(async move {
+        core.work.detach_claim(async move {
             claim_passed_by(&claiming, soon, loaded == count).await;
         });
     }
@@ -167,7 +167,7 @@ fn announce_soon(core: &Core, entries: &[HotEntry]) {
     let soon = core.now().plus(core.options.lookahead_ms.saturating_add(interval_ms));
     let is_anothers = |it: &&HotEntry| core.holdings.tenure(it.place.partition).is_none();
     for it in entries.iter().filter(|it| it.due_at <= soon).filter(is_anothers) {
-        core.announcer.due(it.place.partition, it.due_at);
+        core.sharing.announcer.due(it.place.partition, it.due_at);
     }
 }
 

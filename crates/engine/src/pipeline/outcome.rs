@@ -7,7 +7,7 @@ use crate::{
     live::Unreported,
     outside::{self, Owned, Put},
     parts,
-    pipeline::{admit, intake},
+    pipeline::{freed, intake},
 };
 use hashbrown::HashMap;
 use punctual_contract::{
@@ -110,7 +110,7 @@ async fn write(
             let member = Member { id: place.id, fence: *fence };
             ended.push(member);
             if let Some(attempt) = &stepped.attempt {
-                core.count_outcome(*report, attempt, now);
+                core.meters.queue(&attempt.queue).outcomes.count(*report, attempt, now);
             }
         }
         core.count_event(event, task.as_ref());
@@ -122,7 +122,7 @@ async fn write(
     }
     forget_results(core, put, &kept);
     load_next_attempts(core, &again).await;
-    admit::free_what_is_set(core, &ended).await;
+    freed::free_what_is_set(core, &ended).await;
     Ok(settled)
 }
 

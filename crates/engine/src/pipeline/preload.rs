@@ -57,7 +57,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
             Err(error) => result = Err(error),
         }
     }
-    core.is_crowded.store(room.is_crowded.load(Relaxed), Relaxed);
+    core.filling.is_crowded.store(room.is_crowded.load(Relaxed), Relaxed);
     result.map(|()| loaded)
 }
 
@@ -70,7 +70,7 @@ async fn extend_part(
 ) -> Result<usize, Error> {
     let (core, room) = (&core, &*room);
     let extend = |partition| async move {
-        if reach == Reach::Far && core.room.is_short() {
+        if reach == Reach::Far && core.filling.room.is_short() {
             return Ok(0);
         }
         extend(core, partition, until, room, reach).await
@@ -115,8 +115,8 @@ enum Reach {
 
 /// The nearest first, for all partitions.
 fn reaches(core: &Core) -> Vec<(Reach, i64)> {
-    let horizon_ms = core.room.horizon_ms(core.options.horizon_ms);
-    let rest = if core.room.is_short() { Reach::Near } else { Reach::Far };
+    let horizon_ms = core.filling.room.horizon_ms(core.options.horizon_ms);
+    let rest = if core.filling.room.is_short() { Reach::Near } else { Reach::Far };
     vec![(Reach::Near, NEAR_MS.min(horizon_ms)), (rest, horizon_ms)]
 }
 
@@ -183,7 +183,7 @@ pub(crate) async fn load_span(
 pub(crate) fn give_back_soon(core: &Arc<Core>, leased: Vec<Assignment>) {
     if !leased.is_empty() {
         let its = Arc::clone(core);
-        core.detach_claim(async move { hand_over::give_back(&its, leased, "loaded_again").await });
+        core.work.detach_claim(async move { hand_over::give_back(&its, leased, "loaded_again").await });
     }
 }
 
@@ -201,13 +201,13 @@ async fn load_window(
         let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
         let Some(last) = page.last().map(HotEntry::key) else { return Ok(None) };
         let whole = page.len() < STEP_LIMIT;
-        let page = core.unsent.sort_out(page, core.now());
+        let page = core.maintenance.unsent.sort_out(page, core.now());
         let mut not_leased = page.clone();
         let (load, leased) = core.live.begin_load(&mut not_leased, core.now());
         give_back_soon(core, leased);
         let loaded = intake::load_and_claim(core, not_leased).await?;
         load.answered();
-        let is_short = reach == Reach::Far && core.room.is_short();
+        let is_short = reach == Reach::Far && core.filling.room.is_short();
         let goes_on = goes_on(&page, loaded) && !is_short;
         if whole {
             return Ok(None);

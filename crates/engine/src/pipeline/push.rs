@@ -11,10 +11,10 @@ use crate::{
     core::Core,
     parts,
     pipeline::{
-        admit,
-        hand_over::{LeaseRequest, lease},
+        freed,
+        hand_over::lease,
         intake,
-        kinds::Restrictions,
+        request::{LeaseRequest, Restrictions},
     },
 };
 use hashbrown::HashMap;
@@ -71,11 +71,11 @@ impl Pushers {
             if working.contains_key(&queue) {
                 continue;
             }
-            let ending = core.stopping.child_token();
+            let ending = core.work.stopping.child_token();
             working.insert(queue.clone(), ending.clone());
             changed += 1;
             let its = Arc::clone(core);
-            core.detach(async move {
+            core.work.detach(async move {
                 // However it ends, a panic included: it is started again if it is still wanted.
                 let _ended = ending.clone().drop_guard();
                 if let Err(error) = run(its, Arc::new(queue), &ending).await {
@@ -113,7 +113,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
         return Ok(Pushed { published: 0, failed: 1 });
     }
     // While the bus takes nothing and executors ask for tasks instead, one shows whether it is back; the others are theirs.
-    let is_anothers = core.unsent.is_failing(queue) && core.waiting(queue) > 0;
+    let is_anothers = core.maintenance.unsent.is_failing(queue) && core.arrivals.waiting(queue) > 0;
     let request = LeaseRequest {
         queue: Arc::clone(queue),
         max: if is_anothers { 1 } else { BATCH },
@@ -133,7 +133,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
         failed = publish(core, failed.into_iter().map(|it| it.0).collect()).await;
     }
     let pushed = Pushed { published: count - failed.len(), failed: failed.len() };
-    core.unsent.set_failing(queue, pushed.published == 0);
+    core.maintenance.unsent.set_failing(queue, pushed.published == 0);
     if let Some((_, error)) = failed.first() {
         tracing::warn!(queue = %queue.queue, tasks = pushed.failed, error, "tasks could not be sent; the compensator brings them back");
     }
@@ -168,7 +168,7 @@ async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
                 let moved = applied.chunks(2).map(|it| it.last().is_some_and(|last| *last == Applied::Moved));
                 let back: Vec<_> = failed.iter().zip(moved).filter(|it| it.1).map(|it| &it.0.0).collect();
                 let ended = back.iter().map(|it| Member { id: it.place.id, fence: it.fence });
-                admit::free(core, &ended.collect::<Vec<_>>()).await;
+                freed::free(core, &ended.collect::<Vec<_>>()).await;
                 return remember(core, &back.iter().map(|it| it.place).collect::<Vec<_>>()).await;
             }
             Err(error) => {
@@ -176,7 +176,7 @@ async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
             }
         }
     }
-    core.unsent.not_settled(failed);
+    core.maintenance.unsent.not_settled(failed);
 }
 
 /// Two for each task, in one unit of work: the attempt is given back, and the task could not be sent.
@@ -201,7 +201,7 @@ async fn remember(core: &Core, places: &[TaskRef]) {
     match core.store.read(&mine).await {
         Ok(tasks) => {
             let entries = tasks.iter().flatten().map(intake::entry_of).collect();
-            core.unsent.sort_out(entries, core.now());
+            core.maintenance.unsent.sort_out(entries, core.now());
         }
         Err(error) => tracing::debug!(%error, "the sweep finds what could not be sent"),
     }

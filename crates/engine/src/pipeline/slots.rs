@@ -87,7 +87,7 @@ async fn many_slots(core: &Core) -> Result<ManySlots, Error> {
         .filter(|it| it.1.key_concurrency.is_some() || it.1.retries.concurrency.is_some())
         .map(|(queue, set)| (queue, &**set))
         .collect();
-    if limited.is_empty() && !core.admissions.bounds.are_in_use() {
+    if limited.is_empty() && !core.limits.admissions.bounds.are_in_use() {
         return Ok(ManySlots::default());
     }
     limited.sort_unstable_by_key(|it| it.0);

@@ -2,7 +2,7 @@
 //! says which partitions have something due. It never says so early. It holds nothing that matters: dropped at any
 //! instant, it is filled again from the hot set.
 
-use crate::{meters::ServiceMeters, sharing::fitness::Pulse};
+use crate::{meters::ServiceMeters, sharing::fitness::state::Pulse};
 use parking_lot::{Condvar, Mutex};
 use punctual_contract::Clock;
 use punctual_domain::{place::Partition, time::Millis};

@@ -2,9 +2,9 @@
 //! set and the limiter; what fails is tried at the next look, and shares that are too old count no more.
 
 use super::{
-    Divided, QUEUES_MAX,
     memory::Memory,
     pool::{Pool, Wanted},
+    state::{Divided, QUEUES_MAX},
 };
 use crate::{core::Core, settings::Known};
 use hashbrown::{HashMap, HashSet};
@@ -40,20 +40,20 @@ struct Found {
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let known = core.settings.known();
     let is_needed = core.settings.is_loaded() && known.has_shared_limits() && !core.from_store.is_away();
-    *core.shares.looked_at.lock() = Some(Instant::now());
+    *core.limits.shares.looked_at.lock() = Some(Instant::now());
     if !is_needed {
-        *core.shares.divided.write() = Arc::default();
+        *core.limits.shares.divided.write() = Arc::default();
         return Ok(0);
     }
-    let mut memory = core.shares.memory.lock().await;
+    let mut memory = core.limits.shares.memory.lock().await;
     let since_ms = memory.begin(now);
     let queues = gather(core, &known, &mut memory, now).await?;
     let divided = divide(core, &known, &mut memory, queues, (since_ms, now));
     let count = divided.namespaces.len();
-    let before = std::mem::replace(&mut *core.shares.divided.write(), Arc::new(divided));
-    if !before.is_as_good_as(&core.shares.divided.read()) {
+    let before = std::mem::replace(&mut *core.limits.shares.divided.write(), Arc::new(divided));
+    if !before.is_as_good_as(&core.limits.shares.divided.read()) {
         // Somebody may have more than before.
-        core.wake_each();
+        core.arrivals.wake_each();
     }
     Ok(count)
 }
@@ -65,7 +65,7 @@ async fn gather(
     memory: &mut Memory,
     now: Millis,
 ) -> Result<BTreeMap<QueueKey, Found>, Error> {
-    let seen = core.shares.take_seen(now);
+    let seen = core.limits.shares.take_seen(now);
     let demands = core.limiter.demands(&core.options.name, &seen, now).await?;
     let ready = core.hot.depth().await?.ready;
     let mut queues: BTreeMap<QueueKey, Found> = BTreeMap::new();
@@ -153,7 +153,7 @@ fn divide(
     mut found: BTreeMap<QueueKey, Found>,
     (since_ms, now): (u64, Millis),
 ) -> Divided {
-    let before = Arc::clone(&core.shares.divided.read());
+    let before = Arc::clone(&core.limits.shares.divided.read());
     let mut queues: BTreeMap<Name, Vec<(Name, Wanted)>> = BTreeMap::new();
     let mut starts: HashMap<Name, u64> = HashMap::new();
     for (queue, it) in &mut found {

@@ -1,12 +1,24 @@
 //! One shared limit, divided: among the namespaces of everything, or among the queues of a namespace. Pure.
 
-use super::NamespaceShare;
 use hashbrown::HashMap;
 use punctual_domain::{
     name::Name,
     settings::Rate,
     shares::{self, Claim},
 };
+
+/// What a namespace has of the limits of everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceShare {
+    pub namespace: Name,
+    pub weight: u32,
+    /// Attempts in flight.
+    pub held: usize,
+    /// How many there may be at the most. None: it is alone, or the slots of everything are not limited.
+    pub slots: Option<u32>,
+    /// The same of starts.
+    pub starts: Option<Rate>,
+}
 
 /// A limit on slots or starts, or both, and those who want some of it.
 #[derive(Debug, Default, PartialEq)]

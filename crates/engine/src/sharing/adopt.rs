@@ -43,7 +43,7 @@ async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     });
     let results: Vec<Result<usize, Error>> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
     if results.iter().any(Result::is_ok) {
-        core.preload.notify_one();
+        core.filling.preload.notify_one();
     }
     results.into_iter().sum()
 }
@@ -59,7 +59,7 @@ async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<bool, Error> {
     }
     // Takes nothing, but from now on the last owner takes nothing either: what has fired by then is all there is.
     core.hot.take(tenure, Millis::ZERO, 1).await?;
-    core.others_may_have_offered();
+    core.arrivals.others_may_have_offered();
     // What fell due while nobody worked here has waited long enough.
     fire::fire(core, partition).await?;
     let unclaimed = preload::load_near(core, partition, now).await?;

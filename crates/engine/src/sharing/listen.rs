@@ -1,38 +1,18 @@
 //! Hears what other engines announce. Never does the work itself: it says to the wheel, to the claims and to who waits
 //! for a queue that there is something. What was missed is found at the next look, so a lost signal costs an interval.
 
+pub(crate) mod state;
+
 use crate::{
     core::Core,
     pipeline::{claim, fire},
     sharing::announce::GIVEN_UP,
 };
-use hashbrown::HashMap;
-use parking_lot::Mutex;
 use punctual_contract::{Error, ownership::Signal};
-use punctual_domain::{place::Partition, time::Millis};
 use std::{sync::Arc, time::Duration};
-use tokio::sync::Notify;
 
 /// After signals could not be heard.
 const DEAF: Duration = Duration::from_millis(500);
-
-/// Slices that are to be claimed ahead of the next look, by partition, with where they begin.
-#[derive(Debug, Default)]
-pub(crate) struct Asked {
-    slices: Mutex<HashMap<Partition, Millis>>,
-    something: Notify,
-}
-
-impl Asked {
-    fn add(&self, partition: Partition, from: Millis) {
-        {
-            let mut slices = self.slices.lock();
-            let earliest = slices.entry(partition).or_insert(from);
-            *earliest = from.min(*earliest);
-        }
-        self.something.notify_one();
-    }
-}
 
 /// Listens until the engine stops.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
@@ -41,7 +21,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     loop {
         let signals = tokio::select! {
             biased;
-            () = core.stopping.cancelled() => return Ok(heard),
+            () = core.work.stopping.cancelled() => return Ok(heard),
             it = shared.signals.next() => it,
         };
         match signals {
@@ -53,7 +33,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
                 look_at_everything(&core).await;
                 // Whoever has nothing to hear looks at an interval, and need not hurry to be told so again.
                 tokio::select! {
-                    () = core.stopping.cancelled() => {}
+                    () = core.work.stopping.cancelled() => {}
                     () = tokio::time::sleep(DEAF) => {}
                 }
                 return Err(error);
@@ -64,14 +44,14 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
 
 fn heed(core: &Core, signal: Signal) {
     match signal {
-        Signal::Ready { queue } => core.wake_one(&queue),
+        Signal::Ready { queue } => core.arrivals.wake_one(&queue),
         Signal::Due { partition, due_at } if partition.0 < core.store.partitions() => {
             if core.holdings.tenure(partition).is_some() {
                 // Due before its claim is through, it fires all the same: the wheel knows when, and `take` what.
                 core.timer.insert(std::iter::once((due_at, partition)));
-                core.asked.add(partition, due_at);
+                core.sharing.asked.add(partition, due_at);
             } else if due_at == GIVEN_UP {
-                core.look_at_ownership.notify_one();
+                core.sharing.look_at_ownership.notify_one();
             }
         }
         Signal::Due { .. } => {}
@@ -80,8 +60,8 @@ fn heed(core: &Core, signal: Signal) {
 
 /// Signals may have been missed.
 async fn look_at_everything(core: &Arc<Core>) {
-    core.wake_all();
-    core.look_at_ownership.notify_one();
+    core.arrivals.wake_all();
+    core.sharing.look_at_ownership.notify_one();
     let claimed = claim::run_again(core, core.now()).await;
     let fired = fire::fire_all(core).await;
     if let Err(error) = claimed.and(fired) {
@@ -95,10 +75,10 @@ pub(crate) async fn claim_asked(core: Arc<Core>) -> Result<usize, Error> {
     loop {
         tokio::select! {
             biased;
-            () = core.stopping.cancelled() => return Ok(claimed),
-            () = core.asked.something.notified() => {}
+            () = core.work.stopping.cancelled() => return Ok(claimed),
+            () = core.sharing.asked.something.notified() => {}
         }
-        let slices = std::mem::take(&mut *core.asked.slices.lock());
+        let slices = std::mem::take(&mut *core.sharing.asked.slices.lock());
         let mut result = Ok(());
         for (partition, from) in slices {
             match claim::claim_from(&core, partition, from).await {

@@ -5,14 +5,14 @@
 //! hot set and the store refuse who is out of date.
 
 use crate::{
+    backends::Shared,
     core::Core,
-    engine::Shared,
     options::STEP_LIMIT,
-    pipeline::{claim, from_store::HasHot, hand_over},
+    pipeline::{claim, from_store::state::HasHot, hand_over},
     sharing::{
         announce,
         fitness::{self, Unfit},
-        reach::Reached,
+        reach::state::Reached,
         rendezvous::{candidates, preferred},
         step_aside, terms,
     },
@@ -54,15 +54,15 @@ pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
     let Some(shared) = &core.shared else { return Ok(0) };
     if fitness::unfit(core).is_some() || step_aside::is_aside(core) {
         // The other part gives up what is held.
-        core.rebalance.notify_one();
+        core.sharing.rebalance.notify_one();
         return Ok(0);
     }
     let has_hot = core.from_store.has_hot() == HasHot::Yes;
-    let says = Says { has_hot, without: core.reach.without() };
+    let says = Says { has_hot, without: core.sharing.reach.without() };
     let live = shared.ownership.beat(&core.options.name, LEASE, &says).await?;
     core.holdings.hears_of(live);
     let lost = renew(core, shared).await;
-    core.rebalance.notify_one();
+    core.sharing.rebalance.notify_one();
     lost
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     if live.is_empty() {
         return Ok(0);
     }
-    if live.len() > 1 || core.has_unshared.load(SeqCst) {
+    if live.len() > 1 || core.sharing.has_unshared.load(SeqCst) {
         share_all(core);
     }
     let candidates: Vec<Vec<String>> = (0..core.store.parts()).map(|part| candidates(&live, part)).collect();
@@ -107,7 +107,7 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
         let without = said.and_then(|it| it.without.as_ref());
         let said_away = without.is_some_and(|without| without.contains(&part_of(it)));
         !is_settled
-            || match core.reach.of(part_of(it)) {
+            || match core.sharing.reach.of(part_of(it)) {
                 Reached::Yes => said_away,
                 Reached::Unsettled => true,
                 Reached::No => false,
@@ -143,11 +143,11 @@ async fn stand_aside(core: &Arc<Core>, shared: &Shared, why: Unfit) -> Result<us
 
 /// Others must find what only this process has. Nothing waits for it: leases end while the hot set does not answer.
 fn share_all(core: &Arc<Core>) {
-    if core.is_sharing.swap(true, SeqCst) {
+    if core.sharing.is_sharing.swap(true, SeqCst) {
         return;
     }
     let sharing = IsSharing(Arc::clone(core));
-    core.detach(async move { share(&sharing.0, None).await });
+    core.work.detach(async move { share(&sharing.0, None).await });
 }
 
 /// However the work ends.
@@ -155,7 +155,7 @@ struct IsSharing(Arc<Core>);
 
 impl Drop for IsSharing {
     fn drop(&mut self) {
-        self.0.is_sharing.store(false, SeqCst);
+        self.0.sharing.is_sharing.store(false, SeqCst);
     }
 }
 
@@ -167,14 +167,14 @@ async fn share(core: &Core, partition: Option<Partition>) {
     match shared {
         Ok(count) => {
             if partition.is_none() {
-                core.has_unshared.store(false, SeqCst);
+                core.sharing.has_unshared.store(false, SeqCst);
             }
             if count > 0 {
                 tracing::debug!(tasks = count, "what was kept in this process is in the hot set of all");
             }
         }
         Err(error) => {
-            core.has_unshared.store(true, SeqCst);
+            core.sharing.has_unshared.store(true, SeqCst);
             tracing::warn!(%error, "what is kept in this process could not be shared; it will be repeated");
         }
     }
@@ -217,7 +217,7 @@ async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<u
     }
     if !gained.is_empty() {
         core.meters.terms_gained(gained.len());
-        core.look_through.notify_one();
+        core.filling.look_through.notify_one();
     }
     Ok(gained.len())
 }
@@ -249,7 +249,7 @@ async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
     let hot_is_away = core.from_store.is_away();
     if hot_is_away {
         // It would not arrive; the next owner reads it from the store.
-        core.has_unshared.store(true, SeqCst);
+        core.sharing.has_unshared.store(true, SeqCst);
     } else {
         share(core, Some(held.partition)).await;
     }
@@ -277,7 +277,7 @@ async fn hand_back(core: &Arc<Core>, partition: Partition) {
 }
 
 async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i64)>) -> Result<(), Error> {
-    if core.from_store.is_away() || core.reach.of(core.store.part_of(partition)) != Reached::Yes {
+    if core.from_store.is_away() || core.sharing.reach.of(core.store.part_of(partition)) != Reached::Yes {
         // Which of them have fired cannot be asked, or nothing be written: the next owner takes them over as they are.
         return Ok(());
     }

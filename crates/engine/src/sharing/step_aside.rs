@@ -2,30 +2,19 @@
 //! that it goes by is good, but rests on one witness less. Where nobody takes them it goes on: an engine that is alone,
 //! or whose neighbours are in the same trouble, still fires better than none. Must not decide what time it is.
 
-use crate::{clock, core::Core, engine::Shared};
-use parking_lot::Mutex;
+pub(crate) mod state;
+
+use crate::{backends::Shared, clock, core::Core};
 use punctual_contract::Error;
+use state::Stage;
 use std::time::Duration;
 
 /// Looks after which nobody has taken what was given up: some five seconds.
 const LOOKS_MAX: u32 = 10;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    #[default]
-    TakesPart,
-    /// So many looks in a row have found no other owner.
-    Aside(u32),
-    /// Nobody else has taken anything: until the clock is good again.
-    GoesOn,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Aside(Mutex<Stage>);
-
 /// Whether this engine should own nothing now.
 pub(crate) async fn is_due(core: &Core, shared: &Shared) -> Result<bool, Error> {
-    let stage = *core.aside.0.lock();
+    let stage = *core.sharing.aside.0.lock();
     let next = match stage {
         _ if !clock::is_unfit(core) => Stage::TakesPart,
         Stage::GoesOn => Stage::GoesOn,
@@ -39,13 +28,13 @@ pub(crate) async fn is_due(core: &Core, shared: &Shared) -> Result<bool, Error> 
         Stage::Aside(looks) => Stage::Aside(looks + 1),
         Stage::TakesPart => Stage::TakesPart,
     };
-    *core.aside.0.lock() = next;
+    *core.sharing.aside.0.lock() = next;
     Ok(matches!(next, Stage::Aside(_)))
 }
 
 /// As of the last look: it gives no sign of life.
 pub(crate) fn is_aside(core: &Core) -> bool {
-    matches!(*core.aside.0.lock(), Stage::Aside(_))
+    matches!(*core.sharing.aside.0.lock(), Stage::Aside(_))
 }
 
 async fn others_own(core: &Core, shared: &Shared) -> Result<bool, Error> {

@@ -15,45 +15,30 @@
 //!
 //! Must not raise a term that the back end has not confirmed.
 
-use crate::{core::Core, engine::Shared};
-use hashbrown::HashMap;
-use parking_lot::Mutex;
+pub(crate) mod state;
+
+use crate::{backends::Shared, core::Core};
 use punctual_contract::{Error, ownership::Tenure};
-use punctual_domain::place::Partition;
 use std::sync::Arc;
-
-/// By partition, the tenure that was overtaken, and the newest term that the hot set has seen.
-#[derive(Debug, Default)]
-pub(crate) struct Overtaken(Mutex<HashMap<Partition, (Tenure, i64)>>);
-
-impl Overtaken {
-    pub(crate) fn is(&self, partition: Partition) -> bool {
-        self.0.lock().contains_key(&partition)
-    }
-
-    pub(crate) fn clear(&self, partition: Partition) {
-        self.0.lock().remove(&partition);
-    }
-}
 
 /// The hot set refuses this tenure: whoever shares the partitions looks at it at once.
 pub(crate) fn overtaken(core: &Core, tenure: Tenure, newest: i64) {
-    core.overtaken.0.lock().insert(tenure.partition, (tenure, newest));
-    core.look_at_ownership.notify_one();
+    core.sharing.overtaken.0.lock().insert(tenure.partition, (tenure, newest));
+    core.sharing.look_at_ownership.notify_one();
 }
 
 /// Gives what was overtaken, and is still held, a newer term. Answers what is lost.
 pub(crate) async fn raise(core: &Arc<Core>, shared: &Shared) -> Result<Vec<Tenure>, Error> {
-    let found: Vec<(Tenure, i64)> = core.overtaken.0.lock().values().copied().collect();
+    let found: Vec<(Tenure, i64)> = core.sharing.overtaken.0.lock().values().copied().collect();
     let is_held = |it: &(Tenure, i64)| core.holdings.tenure(it.0.partition) == Some(it.0);
     let (held, gone): (Vec<_>, Vec<_>) = found.into_iter().partition(is_held);
-    gone.iter().for_each(|it| core.overtaken.clear(it.0.partition));
+    gone.iter().for_each(|it| core.sharing.overtaken.clear(it.0.partition));
     let Some(newest) = held.iter().map(|it| it.1).max() else { return Ok(Vec::new()) };
     let tenures: Vec<Tenure> = held.iter().map(|it| it.0).collect();
     let answers = shared.ownership.raise(&core.options.name, &tenures, newest).await?;
     let (mut lost, mut raised) = (Vec::new(), 0);
     for (before, answer) in tenures.into_iter().zip(answers) {
-        core.overtaken.clear(before.partition);
+        core.sharing.overtaken.clear(before.partition);
         let Some(tenure) = answer else {
             lost.push(before);
             continue;
@@ -73,7 +58,7 @@ pub(crate) async fn raise(core: &Arc<Core>, shared: &Shared) -> Result<Vec<Tenur
              writes; the terms were raised, and firing goes on"
         );
         core.meters.terms_raised(raised);
-        core.look_through.notify_one();
+        core.filling.look_through.notify_one();
     }
     Ok(lost)
 }

@@ -1,7 +1,7 @@
 //! How well the store keeps up with leases ahead of their instant, and where something lies that found nobody. Losing any of it costs
 //! some leases that are made too late.
 
-use crate::arrivals::Arrival;
+use crate::arrivals::state::Arrival;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::time::Millis;

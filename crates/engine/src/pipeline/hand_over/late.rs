@@ -47,7 +47,7 @@ impl Drop for Late {
         }
         if !unheard.is_empty() {
             let core = Arc::clone(&self.core);
-            self.core.detach(async move { give_back(&core, mem::take(&mut unheard), REASON).await });
+            self.core.work.detach(async move { give_back(&core, mem::take(&mut unheard), REASON).await });
         }
     }
 }

@@ -7,13 +7,18 @@
 //! the caller was granted when it goes, or this engine stood still, is given back, of all queues.
 
 use super::{
-    Caller, EXECUTOR_GONE, Late, LeaseRequest, admit_and_grant, give_back, is_known_empty, looks_again_after,
-    or_never,
+    Caller, EXECUTOR_GONE, Late, admit_and_grant, give_back, is_known_empty, looks_again_after, or_never,
 };
 use crate::{
-    arrivals::{Arrival, Looker, Standing, Waiting},
+    arrivals::{
+        Looker,
+        state::{Arrival, Standing, Waiting},
+    },
     core::Core,
-    pipeline::{ahead, kinds::Restrictions},
+    pipeline::{
+        ahead,
+        request::{LeaseRequest, Restrictions},
+    },
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use punctual_contract::{Error, store::Assignment};
@@ -59,7 +64,7 @@ impl Leased {
         }
         ahead::was_not_handed_over(&self.core, &leased);
         let core = Arc::clone(&self.core);
-        self.core.detach(async move { give_back(&core, leased, reason).await });
+        self.core.work.detach(async move { give_back(&core, leased, reason).await });
     }
 }
 
@@ -78,11 +83,11 @@ pub(crate) async fn lease(
 ) -> Result<Vec<Assignment>, Error> {
     let wait = requests.first().map_or(Duration::ZERO, |it| Duration::from_millis(it.wait_ms));
     let deadline = Instant::now() + wait;
-    let arrivals: Vec<_> = requests.iter().map(|it| core.arrival(&it.queue)).collect();
+    let arrivals: Vec<_> = requests.iter().map(|it| core.arrivals.of(&it.queue)).collect();
     let line = |(request, arrival)| Line::new(core, request, arrival);
     let mut lines: Vec<Line<'_>> = requests.into_iter().zip(&arrivals).map(line).collect();
     fastrand::shuffle(&mut lines);
-    let bound = only.bound.as_ref().map(|bound| core.admissions.bounds.wait(bound));
+    let bound = only.bound.as_ref().map(|bound| core.limits.admissions.bounds.wait(bound));
     let (mut late, mut leased) = (Late::new(core), Leased::new(core));
     loop {
         // Said before the look: what comes after it wakes.
@@ -115,7 +120,7 @@ pub(crate) async fn lease(
             Some(nth) = woken.next() => goes_first(&mut lines, nth),
             () = freed => lines.iter_mut().for_each(|it| it.look_at = None),
             () = tokio::time::sleep_until(wake_at) => {}
-            () = core.stopping.cancelled() => return Ok(Vec::new()),
+            () = core.work.stopping.cancelled() => return Ok(Vec::new()),
         }
         if core.breaks() != leased.breaks {
             // What woke this one goes to the next.

@@ -1,0 +1,25 @@
+//! What an engine stands on, as it is given at its start.
+
+use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Ownership, Signals, Store};
+use std::sync::Arc;
+
+/// What an engine stands on.
+#[derive(Debug, Clone)]
+pub struct Backends {
+    pub store: Arc<dyn Store>,
+    pub hot: Arc<dyn Hot>,
+    pub limiter: Arc<dyn Limiter>,
+    pub bus: Arc<dyn Bus>,
+    pub clock: Arc<dyn Clock>,
+    /// Where long payloads and results are. None: everything is in the store.
+    pub blobs: Option<Arc<dyn Blobs>>,
+    /// None: no other engine works on this store.
+    pub shared: Option<Shared>,
+}
+
+/// What engines that share a store and a hot set agree by.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    pub ownership: Arc<dyn Ownership>,
+    pub signals: Arc<dyn Signals>,
+}

@@ -1,0 +1,262 @@
+//! What was counted last of what waits, with what was let in since, and whether a cap has room by that. Counts nothing itself.
+
+use crate::{quota::state::TooFast, settings::Known};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::store::Books;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    settings::Scope,
+    state::State,
+    task::{Content, NewTask},
+};
+use tokio::time::Instant;
+
+/// Why a task is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Full {
+    pub scope: Scope,
+    /// As of the last count, with what was let in since.
+    pub waiting: u64,
+    pub max_waiting: u64,
+}
+
+/// Why a payload is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooManyBytes {
+    pub scope: Scope,
+    /// Of what waits, as of the last count, with what was let in since.
+    pub bytes: u64,
+    pub max_payload_bytes: u64,
+}
+
+/// Why nothing new of a namespace is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// All that it holds is being deleted.
+    Deleting,
+    /// It was not made, and namespaces must be.
+    Unknown,
+}
+
+/// Why an insert is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    Closed(Closed),
+    TooFast(TooFast),
+    Full(Full),
+    TooManyBytes(TooManyBytes),
+}
+
+/// Why a task that waits may not go into another queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueRefused {
+    Full(Full),
+    /// It demands versions of its handler, and any subscriber of a queue that is pushed may get any message.
+    Versions(String),
+}
+
+impl std::fmt::Display for QueueRefused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full(it) => write!(f, "the queue is full: {} of {} tasks wait", it.waiting, it.max_waiting),
+            Self::Versions(it) => {
+                write!(f, "demands handler_versions {it:?}, and the queue is pushed over the bus")
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Caps {
+    pub(super) counts: Mutex<Counts>,
+    pub(super) counting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) counted_at: Option<Instant>,
+    /// The last look failed: a part of the store is away.
+    pub(super) is_old: bool,
+    everything: u64,
+    namespaces: HashMap<Name, u64>,
+    queues: HashMap<QueueKey, u64>,
+    all_bytes: u64,
+    bytes: HashMap<Name, u64>,
+}
+
+/// Has not been handed over.
+pub(crate) fn is_waiting(state: State) -> bool {
+    state.is_pending()
+}
+
+pub(super) fn bytes_of(payload: &Content) -> u64 {
+    u64::try_from(payload.size()).unwrap_or(u64::MAX)
+}
+
+impl Counts {
+    pub(super) fn of(books: &Books) -> Self {
+        let mut counts = Self { counted_at: Some(Instant::now()), ..Self::default() };
+        for it in books.standing.iter().filter(|it| is_waiting(it.state)) {
+            let tasks = u64::try_from(it.tasks).unwrap_or(0);
+            counts.everything += tasks;
+            *counts.namespaces.entry(it.queue.namespace.clone()).or_default() += tasks;
+            *counts.queues.entry(it.queue.clone()).or_default() += tasks;
+        }
+        for it in &books.pending_bytes {
+            // Below nothing it is where tasks stood before bytes were counted, until an engine has counted theirs.
+            counts.add_bytes(&it.queue.namespace, u64::try_from(it.bytes).unwrap_or(0));
+        }
+        counts
+    }
+
+    /// The narrowest scope that has no room for so many bytes more.
+    pub(super) fn too_many_bytes(&self, known: &Known, namespace: &Name, more: u64) -> Option<TooManyBytes> {
+        let of_namespace = known.namespaces.get(namespace).and_then(|it| it.max_payload_bytes);
+        let in_namespace = self.bytes.get(namespace).copied().unwrap_or(0);
+        let scopes = [
+            (of_namespace, in_namespace, Scope::Namespace(namespace.clone())),
+            (known.everything.max_payload_bytes, self.all_bytes, Scope::Everything),
+        ];
+        let full = |(max, bytes, scope): (Option<u64>, u64, Scope)| {
+            let max_payload_bytes = max.filter(|max| bytes.saturating_add(more) > *max)?;
+            Some(TooManyBytes { scope, bytes, max_payload_bytes })
+        };
+        scopes.into_iter().find_map(full)
+    }
+
+    pub(super) fn add_bytes(&mut self, namespace: &Name, more: u64) {
+        self.all_bytes = self.all_bytes.saturating_add(more);
+        let of_namespace = self.bytes.entry(namespace.clone()).or_default();
+        *of_namespace = of_namespace.saturating_add(more);
+    }
+
+    /// Keeps room for a task; or why there is none.
+    pub(super) fn let_in(&mut self, known: &Known, task: &NewTask) -> Option<Refused> {
+        let (queue, bytes) = (&task.queue, bytes_of(&task.payload));
+        let refused = self.full(known, queue).map(Refused::Full);
+        let refused = refused
+            .or_else(|| self.too_many_bytes(known, &queue.namespace, bytes).map(Refused::TooManyBytes));
+        if refused.is_none() {
+            self.add(queue);
+            self.add_bytes(&queue.namespace, bytes);
+        }
+        refused
+    }
+
+    /// Room in the queue alone: of its namespace, and of everything, the task is one already.
+    pub(super) fn let_into(&mut self, known: &Known, from: &QueueKey, to: &QueueKey) -> Option<Full> {
+        let waiting = self.queues.get(to).copied().unwrap_or(0);
+        let max = known.queues.get(to).and_then(|it| it.max_waiting);
+        if let Some(max_waiting) = max.filter(|max| waiting >= *max) {
+            return Some(Full { scope: Scope::Queue(to.clone()), waiting, max_waiting });
+        }
+        *self.queues.entry(to.clone()).or_default() += 1;
+        let left = self.queues.entry(from.clone()).or_default();
+        *left = left.saturating_sub(1);
+        None
+    }
+
+    /// The narrowest scope that has no room for one more.
+    fn full(&self, known: &Known, queue: &QueueKey) -> Option<Full> {
+        let in_queue = known.queues.get(queue).and_then(|it| it.max_waiting);
+        let in_namespace = known.namespaces.get(&queue.namespace).and_then(|it| it.max_waiting);
+        let of_queue = self.queues.get(queue).copied().unwrap_or(0);
+        let of_namespace = self.namespaces.get(&queue.namespace).copied().unwrap_or(0);
+        let scopes = [
+            (in_queue, of_queue, Scope::Queue(queue.clone())),
+            (in_namespace, of_namespace, Scope::Namespace(queue.namespace.clone())),
+            (known.everything.max_waiting, self.everything, Scope::Everything),
+        ];
+        let full = |(max, waiting, scope): (Option<u64>, u64, Scope)| {
+            max.filter(|max| waiting >= *max).map(|max_waiting| Full { scope, waiting, max_waiting })
+        };
+        scopes.into_iter().find_map(full)
+    }
+
+    fn add(&mut self, queue: &QueueKey) {
+        self.everything += 1;
+        *self.namespaces.entry(queue.namespace.clone()).or_default() += 1;
+        *self.queues.entry(queue.clone()).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::{
+        settings::{QueueSettings, ScopeSettings},
+        time::Millis,
+    };
+    use std::sync::Arc;
+
+    #[test]
+    fn the_narrowest_full_scope_is_named_and_what_is_let_in_counts() {
+        let name = |it: &str| Name::new(it).unwrap();
+        let queue = |it: &str| QueueKey { namespace: name("eu"), queue: name(it) };
+        let capped = QueueSettings { max_waiting: Some(2), ..QueueSettings::default() };
+        let mut known = Known {
+            everything: ScopeSettings { max_waiting: Some(4), ..ScopeSettings::default() },
+            ..Known::default()
+        };
+        known.queues.insert(queue("mail"), Arc::new(capped));
+        let mut counts = Counts::default();
+        let mut let_in = |it: &str| {
+            let full = counts.full(&known, &queue(it));
+            if full.is_none() {
+                counts.add(&queue(it));
+            }
+            full.map(|it| (it.scope, it.waiting))
+        };
+        assert_eq!((let_in("mail"), let_in("mail")), (None, None));
+        assert_eq!(let_in("mail"), Some((Scope::Queue(queue("mail")), 2)));
+        assert_eq!((let_in("sms"), let_in("sms")), (None, None));
+        assert_eq!(let_in("sms"), Some((Scope::Everything, 4)));
+    }
+
+    #[test]
+    fn a_task_that_changes_its_queue_needs_room_there_alone_and_leaves_room_behind() {
+        let name = |it: &str| Name::new(it).unwrap();
+        let queue = |it: &str| QueueKey { namespace: name("eu"), queue: name(it) };
+        let capped = |max| Arc::new(QueueSettings { max_waiting: Some(max), ..QueueSettings::default() });
+        let mut known = Known {
+            everything: ScopeSettings { max_waiting: Some(3), ..ScopeSettings::default() },
+            ..Known::default()
+        };
+        known.queues.insert(queue("mail"), capped(3));
+        known.queues.insert(queue("sms"), capped(1));
+        let mut counts = Counts::default();
+        (0..3).for_each(|_| counts.add(&queue("mail")));
+        assert_eq!(
+            counts.let_into(&known, &queue("mail"), &queue("sms")),
+            None,
+            "everything is full, and stays so"
+        );
+        let full = counts.let_into(&known, &queue("mail"), &queue("sms")).unwrap();
+        assert_eq!((full.scope, full.waiting, full.max_waiting), (Scope::Queue(queue("sms")), 1, 1));
+        assert_eq!((counts.queues[&queue("mail")], counts.everything), (2, 3));
+    }
+
+    #[test]
+    fn payloads_are_let_in_up_to_the_bytes_that_are_allowed_and_short_ones_where_long_ones_are_not() {
+        let name = |it: &str| Name::new(it).unwrap();
+        let capped = |max| ScopeSettings { max_payload_bytes: Some(max), ..ScopeSettings::default() };
+        let mut known = Known { everything: capped(100), ..Known::default() };
+        known.namespaces.insert(name("eu"), capped(10));
+        let mut counts = Counts::default();
+        let mut let_in = |namespace: &str, bytes: usize| {
+            let queue = QueueKey { namespace: name(namespace), queue: name("mail") };
+            let payload = Content::binary(vec![0; bytes]);
+            let task = NewTask { payload, ..NewTask::new(queue, name("send"), Millis(0)) };
+            match counts.let_in(&known, &task) {
+                None => None,
+                Some(Refused::TooManyBytes(it)) => Some((it.scope, it.bytes)),
+                Some(other) => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((let_in("eu", 4), let_in("eu", 5)), (None, None));
+        assert_eq!(let_in("eu", 2), Some((Scope::Namespace(name("eu")), 9)));
+        assert_eq!((let_in("eu", 1), let_in("eu", 0)), (None, None), "exactly full, and nothing more");
+        assert_eq!((let_in("us", 90), let_in("us", 1)), (None, Some((Scope::Everything, 100))));
+    }
+}

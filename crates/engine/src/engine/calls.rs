@@ -1,0 +1,334 @@
+//! The calls of an engine that take steps with tasks: each runs the step, to its end where it changes something. Holds no rule
+//! of its own.
+
+use super::Engine;
+use crate::{
+    answer::{Cancelled, Changed, Error, Settled},
+    change::{self, Subject},
+    core::Core,
+    outside, parts,
+    pipeline::{
+        admit, hand_over, intake, outcome,
+        request::{LeaseRequest, Only, Restrictions},
+        slots::{self, SharedSlots, Slots},
+    },
+    redrive, search,
+    why::{self, Why},
+};
+use futures_util::future::BoxFuture;
+use punctual_contract::{
+    Error as BackendError,
+    limiter::Holders,
+    store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, all_of},
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+    task::{NewTask, Task},
+};
+use std::sync::Arc;
+
+impl Engine {
+    /// Stores tasks and sees that they fire. Acknowledged means durable.
+    ///
+    /// # Errors
+    /// When the store fails; the error says whether the tasks may be stored all the same.
+    pub fn insert<'a>(
+        &'a self,
+        tasks: Vec<NewTask>,
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Inserted>, Error>> {
+        Box::pin(async move {
+            let (core, by) = (Arc::clone(&self.core), by.to_owned());
+            self.run(async move { Ok(all_of(intake::insert(&core, tasks, &by).await?)?) }).await
+        })
+    }
+
+    /// As [`Engine::insert`], with an answer for each: what one database refuses says nothing of the others.
+    ///
+    /// # Errors
+    /// When none of them could be tried.
+    pub fn insert_each<'a>(
+        &'a self,
+        tasks: Vec<NewTask>,
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Result<Inserted, BackendError>>, Error>> {
+        Box::pin(async move {
+            let (core, by) = (Arc::clone(&self.core), by.to_owned());
+            self.run(async move { Ok(intake::insert(&core, tasks, &by).await?) }).await
+        })
+    }
+
+    /// # Errors
+    /// [`Error::NotFound`], or a failing store.
+    pub fn read(&self, place: TaskRef) -> BoxFuture<'_, Result<Task, Error>> {
+        Box::pin(async move { change::read(&self.core, place).await })
+    }
+
+    /// The task with its payload and result, where these are kept outside of the store.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a failing store, or a content that cannot be read.
+    pub fn whole(&self, task: Task) -> BoxFuture<'_, Result<Task, Error>> {
+        Box::pin(async move { outside::whole(&self.core, task).await })
+    }
+
+    /// The versions of a caller's id, the highest first.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub fn versions<'a>(
+        &'a self,
+        namespace: &'a Name,
+        task_id: i64,
+        version: Option<i64>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+        Box::pin(async move { Ok(self.core.store.versions(namespace, task_id, version, limit).await?) })
+    }
+
+    /// # Errors
+    /// A failing store.
+    pub fn list<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move { Ok(self.core.store.list(query).await?) })
+    }
+
+    /// The first `wanted` that match and that `sees` lets pass, looking on for two seconds. The query's limit is of one look.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub fn search<'a>(
+        &'a self,
+        query: &'a Query,
+        wanted: usize,
+        sees: impl Fn(&Task) -> bool + Send + Sync + 'a,
+    ) -> BoxFuture<'a, Result<search::Found, Error>> {
+        Box::pin(async move { Ok(search::filled(&self.core, query, wanted, sees).await?) })
+    }
+
+    /// # Errors
+    /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
+    pub async fn cancel(&self, place: TaskRef, stop_if_fired: bool, by: &str) -> Result<Cancelled, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { change::cancel_and_read(&core, place, stop_if_fired, &by, &|_| true).await })
+            .await
+    }
+
+    /// Changes time, priority, payload or queue of a task that has not fired. `change` must be a `Reschedule`. None: the
+    /// task is not as `expected` says.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
+    pub async fn reschedule(
+        &self,
+        place: TaskRef,
+        change: Change,
+        by: &str,
+        expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
+    ) -> Result<Option<Changed>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { change::reschedule(&core, Subject::At(place), change, &by, &expected).await })
+            .await
+    }
+
+    /// Makes a waiting task due now.
+    ///
+    /// # Errors
+    /// As [`Engine::reschedule`].
+    pub async fn run_now(&self, place: TaskRef, by: &str) -> Result<Changed, Error> {
+        let change = Change::Reschedule {
+            execute_at: Some(self.core.now()),
+            priority: None,
+            payload: None,
+            queue: None,
+        };
+        let changed = self.reschedule(place, change, by, |_| true).await?;
+        changed.ok_or(Error::Contended)
+    }
+
+    /// Gives a dead task new attempts, now, with what is changed of it in the same step: an `Amend`, a `Reschedule`, or both.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] or a failing back end.
+    pub async fn redrive(&self, place: TaskRef, changes: Vec<Change>, by: &str) -> Result<Changed, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        let redriven =
+            async move { change::redrive(&core, Subject::At(place), changes, &by, &|_| true).await };
+        self.run(redriven).await?.ok_or(Error::Contended)
+    }
+
+    /// Gives many dead tasks new attempts, spread over time. A failure leaves some of them redriven: the call can be
+    /// made again.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn redrive_many(
+        &self,
+        asked: redrive::RedriveMany,
+        by: &str,
+    ) -> Result<redrive::Redriven, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { Ok(redrive::many(&core, asked, &by).await?) }).await
+    }
+
+    /// # Errors
+    /// [`Error::NotFound`] or a failing store.
+    pub async fn why(&self, place: TaskRef) -> Result<(Task, Why), Error> {
+        let task = change::read(&self.core, place).await?;
+        let why = why::why(&self.core, &task).await;
+        Ok((task, why))
+    }
+
+    /// Waits for ready tasks and leases them. Dropping the future loses no task.
+    ///
+    /// # Errors
+    /// A failing back end.
+    pub fn lease(&self, request: LeaseRequest) -> BoxFuture<'_, Result<Vec<Assignment>, Error>> {
+        Box::pin(async move { Ok(hand_over::lease(&self.core, request, Restrictions::default()).await?) })
+    }
+
+    /// As `lease`, for an executor that does not take everything. What counts for its concurrency are the leases for which it
+    /// said so.
+    ///
+    /// # Errors
+    /// A failing back end.
+    pub fn lease_only(
+        &self,
+        request: LeaseRequest,
+        only: Only,
+    ) -> BoxFuture<'_, Result<Vec<Assignment>, Error>> {
+        Box::pin(async move {
+            let Some(restrictions) = only.restrictions(&request) else { return Ok(Vec::new()) };
+            Ok(hand_over::lease(&self.core, request, restrictions).await?)
+        })
+    }
+
+    /// Waits for the tasks of whichever of several queues of one namespace has some, and leases at most `max`, of each queue at
+    /// most what its own request says. They wait as long as the first of them says.
+    ///
+    /// # Errors
+    /// A failing back end, if nothing was leased before it failed.
+    pub fn lease_from_several(
+        &self,
+        requests: Vec<LeaseRequest>,
+        max: usize,
+        only: Only,
+    ) -> BoxFuture<'_, Result<Vec<Assignment>, Error>> {
+        Box::pin(async move {
+            let Some(first) = requests.first() else { return Ok(Vec::new()) };
+            let Some(restrictions) = only.restrictions(first) else { return Ok(Vec::new()) };
+            Ok(hand_over::several::lease(&self.core, requests, max, restrictions).await?)
+        })
+    }
+
+    /// As `lease`, for an executor that holds at most so many tasks: of all queues of the namespace, at all engines.
+    ///
+    /// # Errors
+    /// A failing back end.
+    pub fn lease_within(
+        &self,
+        request: LeaseRequest,
+        concurrency: u32,
+    ) -> BoxFuture<'_, Result<Vec<Assignment>, Error>> {
+        Box::pin(async move {
+            self.lease_only(request, Only { concurrency: Some(concurrency), kinds: None }).await
+        })
+    }
+
+    /// Settles attempts; answers in order.
+    ///
+    /// # Errors
+    /// A failing store, also where only one of several databases fails.
+    pub fn settle<'a>(
+        &'a self,
+        reports: Vec<outcome::OutcomeReport>,
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Settled>, Error>> {
+        Box::pin(async move { Ok(all_of(self.settle_each(reports, by).await?)?) })
+    }
+
+    /// As `settle`, but each has an answer of its own: a database that fails says nothing of the others' attempts.
+    ///
+    /// # Errors
+    /// Only of the engine as a whole.
+    pub fn settle_each<'a>(
+        &'a self,
+        reports: Vec<outcome::OutcomeReport>,
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Result<Settled, BackendError>>, Error>> {
+        Box::pin(async move {
+            let (core, by) = (Arc::clone(&self.core), by.to_owned());
+            self.run(async move { Ok(outcome::settle(&core, reports, &by).await) }).await
+        })
+    }
+
+    /// Extends leases; answers in order.
+    ///
+    /// # Errors
+    /// A failing store, also where only one of several databases fails.
+    pub fn extend(&self, beats: Vec<Beat>) -> BoxFuture<'_, Result<Vec<Extended>, Error>> {
+        Box::pin(async move { Ok(all_of(self.extend_each(beats).await?)?) })
+    }
+
+    /// Tasks, in order; each has an answer of its own: a database that fails says nothing of the others' tasks.
+    ///
+    /// # Errors
+    /// Only of the engine as a whole.
+    pub async fn read_each(
+        &self,
+        places: Vec<TaskRef>,
+    ) -> Result<Vec<Result<Option<Task>, BackendError>>, Error> {
+        let core = Arc::clone(&self.core);
+        let read = |core: Arc<Core>, places: Vec<TaskRef>| async move { core.store.read(&places).await };
+        self.run(
+            async move { Ok(parts::ask_each(&core, "read tasks", places, |it| it.partition, read).await) },
+        )
+        .await
+    }
+
+    /// As `extend`, but each has an answer of its own.
+    ///
+    /// # Errors
+    /// Only of the engine as a whole.
+    pub fn extend_each(
+        &self,
+        beats: Vec<Beat>,
+    ) -> BoxFuture<'_, Result<Vec<Result<Extended, BackendError>>, Error>> {
+        Box::pin(async move {
+            let core = Arc::clone(&self.core);
+            let extend = |core: Arc<Core>, beats| async move { core.store.extend(beats, core.now()).await };
+            self.run(async move {
+                Ok(parts::ask_each(&core, "extend leases", beats, |it| it.place.partition, extend).await)
+            })
+            .await
+        })
+    }
+
+    /// The slots of the queues that have a limit of their own.
+    ///
+    /// # Errors
+    /// A failing limiter.
+    pub async fn slots(&self) -> Result<Vec<Slots>, Error> {
+        Ok(slots::slots(&self.core).await?)
+    }
+
+    /// Slots of the limits that queues share.
+    ///
+    /// # Errors
+    /// A failing limiter.
+    pub async fn shared_slots(&self) -> Result<Vec<SharedSlots>, Error> {
+        Ok(slots::shared_slots(&self.core).await?)
+    }
+
+    /// Who holds slots of a queue: its own limit, and the first of the holders. None: it counts for no limit.
+    ///
+    /// # Errors
+    /// A limiter that is away.
+    pub async fn holders(
+        &self,
+        queue: &QueueKey,
+        limit: usize,
+    ) -> Result<Option<(Option<u32>, Holders)>, Error> {
+        Ok(admit::holders(&self.core, queue, limit).await?)
+    }
+}

@@ -1,0 +1,126 @@
+//! The turns of an engine whose clock somebody else moves: every service once, in the order of a task's way. The steps are the
+//! same as those of an engine that runs by itself (`services`). Must not decide anything about a task.
+
+use super::Engine;
+use crate::{
+    access, audit, clock, control, executors, idle,
+    maintenance::{
+        compensate, deletion, leases, mark_ready, offer_again, overdue, reconcile, retention, sweep, unused,
+    },
+    parts,
+    pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
+    shares,
+    sharing::{adopt, announce, own},
+};
+use futures_util::future::BoxFuture;
+use punctual_contract::{Error as BackendError, store::Scan};
+use punctual_domain::time::Millis;
+use std::sync::Arc;
+
+/// What one turn did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Partitions taken over.
+    pub gained: usize,
+    pub preloaded: usize,
+    pub claimed: usize,
+    pub fired: usize,
+    pub leases_ended: usize,
+    pub swept: usize,
+    pub retired: usize,
+}
+
+impl Engine {
+    /// One turn of every service at the clock's present time, for whoever moves the clock by hand. An engine that
+    /// was started must not be turned.
+    ///
+    /// # Errors
+    /// The first failure of a back end; what was done before it stays done.
+    pub fn turn(&self) -> BoxFuture<'_, Result<Turn, BackendError>> {
+        Box::pin(async move {
+            let core = &self.core;
+            clock::run_once(core).await?;
+            let now = core.now();
+            // Whether or not it can be known who owns what: what is held is gone on with.
+            let owned = own::run_once(core).await;
+            control::run_once(core).await?;
+            access::run_once(core).await?;
+            let fired_from_store = from_store::run_once(core).await?;
+            adopt::run_once(core).await?;
+            let preloaded = preload::run_once(core, now).await?;
+            core.work.claims_settled().await;
+            let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
+            ahead::run_once(core).await?;
+            core.work.claims_settled().await;
+            core.timer.expired(now);
+            let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
+            unknown::run_once(core, now).await?;
+            parts::run_once(core).await?;
+            let leases_ended = leases::run_once(core, now).await?;
+            let swept = sweep::run_once(core, now).await?;
+            reconcile::run_once(core, now).await?;
+            offer_again::run_once(core, now).await?;
+            compensate::run_once(core, now).await?;
+            core.work.claims_settled().await;
+            fired += fire::fire_all(core).await?;
+            for queue in core.push_queues().into_iter().map(Arc::new) {
+                while push::run_once(core, &queue, 0).await?.published > 0 {}
+            }
+            mark_ready::run_once(core, now).await?;
+            let retired = retention::run_once(core, now).await?;
+            deletion::run_once(core, now).await?;
+            unused::run_once(core, now).await?;
+            executors::run_once(core, now).await?;
+            idle::run_once(core, now).await?;
+            audit::run_once(core, now).await?;
+            shares::run_once(core, now).await?;
+            announce::run_once(core).await?;
+            overdue::turn(core, now).await?;
+            Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
+        })
+    }
+
+    /// Ends the work of an engine that is turned by hand, as [`Running::stop`] does: what was claimed is handed back,
+    /// and the other engines know that everything is free.
+    pub fn leave(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.core.work.stopping.cancel();
+            self.core.work.settle_down().await;
+            ahead::clear(&self.core).await;
+            self.core.work.claims_settled().await;
+            // Fired and not handed over: marked ready.
+            while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}
+            for written in
+                [access::note_used(&self.core).await, audit::write_noted(&self.core).await.map(drop)]
+            {
+                if let Err(error) = written {
+                    tracing::warn!(%error, "what was refused, or when tokens were used, could not be written");
+                }
+            }
+            own::leave(&self.core).await;
+        })
+    }
+
+    /// Tells the other engines at once what they are to hear of; a running engine does so by itself.
+    ///
+    /// # Errors
+    /// When it cannot be announced; then they find it at their next look.
+    pub fn announce(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
+        Box::pin(async move { announce::run_once(&self.core).await })
+    }
+
+    /// The next instant at which a turn has something to do; None: nothing is waiting and no lease is out.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn next_turn_at(&self) -> Result<Option<Millis>, BackendError> {
+        let mut next: Option<Millis> = None;
+        for partition in self.core.partitions() {
+            let scan = Scan { partition, until: Millis::MAX, after: None, limit: 1 };
+            let due = self.core.store.scan(scan).await?.first().map(|it| it.due_at);
+            next = next.into_iter().chain(due).min();
+        }
+        let ends = self.core.store.leases_ended(Millis::MAX, 1).await?;
+        Ok(next.into_iter().chain(ends.first().and_then(|it| it.lease.as_ref()).map(|it| it.until)).min())
+    }
+}

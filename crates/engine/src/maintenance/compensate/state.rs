@@ -1,0 +1,205 @@
+//! Tasks that could not be sent, and when each comes back, as far as this engine knows. Brings none of them back itself.
+
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
+use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use std::sync::Arc;
+
+/// After the second failure in a row; it doubles with each.
+const PAUSE_MS: i64 = 10_000;
+/// So long after the bus is back the last of its tasks is sent again.
+const PAUSE_MAX_MS: i64 = 60_000;
+/// Remembered at a time; the sweep comes upon the others again.
+const REMEMBERED_MAX: usize = 100_000;
+/// What was brought back and was not seen failing for this long has been sent, or ended otherwise.
+const FORGET_AFTER_MS: i64 = 10 * 60_000;
+
+/// What this engine knows of tasks that could not be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Unsent {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By id.
+    failed: HashMap<i64, Failed>,
+    /// Leased in the bus's name, not published, and the store did not say that it knows: with the error.
+    unsettled: Vec<(Assignment, String)>,
+    /// Of these queues the last message was refused.
+    failing: HashSet<Arc<QueueKey>>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    entry: HotEntry,
+    /// In a row, as far as this engine has seen.
+    failures: u32,
+    /// Not brought back before.
+    again_at: Millis,
+    /// It is on its way: seen failing with the same fence after `again_at`, it was lost on it.
+    is_back: bool,
+}
+
+/// The first time it comes back with the next run.
+fn pause_ms(failures: u32) -> i64 {
+    match failures {
+        0 | 1 => 0,
+        more => (PAUSE_MS << (more - 2).min(8)).min(PAUSE_MAX_MS),
+    }
+}
+
+impl Unsent {
+    /// Of what a scan has found, takes what could not be sent; answers the rest.
+    pub(crate) fn sort_out(&self, mut found: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
+        let is_unsent = |it: &mut HotEntry| it.state == State::DispatchFailed;
+        let mut inner = self.inner.lock();
+        found.extract_if(.., is_unsent).for_each(|it| inner.saw(it, now));
+        found
+    }
+
+    pub(crate) fn not_settled(&self, more: Vec<(Assignment, String)>) {
+        let mut inner = self.inner.lock();
+        let room = REMEMBERED_MAX.saturating_sub(inner.unsettled.len());
+        inner.unsettled.extend(more.into_iter().take(room));
+    }
+
+    pub(super) fn unsettled(&self, limit: usize) -> Vec<(Assignment, String)> {
+        let mut inner = self.inner.lock();
+        let count = inner.unsettled.len().min(limit);
+        inner.unsettled.drain(..count).collect()
+    }
+
+    /// What is to come back now, the longest overdue first. Forgets what other engines work on.
+    pub(super) fn take_due(
+        &self,
+        now: Millis,
+        limit: usize,
+        is_mine: impl Fn(Partition) -> bool,
+    ) -> Vec<HotEntry> {
+        let mut inner = self.inner.lock();
+        inner.failed.retain(|_, it| {
+            is_mine(it.entry.place.partition) && !(it.is_back && it.again_at.plus(FORGET_AFTER_MS) < now)
+        });
+        let mut due: Vec<&mut Failed> =
+            inner.failed.values_mut().filter(|it| !it.is_back && it.again_at <= now).collect();
+        due.sort_unstable_by_key(|it| it.entry.key());
+        let back = due.into_iter().take(limit).map(|it| {
+            (it.is_back, it.again_at) = (true, now.plus(pause_ms(it.failures).max(PAUSE_MS)));
+            it.entry.clone()
+        });
+        back.collect()
+    }
+
+    /// They could not be brought back.
+    pub(super) fn still_here(&self, entries: &[HotEntry], now: Millis) {
+        let mut inner = self.inner.lock();
+        for it in entries {
+            if let Some(failed) = inner.failed.get_mut(&it.place.id) {
+                (failed.is_back, failed.again_at) = (false, now);
+            }
+        }
+    }
+
+    /// When it comes back, as far as this engine knows.
+    pub(crate) fn again_at(&self, id: i64, fence: i64) -> Option<Millis> {
+        let inner = self.inner.lock();
+        inner.failed.get(&id).filter(|it| it.entry.fence == fence).map(|it| it.again_at)
+    }
+
+    pub(crate) fn is_failing(&self, queue: &QueueKey) -> bool {
+        self.inner.lock().failing.contains(queue)
+    }
+
+    pub(crate) fn set_failing(&self, queue: &Arc<QueueKey>, is_failing: bool) {
+        let mut inner = self.inner.lock();
+        if is_failing {
+            inner.failing.insert(Arc::clone(queue));
+        } else {
+            inner.failing.remove(queue);
+        }
+    }
+
+    /// What is remembered as not sent.
+    pub(crate) fn len(&self) -> usize {
+        let inner = self.inner.lock();
+        inner.failed.values().filter(|it| !it.is_back).count() + inner.unsettled.len()
+    }
+}
+
+impl Inner {
+    fn saw(&mut self, entry: HotEntry, now: Millis) {
+        let room = self.failed.len() < REMEMBERED_MAX;
+        let Some(it) = self.failed.get_mut(&entry.place.id) else {
+            if room {
+                let failed = Failed { failures: 1, again_at: now, is_back: false, entry };
+                self.failed.insert(failed.entry.place.id, failed);
+            }
+            return;
+        };
+        if entry.fence > it.entry.fence {
+            it.failures = it.failures.saturating_add(1);
+            (it.again_at, it.is_back) = (now.plus(pause_ms(it.failures)), false);
+            it.entry = entry;
+        } else if entry.fence == it.entry.fence && it.is_back && it.again_at <= now {
+            it.is_back = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::claim::tests::entry;
+
+    const ANY: fn(Partition) -> bool = |_| true;
+
+    fn failed(id: i64, fence: i64) -> HotEntry {
+        HotEntry { state: State::DispatchFailed, fence, ..entry(id, id) }
+    }
+
+    fn ids(entries: &[HotEntry]) -> Vec<i64> {
+        entries.iter().map(|it| it.place.id).collect()
+    }
+
+    #[test]
+    fn each_failure_in_a_row_is_followed_by_a_longer_pause_up_to_a_minute() {
+        let pauses: Vec<i64> = [1, 2, 3, 4, 5, u32::MAX].into_iter().map(pause_ms).collect();
+        assert_eq!(pauses, [0, 10_000, 20_000, 40_000, 60_000, 60_000]);
+        let it = Unsent::default();
+        for (fence, seen_at, again_at) in [(1, 0, 0), (2, 50, 10_050), (3, 20_000, 40_000)] {
+            it.sort_out(vec![failed(7, fence)], Millis(seen_at));
+            assert!(it.take_due(Millis(again_at - 1), 9, ANY).is_empty(), "{fence}");
+            assert_eq!(ids(&it.take_due(Millis(again_at), 9, ANY)), [7], "{fence}");
+        }
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_brought_back_twice_unless_it_was_lost_on_it() {
+        let it = Unsent::default();
+        it.sort_out(vec![failed(7, 1)], Millis(0));
+        assert_eq!(it.take_due(Millis(0), 9, ANY).len(), 1);
+        it.sort_out(vec![failed(7, 1)], Millis(PAUSE_MS - 1));
+        assert!(it.take_due(Millis(PAUSE_MS - 1), 9, ANY).is_empty());
+        it.sort_out(vec![failed(7, 1)], Millis(PAUSE_MS));
+        assert_eq!(
+            it.take_due(Millis(PAUSE_MS), 9, ANY).len(),
+            1,
+            "the store still says that it was not sent"
+        );
+    }
+
+    #[test]
+    fn a_run_is_bounded_takes_the_longest_overdue_first_and_leaves_others_theirs() {
+        let it = Unsent::default();
+        let rest = it.sort_out(vec![failed(3, 1), entry(4, 4), failed(1, 1), failed(2, 1)], Millis(9));
+        assert_eq!(ids(&rest), [4], "what waits for its time is none of it");
+        let first = it.take_due(Millis(9), 2, ANY);
+        assert_eq!(ids(&first), [1, 2]);
+        it.still_here(&first, Millis(9));
+        assert_eq!(it.len(), 3);
+        assert!(it.take_due(Millis(9), 9, |_| false).is_empty());
+        assert_eq!(it.len(), 0, "another engine will see them");
+    }
+}

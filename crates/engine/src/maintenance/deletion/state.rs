@@ -1,0 +1,21 @@
+//! How far this engine has come with the namespaces that are being deleted. Deletes nothing.
+
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
+use punctual_contract::namespaces::TaskPosition;
+use punctual_domain::name::Name;
+use std::sync::atomic::AtomicUsize;
+
+/// How far this engine has come. Only saves work: whoever knows nothing begins at the beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Deletions {
+    pub(super) turn: AtomicUsize,
+    pub(super) inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    pub(super) from: HashMap<(Name, usize), TaskPosition>,
+    /// Ids of tasks whose executors have been asked to stop.
+    pub(super) asked: HashSet<i64>,
+}

@@ -1,0 +1,79 @@
+//! What the looks at all partitions have found that should have fired, and how far they have come. Looks at nothing itself.
+
+use parking_lot::Mutex;
+use punctual_contract::store::Overdue;
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::collections::BTreeMap;
+
+pub(super) type Key = (Millis, i64);
+
+/// The oldest task of a partition that should have fired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverdueTask {
+    pub partition: Partition,
+    /// The number of the database that has the partition.
+    pub database: usize,
+    pub due_at: Millis,
+    pub id: i64,
+}
+
+/// A partition, its database, and the oldest task that should have fired; None: there is none.
+pub type OverduePartition = (Partition, usize, Option<OverdueTask>);
+
+#[derive(Debug, Default)]
+pub(crate) struct OverdueWatch {
+    pub(super) partitions: Mutex<BTreeMap<Partition, Watched>>,
+    /// By the clock of whoever turns the engine by hand.
+    pub(super) looked_at: Mutex<Option<Millis>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watched {
+    pub(super) database: usize,
+    /// Up to where the walk that follows the present has come.
+    pub(super) followed: Option<Key>,
+    /// The same of the walk through everything; None: it begins.
+    pub(super) lap: Option<Key>,
+    pub(super) suspects: BTreeMap<Key, Suspect>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Suspect {
+    pub(super) overdue: Overdue,
+    /// None: not read yet. Rows are looked at by key alone; only of what stands at a second look is more read.
+    pub(super) queue: Option<QueueKey>,
+    /// When it was first seen: what is seen once may be about to fire, after a start for example.
+    pub(super) seen_at: Millis,
+}
+
+impl OverdueWatch {
+    /// As of the last look.
+    pub(crate) fn list(&self, now: Millis) -> Vec<OverduePartition> {
+        let all = self.partitions.lock();
+        all.iter().map(|(partition, it)| (*partition, it.database, it.oldest(*partition, now))).collect()
+    }
+
+    /// The oldest of each queue, of those that are remembered.
+    pub(crate) fn by_queue(&self, now: Millis) -> BTreeMap<QueueKey, Millis> {
+        let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
+        for watched in self.partitions.lock().values() {
+            for ((due_at, _), it) in watched.suspects.iter().filter(|it| it.1.seen_at < now) {
+                let Some(queue) = &it.queue else { continue };
+                let first = oldest.entry(queue.clone()).or_insert(*due_at);
+                *first = (*first).min(*due_at);
+            }
+        }
+        oldest
+    }
+
+    pub(super) fn take(&self, partition: Partition) -> Watched {
+        self.partitions.lock().get(&partition).cloned().unwrap_or_default()
+    }
+}
+
+impl Watched {
+    fn oldest(&self, partition: Partition, now: Millis) -> Option<OverdueTask> {
+        let (key, _) = self.suspects.iter().find(|it| it.1.seen_at < now)?;
+        Some(OverdueTask { partition, database: self.database, due_at: key.0, id: key.1 })
+    }
+}

@@ -1,0 +1,165 @@
+//! What this engine knows of each database: whether it fails, who is at it, and how long its leases take. Asks none of them.
+
+use super::pace::{self, Pace};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_domain::place::Partition;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A part that takes longer to lease is said to fail, and until it answers a look nothing is asked of it.
+pub(super) const LEASES_WITHIN: Duration = pace::AT_MOST;
+/// A part that failed is looked at again after this, twice as long each time.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+const LOOK_AFTER_MAX: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+pub(crate) struct Parts(pub(super) Mutex<Inner>);
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    /// At a loop's work, since when.
+    pub(super) busy: HashMap<(&'static str, usize), Instant>,
+    failing: HashMap<usize, Failing>,
+    /// Leases that were made, and too late, in a row.
+    late: HashMap<usize, u32>,
+    pub(super) pace: HashMap<usize, Pace>,
+}
+
+#[derive(Debug)]
+struct Failing {
+    in_a_row: u32,
+    look_at: Instant,
+}
+
+impl Parts {
+    /// It failed, or is silent: nothing more is handed over from it until it answers a look.
+    pub(crate) fn failed(&self, part: usize) {
+        self.failed_at(part, Instant::now());
+    }
+
+    fn failed_at(&self, part: usize, now: Instant) {
+        let mut inner = self.0.lock();
+        let it = inner.failing.entry(part).or_insert(Failing { in_a_row: 0, look_at: now });
+        if it.look_at > now {
+            // Those that were asked together count once.
+            return;
+        }
+        it.look_at = now + (LOOK_AFTER * (1 << it.in_a_row.min(4))).min(LOOK_AFTER_MAX);
+        it.in_a_row += 1;
+    }
+
+    pub(super) fn is_failing(&self, part: usize) -> bool {
+        self.0.lock().failing.contains_key(&part)
+    }
+
+    /// It fails, or takes much longer to lease than it usually does: who could have something of the others does not wait.
+    pub(crate) fn is_doubtful(&self, part: usize) -> bool {
+        let inner = self.0.lock();
+        inner.failing.contains_key(&part)
+            || inner.pace.get(&part).is_some_and(|it| it.is_doubtful(Instant::now()))
+    }
+
+    pub(super) fn answers(&self, part: usize) {
+        let mut inner = self.0.lock();
+        inner.failing.remove(&part);
+        if let Some(it) = inner.pace.get_mut(&part) {
+            it.answers(Instant::now());
+        }
+    }
+
+    /// How long a caller waits for leases of a part who could have something of the others meanwhile.
+    pub(crate) fn short_patience(&self, part: usize) -> Duration {
+        self.0.lock().pace.get(&part).map_or(LEASES_WITHIN, Pace::patience)
+    }
+
+    /// How long leases of a part may take before it is said to fail: longer where those that were made came too late, so
+    /// that a database that is only slow is not asked in vain again and again.
+    pub(crate) fn patience(&self, part: usize) -> Duration {
+        let late = self.0.lock().late.get(&part).copied().unwrap_or(0);
+        LEASES_WITHIN * (1 << late.min(5))
+    }
+
+    /// It has made leases.
+    pub(crate) fn has_leased(&self, part: usize, in_time: bool) {
+        let mut inner = self.0.lock();
+        if in_time {
+            inner.late.remove(&part);
+        } else {
+            *inner.late.entry(part).or_default() += 1;
+        }
+    }
+
+    /// The parts that something waits for, or that fail, and are to be looked at; with a partition there if one is known.
+    pub(super) fn to_look_at(
+        &self,
+        now: Instant,
+        aside: impl Iterator<Item = (usize, Partition)>,
+    ) -> Vec<(usize, Option<Partition>)> {
+        let inner = self.0.lock();
+        let mut parts: HashMap<usize, Option<Partition>> =
+            inner.failing.keys().map(|it| (*it, None)).collect();
+        parts.extend(aside.map(|(part, partition)| (part, Some(partition))));
+        parts.retain(|part, _| inner.failing.get(part).is_none_or(|it| it.look_at <= now));
+        parts.into_iter().collect()
+    }
+}
+
+/// Leases that a part is asked for, until they are answered or given up.
+pub(super) struct Asked<'p> {
+    pub(super) parts: &'p Parts,
+    pub(super) part: usize,
+    pub(super) asked: (Instant, u64),
+}
+
+impl<'p> Asked<'p> {
+    pub(super) fn new(parts: &'p Parts, part: usize) -> Self {
+        let asked = parts.0.lock().pace.entry(part).or_default().asks(Instant::now());
+        Self { parts, part, asked }
+    }
+
+    pub(super) fn pace<T>(&self, change: impl FnOnce(&mut Pace) -> T) -> T {
+        change(self.parts.0.lock().pace.entry(self.part).or_default())
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.pace(|it| it.ended(self.asked));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_fails_is_looked_at_less_and_less_often() {
+        let it = Parts::default();
+        let (mut now, mut pauses) = (Instant::now(), Vec::new());
+        for _ in 0..6 {
+            it.failed_at(1, now);
+            it.failed_at(1, now);
+            let began = now;
+            while it.to_look_at(now, std::iter::empty()).is_empty() {
+                now += Duration::from_millis(100);
+            }
+            pauses.push(now.duration_since(began).as_millis());
+        }
+        assert_eq!(pauses, [200, 400, 800, 1_600, 2_000, 2_000]);
+        assert!(it.is_failing(1) && !it.is_failing(0));
+        it.answers(1);
+        assert!(!it.is_failing(1));
+    }
+
+    #[test]
+    fn a_database_that_is_only_slow_is_waited_for_longer_and_longer() {
+        let it = Parts::default();
+        for wanted in [300, 600, 1_200, 2_400, 4_800, 9_600, 9_600] {
+            assert_eq!(it.patience(1).as_millis(), wanted);
+            it.has_leased(1, false);
+        }
+        it.has_leased(1, true);
+        assert_eq!(it.patience(1), LEASES_WITHIN);
+    }
+}

@@ -1,0 +1,104 @@
+//! What this engine knows of its queues' admission. Losing any of it costs an interval. Admits nothing itself.
+
+use crate::{
+    pipeline::{
+        bounds::state::Bounds, freed::state::KeptBack, granted::state::Granted, kinds::state::ParkedKinds,
+    },
+    settings::Known,
+};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::hot::Lane;
+use punctual_domain::{name::QueueKey, settings::QueueSettings, time::Millis};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// A version that has not asked for tasks for this long is not there.
+pub(super) const VERSION_GONE_MS: i64 = 60_000;
+
+/// What this engine knows of its queues' admission. Losing any of it costs an interval.
+#[derive(Debug, Default)]
+pub(crate) struct Admissions {
+    queues: Mutex<HashMap<Arc<QueueKey>, Lately>>,
+    /// Limits have been set since this process began: then attempts that end may hold places.
+    revision: Mutex<(i64, bool)>,
+    pub(crate) granted: Mutex<Granted>,
+    pub(crate) kept_back: KeptBack,
+    pub(crate) kinds: ParkedKinds,
+    pub(crate) bounds: Bounds,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lately {
+    /// Ranges for which something is parked, and when that was looked up.
+    pub(super) ranges: Vec<String>,
+    pub(super) looked_at: Option<Millis>,
+    /// Versions that have asked, and when they last did.
+    pub(super) versions: BTreeMap<String, Millis>,
+    /// Keys whose rate has no start left, by when it has.
+    pub(super) throttled: BTreeMap<(Millis, Lane), ()>,
+    /// When the queue's own rate has a start again.
+    pub(super) starts_at: Option<Millis>,
+}
+
+impl Admissions {
+    pub(super) fn with<T>(&self, queue: &Arc<QueueKey>, work: impl FnOnce(&mut Lately) -> T) -> T {
+        work(self.queues.lock().entry(Arc::clone(queue)).or_default())
+    }
+
+    /// Versions that lately asked for the tasks of a queue here.
+    pub(crate) fn versions(&self, queue: &QueueKey, now: Millis) -> Vec<String> {
+        let queues = self.queues.lock();
+        let known = queues.get(queue).map(|it| &it.versions).into_iter().flatten();
+        known.filter(|it| now.since(*it.1) <= VERSION_GONE_MS).map(|it| it.0.clone()).collect()
+    }
+
+    /// How long until a rate of the queue lets something go that it kept back, as far as this engine knows.
+    pub(crate) fn rate_wait(&self, queue: &QueueKey, now: Millis) -> Option<Duration> {
+        let queues = self.queues.lock();
+        let known = queues.get(queue)?;
+        let key_at = known.throttled.first_key_value().map(|it| it.0.0);
+        let next = known.starts_at.into_iter().chain(key_at).filter(|it| *it > now).min()?;
+        Some(Duration::from_millis(u64::try_from(next.since(now)).unwrap_or(0)))
+    }
+
+    pub(crate) fn queues_held(&self) -> usize {
+        self.queues.lock().len() + self.kinds.queues_held()
+    }
+
+    /// Queues that nobody has asked for lately, with nothing parked and no rate to wait for.
+    pub(crate) fn forget(&self, now: Millis) {
+        let is_in_use = |it: &Lately| {
+            let has_asked = it.versions.values().any(|at| now.since(*at) <= VERSION_GONE_MS);
+            let waits = it.throttled.keys().any(|it| it.0 > now) || it.starts_at.is_some_and(|it| it > now);
+            has_asked || waits || !it.ranges.is_empty()
+        };
+        let mut queues = self.queues.lock();
+        queues.retain(|_, it| is_in_use(it));
+        queues.shrink_to_fit();
+        self.kinds.forget(now);
+    }
+
+    /// Whether attempts may hold places.
+    pub(crate) fn has_limits(&self, known: &Known) -> bool {
+        let mut seen = self.revision.lock();
+        if seen.0 != known.revision {
+            *seen = (known.revision, seen.1 || known.has_limits());
+        }
+        seen.1
+    }
+}
+
+pub(crate) fn is_limited(it: &QueueSettings) -> bool {
+    it.concurrency.is_some()
+        || it.key_concurrency.is_some()
+        || it.retries.concurrency.is_some()
+        || it.rate.is_some()
+        || it.key_rate.is_some()
+}
+
+impl Known {
+    fn has_limits(&self) -> bool {
+        let scopes = std::iter::once(&self.everything).chain(self.namespaces.values());
+        scopes.into_iter().any(|it| !it.lets_all_start()) || self.queues.values().any(|it| is_limited(it))
+    }
+}

@@ -1,0 +1,118 @@
+//! Queues with tasks that wait for a limit which others share, as far as this engine knows. Wakes nobody.
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::limiter::Answer;
+use punctual_domain::{limits::Scope, name::QueueKey};
+use std::sync::Arc;
+
+/// Queues with tasks that wait for a limit which others share, as far as this engine knows.
+#[derive(Debug, Default)]
+pub(crate) struct KeptBack(Mutex<HashMap<Arc<QueueKey>, State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Looks that are under way: what is freed meanwhile may be what they are told is not there.
+    looks: usize,
+    is_kept_back: bool,
+    /// How often it was kept back: a look that began before the last time does not know better.
+    times: u64,
+}
+
+/// One look at a queue's tasks, from before the limiter is asked until it is over.
+#[derive(Debug)]
+pub(crate) struct Look<'a> {
+    all: &'a KeptBack,
+    pub(super) queue: &'a Arc<QueueKey>,
+    times: u64,
+}
+
+impl KeptBack {
+    pub(crate) fn look<'a>(&'a self, queue: &'a Arc<QueueKey>) -> Look<'a> {
+        let mut states = self.0.lock();
+        let state = states.entry(Arc::clone(queue)).or_default();
+        state.looks += 1;
+        Look { all: self, queue, times: state.times }
+    }
+
+    /// Who may wait for what has just been freed.
+    pub(super) fn queues(&self) -> Vec<Arc<QueueKey>> {
+        self.0.lock().keys().map(Arc::clone).collect()
+    }
+}
+
+impl Look<'_> {
+    /// The limiter has answered so about one of its tasks.
+    pub(crate) fn answered(&self, answer: &Answer) {
+        if let Answer::Blocked(Scope::Everything | Scope::Namespace(_)) = answer
+            && let Some(state) = self.all.0.lock().get_mut(self.queue)
+        {
+            state.is_kept_back = true;
+            state.times += 1;
+        }
+    }
+
+    /// Nothing of the queue is left that is ready.
+    pub(crate) fn found_the_end(&self) {
+        if let Some(state) = self.all.0.lock().get_mut(self.queue)
+            && state.times == self.times
+        {
+            state.is_kept_back = false;
+        }
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        let mut states = self.all.0.lock();
+        let Some(state) = states.get_mut(self.queue) else { return };
+        state.looks = state.looks.saturating_sub(1);
+        if state.looks == 0 && !state.is_kept_back {
+            states.remove(self.queue);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::name::Name;
+
+    fn queue(name: &str) -> Arc<QueueKey> {
+        Arc::new(QueueKey { namespace: Name::new("eu").unwrap(), queue: Name::new(name).unwrap() })
+    }
+
+    #[test]
+    fn a_queue_hears_of_freed_places_while_it_is_kept_back_or_being_looked_at() {
+        let (all, mail) = (KeptBack::default(), queue("mail"));
+        let look = all.look(&mail);
+        assert_eq!(all.queues().len(), 1, "what is freed now, the look may have missed");
+        drop(look);
+        assert!(all.queues().is_empty(), "nothing kept it back");
+        let look = all.look(&mail);
+        look.answered(&Answer::Blocked(Scope::Queue((*mail).clone())));
+        drop(look);
+        assert!(all.queues().is_empty(), "its own limit frees nothing of others");
+        let look = all.look(&mail);
+        look.answered(&Answer::Blocked(Scope::Everything));
+        drop(look);
+        assert_eq!(all.queues().len(), 1);
+        drop(all.look(&mail));
+        assert_eq!(all.queues().len(), 1, "one that got a place leaves others behind");
+        let look = all.look(&mail);
+        look.found_the_end();
+        drop(look);
+        assert!(all.queues().is_empty());
+    }
+
+    #[test]
+    fn a_look_that_began_before_it_was_kept_back_does_not_know_better() {
+        let (all, mail) = (KeptBack::default(), queue("mail"));
+        let (old, new) = (all.look(&mail), all.look(&mail));
+        new.answered(&Answer::Blocked(Scope::Namespace(mail.namespace.clone())));
+        drop(new);
+        old.found_the_end();
+        drop(old);
+        assert_eq!(all.queues().len(), 1);
+    }
+}

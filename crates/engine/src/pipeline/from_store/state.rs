@@ -1,0 +1,62 @@
+//! Whether the hot set answers. Asks neither the hot set nor the store.
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_domain::{place::Partition, time::Millis};
+use std::{
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// An engine whom the hot set has not answered for so long gives its partitions to one whom it answers. By then every other
+/// one that has lost it too has noticed and said so.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
+/// An engine whom it answers again takes part again after so long: a way to Redis that comes and goes moves no partitions.
+const TRUSTED_AFTER: Duration = Duration::from_secs(5);
+
+/// What an engine says of the hot set to those that it shares the partitions with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HasHot {
+    Yes,
+    /// Lately lost or lately back: it says no, and keeps what it has.
+    Unsettled,
+    No,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Since {
+    Away(Instant),
+    Back(Instant),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct FromStore {
+    pub(super) is_away: AtomicBool,
+    /// When that changed. None: it has always answered.
+    pub(super) since: Mutex<Option<Since>>,
+    /// Something was not loaded because the hot set was away, or has fired without it.
+    pub(super) has_passed_by: AtomicBool,
+    /// By partition, where to go on.
+    pub(super) positions: Mutex<HashMap<Partition, (Millis, i64)>>,
+}
+
+impl FromStore {
+    /// The hot set did not answer when last asked.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away.load(SeqCst)
+    }
+
+    pub(crate) fn has_hot(&self) -> HasHot {
+        match *self.since.lock() {
+            None => HasHot::Yes,
+            Some(Since::Back(at)) if at.elapsed() >= TRUSTED_AFTER => HasHot::Yes,
+            Some(Since::Away(at)) if at.elapsed() >= GIVEN_UP_AFTER => HasHot::No,
+            Some(_) => HasHot::Unsettled,
+        }
+    }
+
+    pub(crate) fn passes_by(&self) {
+        self.has_passed_by.store(true, SeqCst);
+    }
+}

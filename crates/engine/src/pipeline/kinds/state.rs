@@ -1,0 +1,65 @@
+//! Kinds of which something is parked, by queue, as far as this engine knows. Parks nothing itself.
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    time::Millis,
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Kinds that another engine has parked tasks of are noticed within this.
+const LANES_KNOWN_MS: i64 = 1_000;
+
+/// Kinds of which something is parked, by queue, as far as this engine knows.
+#[derive(Debug, Default)]
+pub(crate) struct ParkedKinds(pub(super) Mutex<HashMap<Arc<QueueKey>, Lanes>>);
+
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    parked: BTreeSet<Name>,
+    /// When all lanes were last looked at.
+    looked_at: Option<Millis>,
+}
+
+impl ParkedKinds {
+    pub(super) fn of(&self, queue: &QueueKey) -> BTreeSet<Name> {
+        self.0.lock().get(queue).map(|it| it.parked.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn add(&self, queue: &Arc<QueueKey>, kind: &Name) {
+        self.0.lock().entry(Arc::clone(queue)).or_default().parked.insert(kind.clone());
+    }
+
+    pub(super) fn remove(&self, queue: &QueueKey, kind: &Name) {
+        if let Some(it) = self.0.lock().get_mut(queue) {
+            it.parked.remove(kind);
+        }
+    }
+
+    /// True: it is to be looked at.
+    pub(super) fn begin_look(&self, queue: &Arc<QueueKey>, now: Millis) -> bool {
+        let mut all = self.0.lock();
+        let lanes = all.entry(Arc::clone(queue)).or_default();
+        let is_known = lanes.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
+        lanes.looked_at = Some(now);
+        !is_known
+    }
+
+    pub(super) fn learn(&self, queue: &Arc<QueueKey>, parked: BTreeSet<Name>) {
+        self.0.lock().entry(Arc::clone(queue)).or_default().parked = parked;
+    }
+
+    pub(crate) fn forget(&self, now: Millis) {
+        let is_in_use = |it: &Lanes| {
+            !it.parked.is_empty() || it.looked_at.is_some_and(|at| now.since(at) <= LANES_KNOWN_MS)
+        };
+        let mut all = self.0.lock();
+        all.retain(|_, it| is_in_use(it));
+        all.shrink_to_fit();
+    }
+
+    pub(crate) fn queues_held(&self) -> usize {
+        self.0.lock().len()
+    }
+}

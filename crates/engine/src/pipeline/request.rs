@@ -1,0 +1,63 @@
+//! What an executor asks for, and what it takes. Pure: leases nothing, and knows no engine.
+
+use punctual_contract::{hot::HotEntry, limiter::Limit};
+use punctual_domain::{
+    limits::Scope,
+    name::{Name, QueueKey},
+    versions,
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+#[derive(Debug, Clone)]
+pub struct LeaseRequest {
+    pub queue: Arc<QueueKey>,
+    pub max: usize,
+    /// How long to wait for the first task.
+    pub wait_ms: u64,
+    pub lease_ms: i64,
+    pub executor: String,
+    /// Of its handlers. None: it gets only tasks that demand none.
+    pub version: Option<String>,
+}
+
+/// What keeps an executor from taking any task of a queue: nothing, mostly.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Restrictions {
+    /// How much it holds at the most.
+    pub(crate) bound: Option<Limit>,
+    pub(crate) kinds: Option<Arc<BTreeSet<Name>>>,
+}
+
+impl Restrictions {
+    pub(crate) fn are_none(&self) -> bool {
+        self.bound.is_none() && self.kinds.is_none()
+    }
+}
+
+/// What an executor says that it takes.
+#[derive(Clone, Debug, Default)]
+pub struct Only {
+    /// At most so many are in its hands at one time: of all queues of the namespace, leased at whichever engines.
+    pub concurrency: Option<u32>,
+    /// None: tasks of any kind.
+    pub kinds: Option<BTreeSet<Name>>,
+}
+
+impl Only {
+    pub(crate) fn restrictions(self, request: &LeaseRequest) -> Option<Restrictions> {
+        let bound = match self.concurrency {
+            None => None,
+            Some(most) => {
+                let executor = Name::new(&request.executor).ok()?;
+                Some(Limit { scope: Scope::Executor(request.queue.namespace.clone(), executor), most })
+            }
+        };
+        Some(Restrictions { bound, kinds: self.kinds.map(Arc::new) })
+    }
+}
+
+/// Its version may run the task.
+pub(crate) fn may_run(entry: &HotEntry, request: &LeaseRequest) -> bool {
+    let demanded = entry.demands.as_ref().and_then(|it| it.handler_versions.as_deref());
+    versions::may_run(demanded, request.version.as_deref())
+}

@@ -1,0 +1,134 @@
+//! What the tasks of one queue need to go: the limits and rates that they count for, by what is set and what is shared. Asks no
+//! limiter.
+
+use super::admit::state::is_limited;
+use crate::{
+    core::Core,
+    shares::{Share, slower, state::SharesOf},
+};
+use punctual_contract::{
+    hot::{Admission, HotEntry},
+    limiter::{Flowing, Limit, Member, Wish},
+};
+use punctual_domain::{
+    chooser::Chooser,
+    limits::Scope,
+    name::QueueKey,
+    settings::{QueueSettings, Rate},
+    time::Millis,
+};
+use std::sync::Arc;
+
+/// What the tasks of one queue need to go.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) queue: Arc<QueueKey>,
+    pub(crate) settings: Arc<QueueSettings>,
+    /// Of every task of the queue.
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) rates: Vec<Flowing>,
+    pub(crate) is_limited: bool,
+    /// Others count for some of these limits too.
+    pub(crate) is_shared: bool,
+    /// What of these limits is for this queue, while others want them.
+    pub(crate) shares: SharesOf,
+}
+
+impl Terms {
+    pub(crate) fn of(core: &Core, queue: &Arc<QueueKey>) -> Self {
+        let (known, settings) = (core.settings.known(), core.settings.queue(queue));
+        let (everything, namespace) = (&known.everything, known.namespaces.get(&queue.namespace));
+        let is_shared = known.shares_limits(&queue.namespace);
+        let shares =
+            if is_shared { core.limits.shares.of(&known, queue, core.now()) } else { SharesOf::default() };
+        let is_limited = is_shared || is_limited(&settings);
+        let scopes =
+            [Scope::Everything, Scope::Namespace(queue.namespace.clone()), Scope::Queue((**queue).clone())];
+        let slots = [
+            everything.concurrency,
+            least(namespace.and_then(|set| set.concurrency), shares.namespace.slots),
+            least(settings.concurrency, shares.queue.slots),
+        ];
+        let starts = [
+            everything.rate,
+            slowest(namespace.and_then(|set| set.rate), shares.namespace.starts),
+            slowest(settings.rate, shares.queue.starts),
+        ];
+        // Without a limit too: each member says of which queue it is, and where shares are made of which namespace.
+        let counted = [None, is_shared.then_some(u32::MAX), is_limited.then_some(u32::MAX)];
+        let (mut limits, mut rates) = (Vec::with_capacity(3), Vec::new());
+        for (scope, ((slots, counted), rate)) in
+            scopes.into_iter().zip(slots.into_iter().zip(counted).zip(starts))
+        {
+            limits.extend(slots.or(counted).map(|most| Limit { scope: scope.clone(), most }));
+            rates.extend(rate.map(|rate| Flowing { scope, rate }));
+        }
+        Self { queue: Arc::clone(queue), settings, limits, rates, is_limited, is_shared, shares }
+    }
+
+    /// For an executor that says how many tasks it holds at most.
+    pub(crate) fn within(mut self, bound: Option<&Limit>) -> Self {
+        if let Some(bound) = bound {
+            if !self.is_limited {
+                // So that its queue hears when the place is free again.
+                self.limits.push(Limit { scope: Scope::Queue((*self.queue).clone()), most: u32::MAX });
+            }
+            self.limits.push(bound.clone());
+            self.is_limited = true;
+        }
+        self
+    }
+
+    /// With what concerns only one task.
+    pub(crate) fn of_task(&self, attempt: u32, key: Option<&str>) -> (Vec<Limit>, Vec<Flowing>) {
+        let (mut limits, mut rates) = (self.limits.clone(), self.rates.clone());
+        if let Some(most) = self.settings.retries.concurrency.filter(|_| attempt > 0) {
+            limits.push(Limit { scope: Scope::Retries((*self.queue).clone()), most });
+        }
+        if let Some(key) = key {
+            let scope = Scope::Key((*self.queue).clone(), key.to_owned());
+            limits.extend(self.settings.key_concurrency.map(|most| Limit { scope: scope.clone(), most }));
+            rates.extend(self.settings.key_rate.map(|rate| Flowing { scope, rate }));
+        }
+        (limits, rates)
+    }
+
+    /// What is for a scope while others want some too, if that is what bounds it.
+    pub(crate) fn share_of(&self, scope: &Scope) -> Option<&Share> {
+        let share = match scope {
+            Scope::Namespace(_) => &self.shares.namespace,
+            Scope::Queue(_) => &self.shares.queue,
+            Scope::Everything | Scope::Retries(_) | Scope::Key(..) | Scope::Executor(..) => return None,
+        };
+        let is_slots = |it: &&Limit| it.scope == *scope && share.slots == Some(it.most);
+        let is_starts = |it: &&Flowing| {
+            let is_as_slow = |own: Rate| (own.limit, own.period_ms) == (it.rate.limit, it.rate.period_ms);
+            it.scope == *scope && share.starts.is_some_and(is_as_slow)
+        };
+        let bounds = self.limits.iter().any(|it| is_slots(&it)) || self.rates.iter().any(|it| is_starts(&it));
+        bounds.then_some(share)
+    }
+
+    pub(crate) fn wish(&self, entry: &HotEntry, until: Millis) -> Wish {
+        let key = entry.demands.as_ref().and_then(|it| it.concurrency_key.as_deref());
+        let (limits, rates) = self.of_task(entry.attempt, key);
+        Wish { member: next_attempt(entry), place: entry.row(), until, limits, rates }
+    }
+
+    pub(crate) fn admission(&self, limit: usize) -> Admission {
+        Admission { limit, chooser: Chooser::of(&self.settings), seed: fastrand::u32(..) }
+    }
+}
+
+fn least(one: Option<u32>, other: Option<u32>) -> Option<u32> {
+    one.into_iter().chain(other).min()
+}
+
+fn slowest(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
+    one.into_iter().chain(other).reduce(slower)
+}
+
+/// Who a hand-over of this entry makes.
+pub(crate) fn next_attempt(entry: &HotEntry) -> Member {
+    Member { id: entry.place.id, fence: entry.fence + 1 }
+}

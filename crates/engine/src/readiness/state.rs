@@ -1,0 +1,43 @@
+//! What the last look at the writers of each database found. Asks none of them.
+
+use crate::sharing::fitness::state::Pulse;
+use parking_lot::Mutex;
+use std::time::Duration;
+
+/// Writers that have not answered for so long do not write.
+const SILENT_AFTER: Duration = Duration::from_secs(10);
+
+/// What the last look at the writers found, by the part of the store.
+#[derive(Debug, Default)]
+pub(crate) struct Writers(pub(super) Mutex<Vec<Part>>);
+
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    /// Of a look that went well. Until the first one was asked for, nothing is missed.
+    pub(super) written: Pulse,
+    pub(super) failure: Option<String>,
+}
+
+impl Part {
+    /// Why it cannot be written.
+    pub(super) fn problem(&self) -> Option<String> {
+        let silent = self.written.silent_for().filter(|it| *it > SILENT_AFTER);
+        let silent = silent.map(|it| format!("a writer has not answered for {} s", it.as_secs()));
+        self.failure.clone().or(silent)
+    }
+}
+
+impl Writers {
+    pub(super) fn of<T>(&self, part: usize, change: impl FnOnce(&mut Part) -> T) -> T {
+        let mut parts = self.0.lock();
+        let count = parts.len().max(part + 1);
+        parts.resize_with(count, Part::default);
+        change(parts.get_mut(part).expect("there are so many"))
+    }
+
+    /// Parts that cannot be written, by number.
+    pub(crate) fn away(&self) -> Vec<usize> {
+        let parts = self.0.lock();
+        parts.iter().enumerate().filter(|it| it.1.problem().is_some()).map(|it| it.0).collect()
+    }
+}

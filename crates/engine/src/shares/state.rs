@@ -1,0 +1,165 @@
+//! What this engine has seen of queues that share limits, and who may have what as of the last look. Asks neither the limiter
+//! nor the hot set.
+
+use super::{
+    memory::Memory,
+    pool::{Pool, Share},
+};
+use crate::settings::Known;
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+use punctual_contract::limiter::Demand;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    settings::ScopeSettings,
+    time::Millis,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::Notify, time::Instant};
+
+/// Between two looks, however often somebody is kept back.
+const PAUSE: Duration = Duration::from_millis(250);
+/// A rate is not reckoned from less.
+const SOON_MS: i64 = 200;
+/// Nor from more.
+const LONG_MS: u64 = 10_000;
+/// Shares that were found longer ago than this hold nobody back: there is only the limit itself.
+pub(super) const GOOD_FOR_MS: i64 = 3_000;
+/// Queues that are told of, and that shares are made for. Others may take what a newcomer may.
+pub(super) const QUEUES_MAX: usize = 1_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    seeing: Mutex<Seeing>,
+    pub(super) divided: RwLock<Arc<Divided>>,
+    /// Of the service alone.
+    pub(super) memory: tokio::sync::Mutex<Memory>,
+    pub(super) kept_back: Notify,
+    pub(super) looked_at: Mutex<Option<Instant>>,
+}
+
+/// What this engine has seen since it last told the others.
+#[derive(Debug, Default)]
+struct Seeing {
+    queues: HashMap<Arc<QueueKey>, Seen>,
+    /// Starts are counted since then.
+    since: Millis,
+    /// What was reckoned from those before.
+    starts_per_ks: HashMap<Arc<QueueKey>, u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) short_of_slots: bool,
+    pub(super) short_of_starts: bool,
+    pub(super) starts: u64,
+}
+
+/// Who may have what, as of one look.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Divided {
+    pub(super) at: Millis,
+    /// Among namespaces.
+    pub(super) everything: Pool,
+    /// Among the queues of each.
+    pub(super) namespaces: HashMap<Name, Pool>,
+}
+
+/// What is left of shared limits for a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SharesOf {
+    pub(crate) namespace: Share,
+    pub(crate) queue: Share,
+}
+
+impl Known {
+    /// Somebody else counts for a limit that tasks of this namespace count for, or may.
+    pub(crate) fn shares_limits(&self, namespace: &Name) -> bool {
+        self.everything.limits_starts()
+            || self.namespaces.get(namespace).is_some_and(ScopeSettings::limits_starts)
+    }
+
+    pub(super) fn has_shared_limits(&self) -> bool {
+        self.everything.limits_starts() || self.namespaces.values().any(ScopeSettings::limits_starts)
+    }
+
+    pub(super) fn weight_of_namespace(&self, namespace: &Name) -> u32 {
+        self.namespaces.get(namespace).and_then(|set| set.weight).unwrap_or(1)
+    }
+
+    pub(super) fn weight_of_queue(&self, queue: &QueueKey) -> u32 {
+        self.queues.get(queue).and_then(|set| set.weight).unwrap_or(1)
+    }
+}
+
+impl Seeing {
+    /// How fast attempts started, once that can be said.
+    fn reckon(&mut self, now: Millis) {
+        let for_ms = now.since(self.since);
+        if (0..SOON_MS).contains(&for_ms) {
+            return;
+        }
+        // Time went back, or the engine stood still: what was counted is of no known time.
+        let for_ms = u64::try_from(for_ms).ok().filter(|it| *it <= LONG_MS);
+        self.since = now;
+        self.starts_per_ks = HashMap::new();
+        self.queues.retain(|queue, it| {
+            let starts = std::mem::take(&mut it.starts);
+            if let Some(ms) = for_ms.filter(|_| starts > 0) {
+                self.starts_per_ks.insert(Arc::clone(queue), starts.saturating_mul(1_000_000) / ms.max(1));
+            }
+            starts > 0 || it.short_of_slots || it.short_of_starts
+        });
+    }
+}
+
+impl Shares {
+    /// What a queue may have at the most, where it is kept to a share.
+    pub(crate) fn of(&self, known: &Known, queue: &QueueKey, now: Millis) -> SharesOf {
+        let divided = Arc::clone(&self.divided.read());
+        if !(0..=GOOD_FOR_MS).contains(&now.since(divided.at)) {
+            return SharesOf::default();
+        }
+        let namespace = || known.weight_of_namespace(&queue.namespace);
+        let within = divided.namespaces.get(&queue.namespace);
+        SharesOf {
+            namespace: divided.everything.share_of(&queue.namespace, namespace),
+            queue: within
+                .map(|it| it.share_of(&queue.queue, || known.weight_of_queue(queue)))
+                .unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn see(&self, queue: &Arc<QueueKey>, what: impl FnOnce(&mut Seen)) {
+        let mut seeing = self.seeing.lock();
+        if seeing.queues.len() < QUEUES_MAX || seeing.queues.contains_key(queue) {
+            what(seeing.queues.entry(Arc::clone(queue)).or_default());
+        }
+    }
+
+    /// What was seen since this was last asked.
+    pub(super) fn take_seen(&self, now: Millis) -> Vec<Demand> {
+        let mut seeing = self.seeing.lock();
+        seeing.reckon(now);
+        let Seeing { queues, starts_per_ks, .. } = &mut *seeing;
+        let mut demands = Vec::with_capacity(queues.len());
+        for (queue, it) in queues.iter_mut() {
+            demands.push(Demand {
+                queue: (**queue).clone(),
+                short_of_slots: std::mem::take(&mut it.short_of_slots),
+                short_of_starts: std::mem::take(&mut it.short_of_starts),
+                starts_per_ks: starts_per_ks.get(queue).copied().unwrap_or(0),
+            });
+        }
+        demands
+    }
+
+    /// Until somebody is kept back and it is time for another look.
+    pub(crate) async fn wanted(&self) {
+        self.kept_back.notified().await;
+        let looked_at = *self.looked_at.lock();
+        if let Some(at) = looked_at {
+            tokio::time::sleep_until(at + PAUSE).await;
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What this engine knows of sharing the store with others, beside what it holds (`holdings`): what it is to tell them, what they
+//! asked for, and why it should hold less. Decides nothing: the rules stand in the modules of its fields.
+
+use super::{
+    announce::state::Announcer, listen::state::Asked, reach::state::Reach, step_aside::state::Aside,
+    terms::state::Overtaken,
+};
+use std::sync::atomic::AtomicBool;
+use tokio::sync::Notify;
+
+#[derive(Debug, Default)]
+pub(crate) struct Sharing {
+    /// What the other engines are to hear of, and what they asked for.
+    pub(crate) announcer: Announcer,
+    pub(crate) asked: Asked,
+    /// Asks for a look ahead of the period: at who owns what, and at who should.
+    pub(crate) look_at_ownership: Notify,
+    pub(crate) rebalance: Notify,
+    pub(crate) aside: Aside,
+    /// Databases that this engine's writers reach, as far as others must know.
+    pub(crate) reach: Reach,
+    /// Partitions in which the hot set has seen newer terms than this engine's.
+    pub(crate) overtaken: Overtaken,
+    /// What this process keeps to itself is on its way to the others.
+    pub(crate) is_sharing: AtomicBool,
+    /// Some of it did not get there, or nobody knows.
+    pub(crate) has_unshared: AtomicBool,
+}

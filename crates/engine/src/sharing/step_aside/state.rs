@@ -1,0 +1,16 @@
+//! Whether this engine has stepped aside, as of the last look. Looks at no clock.
+
+use parking_lot::Mutex;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    #[default]
+    TakesPart,
+    /// So many looks in a row have found no other owner.
+    Aside(u32),
+    /// Nobody else has taken anything: until the clock is good again.
+    GoesOn,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Aside(pub(super) Mutex<Stage>);

@@ -1,0 +1,20 @@
+//! Partitions in which the hot set has seen newer terms than this engine's. Raises none.
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::ownership::Tenure;
+use punctual_domain::place::Partition;
+
+/// By partition, the tenure that was overtaken, and the newest term that the hot set has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Overtaken(pub(super) Mutex<HashMap<Partition, (Tenure, i64)>>);
+
+impl Overtaken {
+    pub(crate) fn is(&self, partition: Partition) -> bool {
+        self.0.lock().contains_key(&partition)
+    }
+
+    pub(crate) fn clear(&self, partition: Partition) {
+        self.0.lock().remove(&partition);
+    }
+}
