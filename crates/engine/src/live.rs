@@ -3,10 +3,11 @@
 //! Every call is a batch under one lock. Nothing here must outlive the process: the hot set and the store have it all.
 //!
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
-//! besides its tasks), `table` (the tasks), `kept` (those that have fired), `load` (loads that are under way), `fired` (the answers to an instant that has come).
+//! besides its tasks), `table` (the tasks), `kept` (those that have fired), `known` (facts for the store), `load` (loads that are under way), `fired` (the answers to an instant that has come).
 
 mod fired;
 mod kept;
+mod known;
 mod load;
 mod span;
 mod stage;
@@ -16,8 +17,7 @@ mod table;
 #[cfg(test)]
 mod model;
 
-pub(crate) use fired::{Fired, Granted, Ready};
-pub(crate) use table::Loaded;
+pub(crate) use fired::{Fired, Granted, Loaded, Ready};
 
 use punctual_contract::hot::HotEntry;
 use table::Table;

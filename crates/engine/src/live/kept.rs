@@ -91,6 +91,7 @@ impl Table {
 
     /// False: it is kept already or has its own lease, or something newer is here.
     fn keep(&mut self, entry: &HotEntry, stage: Stage) -> bool {
+        let ask = self.take_known(entry);
         if let Some((nth, slot)) =
             self.by_id.get(&entry.place.id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
         {
@@ -100,7 +101,8 @@ impl Table {
             }
             self.remove(nth);
         }
-        self.insert(entry.clone(), stage);
+        let nth = self.insert(entry.clone(), stage);
+        ask.into_iter().for_each(|ask| self.set_ask(nth, ask));
         true
     }
 }

@@ -10,16 +10,19 @@ use super::{
 use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Ask, Assignment},
+};
 use punctual_domain::{
     content::Content,
     name::Name,
     place::{Partition, TaskRef},
-    task::Priority,
+    task::{NewTask, Priority},
     time::Millis,
 };
 use punctual_wheel::Wheel;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 const PARTITIONS: u16 = 3;
 const TASKS: i64 = 24;
@@ -35,6 +38,7 @@ struct Seen {
     put_back: usize,
     unwanted: usize,
     returned: usize,
+    ended: usize,
 }
 
 struct World {
@@ -61,14 +65,22 @@ struct World {
     line: Vec<HotEntry>,
     grants: Vec<Vec<HotEntry>>,
     aside: HashSet<Key>,
+    /// Handed over, by the fence of the attempt.
+    with_executors: HashSet<Key>,
     seen: Seen,
+}
+
+fn ask() -> Arc<Ask> {
+    let name = Name::default_namespace;
+    let queue = (*entry(1, 1).queue).clone();
+    Arc::new(Ask::of(&NewTask::new(queue, name(), Millis(1))).expect("it has no payload"))
 }
 
 fn key(entry: &HotEntry) -> Key {
     (entry.place.id, entry.fence)
 }
 
-fn lease_of(entry: &HotEntry) -> Assignment {
+pub(super) fn lease_of(entry: &HotEntry) -> Assignment {
     Assignment {
         place: entry.row(),
         queue: (*entry.queue).clone(),
@@ -83,6 +95,7 @@ fn lease_of(entry: &HotEntry) -> Assignment {
         execute_at: entry.due_at,
         due_at: entry.due_at,
         fired_at: Millis::ZERO,
+        leased_since: Millis::ZERO,
         lease_until: Millis::MAX,
         timeout_ms: None,
         labels: BTreeMap::new(),
@@ -110,6 +123,7 @@ impl World {
             line: Vec::new(),
             grants: Vec::new(),
             aside: HashSet::new(),
+            with_executors: HashSet::new(),
             seen: Seen::default(),
         }
     }
@@ -125,7 +139,11 @@ impl World {
         let due_at = self.now.plus(1 + i64::try_from(self.rng.u64(0..HORIZON_MS)).unwrap());
         let place =
             TaskRef { partition: Partition(u16::try_from(id % i64::from(PARTITIONS)).unwrap()), due_at, id };
-        self.hot.insert(id, HotEntry { place, due_at, fence: *fence, ..entry(id, due_at.0) });
+        let entry = HotEntry { place, due_at, fence: *fence, ..entry(id, due_at.0) };
+        if self.rng.bool() {
+            self.live.lock().know(vec![(entry.clone(), ask())]);
+        }
+        self.hot.insert(id, entry);
     }
 
     fn some(&mut self, entries: &mut Vec<HotEntry>) -> Vec<HotEntry> {
@@ -293,6 +311,12 @@ impl World {
                     self.aside.extend(some.iter().map(key));
                 }
                 let keys: Vec<Key> = some.iter().map(key).collect();
+                if self.rng.bool() {
+                    let leases: Vec<Assignment> = some.iter().map(lease_of).collect();
+                    let until = self.now.plus(100);
+                    self.live.lock().handed_over(&entry(1, 1).queue, &leases, until);
+                    self.with_executors.extend(keys.iter().map(|(id, fence)| (*id, fence + 1)));
+                }
                 self.live.lock().end_grants(&keys);
             }
             4 => {
@@ -309,6 +333,16 @@ impl World {
                 assert!(count <= self.aside.len());
             }
         }
+    }
+
+    /// Executors report, once or twice, or their attempts are forgotten.
+    fn end_attempts(&mut self) {
+        let some: Vec<Key> = self.with_executors.iter().copied().filter(|_| self.rng.bool()).collect();
+        let known = self.live.lock().ended(some.iter().copied(), self.now);
+        assert!(known.keys().all(|key| self.with_executors.contains(key)));
+        assert!(self.live.lock().ended(some.iter().copied(), self.now).is_empty(), "known once");
+        some.iter().for_each(|key| _ = self.with_executors.remove(key));
+        self.seen.ended += known.len();
     }
 
     fn drop_leases(&mut self) {
@@ -338,7 +372,7 @@ impl World {
     }
 
     fn forget_old(&mut self) {
-        let fired = self.live.lock().forget_old(self.now.plus(-100));
+        let fired = self.live.lock().forget_old(self.now.plus(-100), self.now);
         self.gives_up(&fired);
     }
 
@@ -371,6 +405,9 @@ impl World {
                     assert!(self.aside.contains(&(id, fence)), "{id} was not set aside")
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
+                Stage::HandedOver => {
+                    assert!(self.with_executors.contains(&(id, fence + 1)), "{id} was not handed over");
+                }
                 _ => {}
             }
             let is_due = matches!(stage, Stage::Claiming { due: true } | Stage::Leasing { due: true });
@@ -387,7 +424,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         let mut world = World::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {
-            match world.rng.u8(0..28) {
+            match world.rng.u8(0..29) {
                 0..4 => world.insert(),
                 4..7 => world.claim(),
                 7..10 => world.answer_claims(),
@@ -399,6 +436,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 19 => world.load_again(),
                 20 => world.forget_old(),
                 21..27 => world.hand_over(),
+                27 => world.end_attempts(),
                 _ => world.move_partition(),
             }
             world.check();
@@ -406,6 +444,6 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         seen = world.seen;
     }
     assert_eq!(seen.stages.len(), STEPS.len(), "every stage was visited");
-    let counts = [seen.given, seen.withdrawn, seen.put_back, seen.unwanted, seen.returned];
+    let counts = [seen.given, seen.withdrawn, seen.put_back, seen.unwanted, seen.returned, seen.ended];
     assert!(counts.iter().all(|count| *count > 20), "each end was reached often: {counts:?}");
 }

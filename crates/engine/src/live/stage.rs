@@ -18,6 +18,10 @@ pub(crate) enum Stage {
     Ready { gate: Option<Gate> },
     /// Fired, and the store is asked for the lease of an executor.
     Granting,
+    /// In nobody's hands here. What its hand-over needs is known, because this engine has inserted it.
+    Known,
+    /// An executor has it, and nobody has heard of the attempt since.
+    HandedOver,
 }
 
 /// Why a ready task is not offered.
@@ -56,6 +60,10 @@ pub(crate) enum Event {
     GrantBegun,
     /// It has answered, or the call has ended without an answer.
     GrantEnded,
+    /// An executor has it.
+    HandedOver,
+    /// The attempt has ended, or it has given a sign of life.
+    Ended,
     /// The gate is shut while the task is ready or its lease is asked for.
     Blocked(Gate),
     /// The task is taken out of the line, or from behind its gate, to be offered elsewhere.

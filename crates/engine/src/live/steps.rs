@@ -3,11 +3,11 @@
 
 use super::stage::{Event, Gate, Stage};
 use Event::{
-    Blocked, Claimed, Due, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
-    NotClaimed, NotGranted, PutBack, Taken, Withdrawn,
+    Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
+    LeaseDropped, NotClaimed, NotGranted, PutBack, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, Held, Leased, Leasing, Ready, Waiting};
+use Stage::{Claiming, Granting, HandedOver, Held, Known, Leased, Leasing, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,9 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (GivenUp, Gone)]),
     (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, Gone), (BLOCKED, To(GATED))]),
     (GATED,        &[(GrantBegun, To(Granting)), (Taken, Gone), (BLOCKED, To(GATED))]),
-    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, Gone), (BLOCKED, To(GATED))]),
+    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, Gone), (BLOCKED, To(GATED)), (Event::HandedOver, To(HandedOver))]),
+    (Known,        &[(Forgotten, Gone)]),
+    (HandedOver,   &[(Ended, Gone), (Forgotten, Gone)]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -68,11 +70,21 @@ pub(crate) const fn is_kept(stage: Stage) -> bool {
     matches!(stage, Ready { .. } | Granting)
 }
 
+/// The task is in nobody's hands here.
+pub(crate) const fn is_known(stage: Stage) -> bool {
+    matches!(stage, Known | HandedOver)
+}
+
+/// The task leaves the table and goes on elsewhere with the fence that it has: what is known of it is still good.
+pub(crate) const fn goes_on(event: Event) -> bool {
+    matches!(event, Claimed | NotClaimed | NotGranted | Due | Taken)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 15] = [
+    const EVENTS: [Event; 17] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -88,6 +100,8 @@ mod tests {
         GrantEnded,
         BLOCKED,
         Taken,
+        Event::HandedOver,
+        Ended,
     ];
 
     /// From where an entry comes into the table: claimed, or fired.
@@ -107,7 +121,7 @@ mod tests {
 
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
-        let reached = [reached(CLAIMING, &EVENTS), reached(IN_LINE, &EVENTS)].concat();
+        let reached = [CLAIMING, IN_LINE, Known].map(|stage| reached(stage, &EVENTS)).concat();
         assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
@@ -125,10 +139,10 @@ mod tests {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
-        let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || is_kept(*stage);
+        let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || is_kept(*stage) || is_known(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),
-            "what has fired is kept, whoever owns its partition"
+            "what has fired is kept, and what is known, whoever owns its partition"
         );
     }
 

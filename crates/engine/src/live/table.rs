@@ -3,19 +3,19 @@
 //! second copy of an entry: the two orders hold numbers of slots.
 
 use super::{
-    fired::{Fired, Granted, Ready},
+    fired::{Closed, Confirmed, Fired, Granted, Loaded, Ready},
+    known::{HandedOver, bytes_of},
     span::Span,
     stage::{Event, Stage},
-    steps::{Next, has_lease, is_claimed, step},
+    steps::{Next, goes_on, has_lease, is_claimed, step},
 };
 use crate::clock::moment::Moment;
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::{hot::HotEntry, store::Assignment};
-use punctual_domain::{
-    name::QueueKey,
-    place::{Partition, TaskRef},
-    time::Millis,
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Ask, Assignment},
 };
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use punctual_wheel::Key;
 use slab::Slab;
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -35,6 +35,10 @@ pub(crate) struct Table {
     pub(super) gated: Order,
     /// How many have not fired.
     unfired: usize,
+    /// Of what was asked for, as far as it is known.
+    pub(super) ask_bytes: usize,
+    /// How many are with executors, and known.
+    pub(super) handed_over: usize,
     spans: Vec<Span>,
 }
 
@@ -46,46 +50,14 @@ pub(super) struct Slot {
     /// When its lease was asked for.
     asked: Option<Moment>,
     pub(super) lease: Option<Box<Assignment>>,
-}
-
-/// What a batch of entries met.
-#[derive(Debug, Default)]
-pub(crate) struct Loaded {
-    /// New here, or newer: to be claimed.
-    pub(crate) accepted: Vec<HotEntry>,
-    /// Withdrawn and put back while their leases are on the way: only the wheel is missing.
-    pub(crate) put_back: Vec<HotEntry>,
-    /// Keys of older entries on the wheel, which newer ones have replaced.
-    pub(crate) stale: Vec<Key>,
-}
-
-/// What entries met that the wheel has now.
-#[derive(Debug, Default)]
-pub(crate) struct Confirmed {
-    pub(crate) count: usize,
-    /// Before, nothing was to be looked at for a lease ahead.
-    pub(crate) has_first_candidate: bool,
-    /// Keys of entries that are not to be on the wheel: they have fired meanwhile, or were withdrawn.
-    pub(crate) stale: Vec<Key>,
-    /// Fired while their claim was on its way: to be offered.
-    pub(crate) fired: Vec<HotEntry>,
-}
-
-/// What the table had of a partition that this engine works on no more.
-#[derive(Debug, Default)]
-pub(crate) struct Closed {
-    pub(crate) keys: Vec<Key>,
-    /// Claimed and not fired, with the fence.
-    pub(crate) claimed: Vec<(TaskRef, i64)>,
-    /// Fired while their claim or lease was on its way.
-    pub(crate) fired: Vec<HotEntry>,
-    /// Leases of what has not fired: to be given back.
-    pub(crate) leased: Vec<Assignment>,
+    /// What was asked for, if it is known.
+    pub(super) ask: Option<Arc<Ask>>,
+    pub(super) handed_over: Option<Box<HandedOver>>,
 }
 
 /// A move that was made.
 pub(super) struct Moved {
-    before: Stage,
+    pub(super) before: Stage,
     /// The slot, if the task has left the table.
     pub(super) gone: Option<Slot>,
 }
@@ -100,6 +72,8 @@ impl Table {
             leases: Order::new(),
             gated: Order::new(),
             unfired: 0,
+            ask_bytes: 0,
+            handed_over: 0,
             spans: (0..partitions).map(|_| span()).collect(),
         }
     }
@@ -156,6 +130,7 @@ impl Table {
             if !self.span(entry.place.partition).is_open {
                 continue;
             }
+            let ask = self.take_known(&entry);
             match self.by_id.get(&entry.place.id).copied() {
                 Some(nth) if self.fence(nth) == Some(entry.fence) => {
                     if self.advance(nth, Event::PutBack).is_some() {
@@ -168,7 +143,8 @@ impl Table {
                 Some(nth) => loaded.stale.extend(self.remove(nth).and_then(|older| older.on_wheel)),
                 None => {}
             }
-            self.insert(entry.clone(), Stage::Claiming { due: false });
+            let nth = self.insert(entry.clone(), Stage::Claiming { due: false });
+            ask.into_iter().for_each(|ask| self.set_ask(nth, ask));
             loaded.accepted.push(entry);
         }
         loaded
@@ -365,10 +341,14 @@ impl Table {
     }
 
     /// Forgets what was due before this and did not fire here: another engine has withdrawn it, or taken it. Returns what had
-    /// fired, and whose claim was never answered.
-    pub(crate) fn forget_old(&mut self, before: Millis) -> Vec<HotEntry> {
+    /// fired, and whose claim was never answered. Of hand-overs nothing is known any more whose time is over.
+    pub(crate) fn forget_old(&mut self, before: Millis, now: Millis) -> Vec<HotEntry> {
         let mut fired = Vec::new();
-        for nth in self.those(|slot| slot.entry.due_at < before && !has_lease(slot.stage)) {
+        let is_old = |slot: &Slot| match &slot.handed_over {
+            Some(handed_over) => handed_over.until <= now,
+            None => slot.entry.due_at < before && !has_lease(slot.stage),
+        };
+        for nth in self.those(is_old) {
             let moved = self.advance(nth, Event::Forgotten);
             if let Some(Moved { before: Stage::Claiming { due: true }, gone: Some(slot) }) = moved {
                 fired.push(slot.entry);
@@ -417,6 +397,9 @@ impl Table {
         let is_in = |order: &Order, slot: &Slot, nth| order.get(&slot.entry.key()) == Some(&nth);
         assert_eq!(self.by_id.len(), self.slots.len());
         assert!(self.candidates.len() + self.leases.len() + self.gated.len() <= self.slots.len());
+        assert_eq!(self.ask_bytes, self.slots.iter().map(|(_, slot)| bytes_of(slot.ask.as_ref())).sum::<usize>());
+        let is_handed_over = |slot: &Slot| slot.stage == Stage::HandedOver;
+        assert_eq!(self.handed_over, self.slots.iter().filter(|(_, slot)| is_handed_over(slot)).count());
         assert_eq!(self.unfired, self.slots.iter().filter(|(_, slot)| is_claimed(slot.stage)).count());
         assert!(self.gated.values().all(|nth| self.slots.get(*nth).is_some_and(|slot| is_gated(slot.stage))));
         let of = |(nth, slot): (usize, &Slot)| {
@@ -431,7 +414,11 @@ impl Table {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
         let Next::To(after) = step(before, event)? else {
-            return Some(Moved { before, gone: self.remove(nth) });
+            let gone = self.remove(nth);
+            if let Some(slot) = gone.as_ref().filter(|slot| slot.lease.is_none() && goes_on(event)) {
+                self.remember(slot);
+            }
+            return Some(Moved { before, gone });
         };
         slot.stage = after;
         let key = slot.entry.key();
@@ -448,16 +435,22 @@ impl Table {
     fn count(&mut self, before: Stage, after: Stage) {
         self.unfired += usize::from(is_claimed(after));
         self.unfired -= usize::from(is_claimed(before));
+        self.handed_over += usize::from(after == Stage::HandedOver);
+        self.handed_over -= usize::from(before == Stage::HandedOver);
     }
 
-    pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) {
+    pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) -> usize {
         let (id, key) = (entry.place.id, entry.key());
-        let nth = self.slots.insert(Slot { entry, stage, on_wheel: None, asked: None, lease: None });
+        let slot =
+            Slot { entry, stage, on_wheel: None, asked: None, lease: None, ask: None, handed_over: None };
+        let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
         self.unfired += usize::from(is_claimed(stage));
+        self.handed_over += usize::from(stage == Stage::HandedOver);
         if is_gated(stage) {
             self.gated.insert(key, nth);
         }
+        nth
     }
 
     pub(super) fn remove(&mut self, nth: usize) -> Option<Slot> {
@@ -467,10 +460,12 @@ impl Table {
         self.leases.remove(&slot.entry.key());
         self.gated.remove(&slot.entry.key());
         self.unfired -= usize::from(is_claimed(slot.stage));
+        self.handed_over -= usize::from(slot.stage == Stage::HandedOver);
+        self.ask_bytes -= bytes_of(slot.ask.as_ref());
         Some(slot)
     }
 
-    fn those(&self, which: impl Fn(&Slot) -> bool) -> Vec<usize> {
+    pub(super) fn those(&self, which: impl Fn(&Slot) -> bool) -> Vec<usize> {
         self.slots.iter().filter(|(_, slot)| which(slot)).map(|(nth, _)| nth).collect()
     }
 

@@ -157,6 +157,7 @@ async fn mark(core: &Core, fired: &[Unmarked], now: Millis) -> Result<(), Error>
             change,
             note: core.note(),
             fired_at: None,
+            known: None,
         };
         let fire = Change::Fire { fired_at: mark.fired_at };
         match mark.state {

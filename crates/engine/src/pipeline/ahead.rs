@@ -28,7 +28,7 @@ use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
     hot::HotEntry,
-    store::{Assignment, Beat, Dispatched, Grant},
+    store::{Assignment, Beat, Dispatched, Facts, Grant},
 };
 use punctual_domain::{
     name::QueueKey,
@@ -236,16 +236,17 @@ impl Candidates {
 async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Millis) {
     // One for all, so that they are one statement.
     let last = entries.iter().map(|it| it.due_at).max().unwrap_or(now);
-    let grant = |it: &HotEntry| Grant {
+    let grant = |(it, known): (&HotEntry, Option<Facts>)| Grant {
         place: it.row(),
         fence: it.fence,
         fired_at: it.due_at,
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
         namespace: it.queue.namespace.clone(),
-        state: Some(it.state),
+        known,
     };
-    let grants = entries.iter().map(grant).collect();
+    let known = core.live.facts(&entries, |_| true);
+    let grants = entries.iter().zip(known).map(grant).collect();
     let asked = Instant::now();
     let answer = parts::leasing(core, part, parts::PATIENCE, core.store.dispatch(grants, now)).await;
     let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);
@@ -384,6 +385,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
         })
         .collect();
     drop(untold);
+    hand_over::was_handed_over(core, request, &leased, now);
     core.meters.queue(&request.queue).dispatched(leased.len());
     leased
 }

@@ -50,7 +50,7 @@ pub(crate) async fn claim_from(core: &Arc<Core>, partition: Partition, from: Mil
 /// is not there any more.
 pub(crate) async fn run_again(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let until = now.plus(core.options.lookahead_ms);
-    let fired = core.live.lock().forget_old(now.plus(-FORGET_AFTER_MS));
+    let fired = core.live.lock().forget_old(now.plus(-FORGET_AFTER_MS), now);
     core.held_back.lock().extend(fired);
     let slices = core.owned().map(|partition| (partition, None)).collect();
     claim_slices(core, slices, until).await
@@ -202,6 +202,7 @@ async fn ask(
         change: change(it),
         note: core.note(),
         fired_at: None,
+        known: None,
     };
     let mut applied = Vec::with_capacity(entries.len());
     for chunk in entries.chunks(STEP_LIMIT) {

@@ -332,7 +332,7 @@ impl Core {
         known
     }
 
-    fn is_unmarked(&self, entry: &HotEntry) -> bool {
+    pub(crate) fn is_unmarked(&self, entry: &HotEntry) -> bool {
         self.unmarked.lock().get(&entry.place.id).is_some_and(|mark| mark.fence == entry.fence)
     }
 
