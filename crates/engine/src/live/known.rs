@@ -255,7 +255,8 @@ mod tests {
         live.lock().forget_known(Millis(0), NOW.plus(9));
         assert_eq!(live.lock().slots.len(), 1);
         live.lock().forget_known(Millis(0), NOW.plus(10));
-        assert_eq!((live.lock().slots.len(), live.lock().attempts), (0, 0));
+        let table = live.lock();
+        assert_eq!((table.slots.len(), table.attempts), (0, 0));
     }
 
     #[test]
@@ -281,6 +282,7 @@ mod tests {
         let bytes = live.lock().ask_bytes;
         assert!((BYTES_MAX..BYTES_MAX + 2 * SLOT_BYTES).contains(&bytes), "{bytes}");
         live.lock().forget_known(Millis(2), NOW);
-        assert_eq!((live.lock().ask_bytes, live.lock().slots.len()), (0, 0));
+        let table = live.lock();
+        assert_eq!((table.ask_bytes, table.slots.len()), (0, 0));
     }
 }
