@@ -6,7 +6,11 @@ use super::{
     stage::{Event, Stage},
     table::{Moved, Slot, Table},
 };
-use punctual_contract::{hot::HotEntry, store::Beat};
+use hashbrown::HashMap;
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Beat, LeaseFacts},
+};
 use punctual_domain::time::Millis;
 
 /// Who has a task, and since when.
@@ -26,6 +30,14 @@ pub(crate) struct Unreported {
     pub(crate) beat: Beat,
 }
 
+/// What was noted of attempts that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub(crate) unreported: Vec<Unreported>,
+    /// By task and fence.
+    pub(crate) known: HashMap<(i64, i64), LeaseFacts>,
+}
+
 impl Unreported {
     /// When the attempt fired, by task and fence.
     pub(crate) fn fired(&self) -> Option<((i64, i64), Millis)> {
@@ -42,23 +54,24 @@ impl Table {
             Some((nth, _)) => drop(self.remove(nth)),
             None => {}
         }
-        let (stage, holder) = (Stage::HandedOver { is_being_reported: false }, Holder { since, beat });
-        self.insert_held(entry, stage, Some(Box::new(holder)));
+        let holder = Some(Box::new(Holder { since, beat }));
+        self.insert_slot(Slot { holder, ..Slot::new(entry, Stage::HandedOver { is_being_reported: false }) });
     }
 
     /// The outcomes of these attempts are here, or they did not reach their executors: nothing needs to be reported of them. Returns
-    /// what would have been.
-    pub(crate) fn ended(&mut self, attempts: impl Iterator<Item = (i64, i64)>) -> Vec<Unreported> {
-        let ended = attempts.filter_map(|(id, fence)| {
-            let nth = self.at_fence(id, fence)?;
-            let Moved { gone: Some(Slot { entry, holder: Some(holder), .. }), .. } = self.advance(nth, Event::Ended)?
-            else {
-                return None;
-            };
-            let Holder { since, beat } = *holder;
-            Some(Unreported { entry, since, beat })
-        });
-        ended.collect()
+    /// what would have been, and what is known of them.
+    pub(crate) fn ended(&mut self, attempts: impl Iterator<Item = (i64, i64)>, now: Millis) -> Ended {
+        let mut ended = Ended::default();
+        for (id, fence) in attempts {
+            let moved = self.at_fence(id, fence).and_then(|nth| self.advance(nth, Event::Ended));
+            let Some(Moved { gone: Some(Slot { entry, holder, attempt, .. }), .. }) = moved else { continue };
+            let facts = attempt.filter(|attempt| now < attempt.until).map(|attempt| attempt.facts);
+            ended.known.extend(facts.map(|facts| ((id, fence), facts)));
+            let unreported =
+                holder.map(|holder| Unreported { entry, since: holder.since, beat: holder.beat });
+            ended.unreported.extend(unreported);
+        }
+        ended
     }
 
     /// They are to be reported after all, but for those of which something else is known meanwhile.
@@ -94,7 +107,7 @@ impl Table {
     /// The store knows of these.
     pub(crate) fn reported(&mut self, beats: &[Beat]) {
         for beat in beats {
-            self.at_fence(beat.place.id, beat.fence).and_then(|nth| self.advance(nth, Event::Reported));
+            self.at_fence(beat.place.id, beat.fence).into_iter().for_each(|nth| self.has_holder_no_more(nth));
         }
     }
 
@@ -104,7 +117,18 @@ impl Table {
             let Some(nth) = self.at_fence(beat.place.id, beat.fence) else { continue };
             let holder = self.slots.get(nth).and_then(|slot| slot.holder.as_ref());
             let is_over = holder.is_some_and(|holder| holder.since <= since);
-            self.advance(nth, if is_over { Event::Reported } else { Event::NotReported });
+            if is_over {
+                self.has_holder_no_more(nth);
+            } else {
+                self.advance(nth, Event::NotReported);
+            }
+        }
+    }
+
+    fn has_holder_no_more(&mut self, nth: usize) {
+        if self.advance(nth, Event::Reported).is_some() {
+            self.slots.get_mut(nth).into_iter().for_each(|slot| slot.holder = None);
+            self.settle(nth);
         }
     }
 }

@@ -22,9 +22,13 @@ pub(super) enum Group {
     /// it is being told.
     Unreported,
     Reporting,
+    /// Those that are in nobody's hands here, and of which it is known what was asked for: their instant.
+    Known,
+    /// Those that are with executors, and of which the store knows: until when what is known of the attempt is good.
+    Attempt,
 }
 
-const GROUPS: usize = Group::Reporting as usize + 1;
+const GROUPS: usize = Group::Attempt as usize + 1;
 
 /// A place in the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -27,6 +27,11 @@ pub(crate) enum Stage {
     /// With an executor, by a lease that was made ahead, and the store does not know with whom. The entry has the fence of the lease.
     /// `is_being_reported`: the store is asked to write it down; until it has answered, an outcome may still be first.
     HandedOver { is_being_reported: bool },
+    /// With an executor, and the store knows with whom. It is in the table as long as nobody has heard of the attempt, and what is
+    /// known of it may save a look. The entry has the fence of the lease.
+    Delivered,
+    /// In nobody's hands here. What its hand-over needs is known, because this engine has inserted or read it.
+    Known,
 }
 
 /// Why a ready task is not offered.
@@ -87,6 +92,6 @@ pub(crate) enum Event {
     NotReported,
     /// Its outcome is here, or it did not reach its executor.
     Ended,
-    /// Nothing of it is left to be settled with the store.
+    /// Nothing of it is left to be settled with the store, nor known of its attempt.
     Settled,
 }

@@ -3,12 +3,14 @@
 
 use super::stage::{Event, Gate, Stage};
 use Event::{
-    Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
-    Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled, TakeLost, Taken,
-    Withdrawn,
+    Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
+    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled,
+    TakeLost, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
+use Stage::{
+    Claiming, Delivered, Granting, HandedOver, Held, InDoubt, Known, Leased, Leasing, Offered, Ready, Waiting,
+};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +65,10 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED))]),
     (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED)), (SERVED_HERE, To(SERVED))]),
     (InDoubt,      &[(Settled, Gone)]),
-    (HANDED_OVER,  &[(ReportBegun, To(REPORTING)), (Reported, Gone), (Ended, Gone)]),
-    (REPORTING,    &[(Reported, Gone), (NotReported, To(HANDED_OVER)), (Ended, Gone)]),
+    (HANDED_OVER,  &[(ReportBegun, To(REPORTING)), (Reported, To(Delivered)), (Ended, Gone)]),
+    (REPORTING,    &[(Reported, To(Delivered)), (NotReported, To(HANDED_OVER)), (Ended, Gone)]),
+    (Delivered,    &[(Ended, Gone), (Settled, Gone)]),
+    (Known,        &[(Forgotten, Gone)]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -102,7 +106,17 @@ pub(crate) const fn is_kept(stage: Stage) -> bool {
 /// What is known of the task is an executor's lease, made or in doubt: the entry has the fence of the lease, and whoever finds the
 /// task in the hot set with this fence knows that the lease was given back.
 pub(crate) const fn is_executors(stage: Stage) -> bool {
-    matches!(stage, InDoubt | HandedOver { .. })
+    matches!(stage, InDoubt | HandedOver { .. } | Delivered)
+}
+
+/// The task is in nobody's hands here, and nothing of it is to be settled: whatever comes with an entry takes its place.
+pub(crate) const fn is_only_known(stage: Stage) -> bool {
+    matches!(stage, Known | Delivered)
+}
+
+/// The task leaves the table and goes on elsewhere with the fence that it has: what is known of it is still good.
+pub(crate) const fn goes_on(event: Event) -> bool {
+    matches!(event, Claimed | NotClaimed | NotGranted | Due)
 }
 
 #[cfg(test)]
@@ -154,7 +168,8 @@ mod tests {
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
         // What has a lease of an executor comes into the table with it.
-        let reached = [CLAIMING, Offered, InDoubt, HANDED_OVER].map(|first| reached(first, &EVENTS)).concat();
+        let first = [CLAIMING, Offered, InDoubt, HANDED_OVER, Known];
+        let reached = first.map(|first| reached(first, &EVENTS)).concat();
         assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
@@ -172,11 +187,11 @@ mod tests {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
-        let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage);
+        let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage) || stage == Known;
         let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || has_fired(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),
-            "what has fired stays, whoever owns its partition"
+            "what has fired stays, and what is known, whoever owns its partition"
         );
     }
 

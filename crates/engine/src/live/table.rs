@@ -1,5 +1,5 @@
 //! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases`, `kept`, `unpersisted`,
-//! `doubt` and `handed_over` have the calls.
+//! `doubt`, `handed_over` and `known` have the calls.
 //! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
 //! second copy of an entry: the index holds numbers of slots.
 
@@ -7,16 +7,21 @@ use super::{
     doubt::Doubt,
     handed_over::Holder,
     index::{Group, Index, Rank},
+    known::{Attempt, bytes_of},
     span::Span,
     stage::{Event, Gate, Stage},
-    steps::{Next, has_lease, is_claimed, step},
+    steps::{Next, goes_on, has_lease, is_claimed, step},
 };
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
-use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Ask, Assignment},
+};
 use punctual_domain::place::Partition;
 use punctual_wheel::Key;
 use slab::Slab;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -25,6 +30,10 @@ pub(crate) struct Table {
     pub(super) index: Index,
     /// How many have not fired.
     pub(super) unfired: usize,
+    /// Of what was asked for, as far as it is known.
+    pub(super) ask_bytes: usize,
+    /// Of how many attempts something is known.
+    pub(super) attempts: usize,
     spans: Vec<Span>,
 }
 
@@ -42,14 +51,32 @@ pub(super) struct Slot {
     pub(super) doubt: Option<Box<Doubt>>,
     /// Who has it, which the store does not know.
     pub(super) holder: Option<Box<Holder>>,
+    /// What was asked for, if it is known.
+    pub(super) ask: Option<Arc<Ask>>,
+    /// What is known of the attempt that an executor has.
+    pub(super) attempt: Option<Box<Attempt>>,
 }
 
 impl Slot {
+    pub(super) const fn new(entry: HotEntry, stage: Stage) -> Self {
+        Self {
+            entry,
+            stage,
+            on_wheel: None,
+            asked: None,
+            lease: None,
+            is_unpersisted: false,
+            doubt: None,
+            holder: None,
+            ask: None,
+            attempt: None,
+        }
+    }
+
     /// Something of it is to be settled with the store.
     const fn is_unsettled(&self) -> bool {
         self.is_unpersisted || self.doubt.is_some()
     }
-
 
     /// Where its stage puts it in the index.
     fn rank(&self) -> Option<Rank> {
@@ -62,6 +89,10 @@ impl Slot {
             Stage::HandedOver { is_being_reported } => {
                 let group = if is_being_reported { Group::Reporting } else { Group::Unreported };
                 self.holder.as_ref().map(|holder| Rank::At(group, holder.since, self.entry.place.id))
+            }
+            Stage::Known => due(Group::Known),
+            Stage::Delivered => {
+                self.attempt.as_ref().map(|it| Rank::At(Group::Attempt, it.until, self.entry.place.id))
             }
             _ => None,
         }
@@ -93,6 +124,8 @@ impl Table {
             by_id: HashMap::new(),
             index: Index::default(),
             unfired: 0,
+            ask_bytes: 0,
+            attempts: 0,
             spans: (0..partitions).map(|_| span()).collect(),
         }
     }
@@ -102,7 +135,11 @@ impl Table {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
         let Next::To(after) = step(before, event)? else {
-            return Some(Moved { before, gone: self.remove(nth) });
+            let gone = self.remove(nth);
+            if let Some(slot) = gone.as_ref().filter(|slot| slot.lease.is_none() && goes_on(event)) {
+                self.remember(slot);
+            }
+            return Some(Moved { before, gone });
         };
         if before != after {
             let old = slot.rank();
@@ -131,21 +168,24 @@ impl Table {
 
     /// It leaves, if nothing keeps it here.
     pub(super) fn settle(&mut self, nth: usize) {
-        let is_settled =
-            |slot: &Slot| matches!(slot.stage, Stage::Offered | Stage::InDoubt) && !slot.is_unsettled();
+        let is_settled = |slot: &Slot| match slot.stage {
+            Stage::Offered | Stage::InDoubt => !slot.is_unsettled(),
+            Stage::Delivered => slot.attempt.is_none(),
+            _ => false,
+        };
         if self.slots.get(nth).is_some_and(is_settled) {
             self.advance(nth, Event::Settled);
         }
     }
 
     pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) -> usize {
-        self.insert_held(entry, stage, None)
+        self.insert_slot(Slot::new(entry, stage))
     }
 
-    /// `holder`: of what is handed over.
-    pub(super) fn insert_held(&mut self, entry: HotEntry, stage: Stage, holder: Option<Box<Holder>>) -> usize {
-        let id = entry.place.id;
-        let slot = Slot { entry, stage, on_wheel: None, asked: None, lease: None, is_unpersisted: false, doubt: None, holder };
+    pub(super) fn insert_slot(&mut self, slot: Slot) -> usize {
+        let (id, stage) = (slot.entry.place.id, slot.stage);
+        self.ask_bytes += bytes_of(slot.ask.as_ref());
+        self.attempts += usize::from(slot.attempt.is_some());
         let rank = slot.rank();
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
@@ -162,6 +202,8 @@ impl Table {
         }
         slot.rank().iter().chain(&slot.doubt_rank()).for_each(|rank| self.index.remove(rank));
         self.unfired -= usize::from(is_claimed(slot.stage));
+        self.ask_bytes -= bytes_of(slot.ask.as_ref());
+        self.attempts -= usize::from(slot.attempt.is_some());
         Some(slot)
     }
 
@@ -209,6 +251,13 @@ impl Table {
             let has_holder = matches!(slot.stage, Stage::HandedOver { .. });
             assert_eq!(slot.holder.is_some(), has_holder, "{id} {:?}", slot.stage);
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
+            assert_eq!(
+                slot.stage == Stage::Delivered,
+                slot.attempt.is_some() && !has_holder,
+                "{id} {:?}",
+                slot.stage
+            );
+            assert!(slot.stage != Stage::Known || slot.ask.is_some(), "{id} is known for nothing");
             assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
             let (rank, doubt) = (slot.rank(), slot.doubt_rank());
             assert!(rank.iter().chain(&doubt).all(is_in), "{id} {:?}", slot.stage);
@@ -218,6 +267,9 @@ impl Table {
         };
         let all = self.slots.iter().map(of).collect();
         assert_eq!(ranked, self.index.total(), "nothing else is in the index");
+        let slots = || self.slots.iter().map(|(_, slot)| slot);
+        assert_eq!(self.ask_bytes, slots().map(|slot| bytes_of(slot.ask.as_ref())).sum::<usize>());
+        assert_eq!(self.attempts, slots().filter(|slot| slot.attempt.is_some()).count());
         all
     }
 }

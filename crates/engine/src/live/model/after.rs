@@ -1,13 +1,16 @@
 //! The model after the firing: lines, gates, what the store does not know, and answers that were lost.
 
 use super::{
-    super::{handed_over::Unreported, stage::Stage},
+    super::{handed_over::Unreported, stage::Stage, steps::is_only_known},
     Key, World, key,
 };
 use crate::pipeline::claim::tests::entry;
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::{hot::HotEntry, store::Beat};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Assignment, Beat},
+};
 use punctual_domain::{place::Partition, time::Millis};
 use std::collections::BTreeMap;
 
@@ -47,6 +50,9 @@ impl World {
                 if self.rng.u8(0..4) == 0 {
                     self.live.lock().serve(&some);
                     self.served.extend(some.iter().map(key));
+                }
+                if self.rng.u8(0..3) == 0 {
+                    self.deliver(&some);
                 }
                 let keys: Vec<Key> = some.iter().map(key).collect();
                 self.live.lock().end_grants(&keys);
@@ -100,6 +106,32 @@ impl World {
         }
     }
 
+    /// The store has made the leases of executors.
+    fn deliver(&mut self, entries: &[HotEntry]) {
+        let leases: Vec<Assignment> = entries.iter().map(super::lease_of).collect();
+        self.live.lock().delivered(&entry(1, 1).queue, &leases, self.now.plus(100));
+        for lease in &leases {
+            let newest = self.fences.entry(lease.place.id).or_insert(lease.fence);
+            *newest = (*newest).max(lease.fence);
+            self.delivered.insert((lease.place.id, lease.fence));
+        }
+    }
+
+    /// Executors report, once or twice, or give a sign of life.
+    fn end_delivered(&mut self) {
+        let some: Vec<Key> = self.delivered.iter().copied().filter(|_| self.rng.bool()).collect();
+        let some: Vec<Key> =
+            some.into_iter().filter(|attempt| !self.handed_over.contains_key(attempt)).collect();
+        if self.rng.bool() {
+            return self.live.lock().begun(some.into_iter());
+        }
+        let ended = self.live.lock().ended(some.iter().copied(), self.now);
+        assert!(ended.unreported.is_empty() && ended.known.keys().all(|attempt| some.contains(attempt)));
+        assert!(self.live.lock().ended(some.iter().copied(), self.now).known.is_empty(), "known once");
+        self.seen.ended += ended.known.len();
+        some.iter().for_each(|attempt| _ = self.delivered.remove(attempt));
+    }
+
     /// What was fired is noted, but for what has a lease or a newer fence in the table.
     fn note_fired(&mut self) {
         let some: Vec<HotEntry> = self.offered.iter().filter(|_| self.rng.bool()).cloned().collect();
@@ -133,8 +165,9 @@ impl World {
     /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.
     fn refused(&self) -> impl Fn(&HotEntry) -> bool + use<> {
         let slots = self.live.lock().of_model();
+        let slots = slots.into_iter().filter(|slot| !is_only_known(slot.2));
         let slots: HashMap<i64, (i64, bool)> =
-            slots.into_iter().map(|(id, fence, _, _, is_leased)| (id, (fence, is_leased))).collect();
+            slots.map(|(id, fence, _, _, is_leased)| (id, (fence, is_leased))).collect();
         move |entry| {
             let (id, fence) = key(entry);
             slots.get(&id).is_some_and(|(known, is_leased)| *known > fence || *known == fence && *is_leased)
@@ -198,8 +231,9 @@ impl World {
 
     /// Leases that were made ahead go to executors; who has them is reported, or their outcomes come first.
     pub(super) fn report(&mut self) {
-        match self.rng.u8(0..5) {
+        match self.rng.u8(0..6) {
             0 | 1 => self.hand_over_leased(),
+            5 => self.end_delivered(),
             2 => {
                 let beats = self.live.lock().begin_reports(self.now.plus(-50));
                 for beat in &beats {
@@ -228,8 +262,11 @@ impl World {
             _ => {
                 let some: Vec<Key> = self.handed_over.keys().copied().filter(|_| self.rng.bool()).collect();
                 let strangers = some.iter().map(|(id, fence)| (*id, fence + 1));
-                assert!(self.live.lock().ended(strangers).is_empty(), "of another fence");
-                let ended = self.live.lock().ended(some.iter().copied());
+                assert!(
+                    self.live.lock().ended(strangers, self.now).unreported.is_empty(),
+                    "of another fence"
+                );
+                let ended = self.live.lock().ended(some.iter().copied(), self.now).unreported;
                 assert_eq!(ended.iter().map(|held| key(&held.entry)).collect::<Vec<_>>(), some);
                 self.reporting.retain(|attempt| !some.contains(attempt));
                 if self.rng.bool() {
@@ -260,6 +297,10 @@ impl World {
             return assert!(!self.live.lock().is_unreported(id, fence), "its lease is over");
         }
         assert!(self.live.lock().is_unreported(id, fence) && !self.live.lock().keeps(&entry));
+        if self.rng.bool() {
+            self.deliver(&[HotEntry { fence: fence - 1, ..entry.clone() }]);
+            assert!(self.live.lock().is_unreported(id, fence));
+        }
         self.handed_over.insert((id, fence), self.now);
         let newest = self.fences.get(&id).copied().unwrap_or_default().max(fence);
         self.fences.insert(id, newest);
@@ -278,7 +319,8 @@ impl World {
         self.unpersisted.retain(is_newest);
         self.doubted.retain(is_newest);
         self.made.retain(|(id, fence)| {
-            let is_replaced = |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
+            let is_replaced =
+                |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
             !slots.get(id).is_some_and(is_replaced)
         });
         self.handed_over.retain(|(id, fence), _| {
