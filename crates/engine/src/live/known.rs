@@ -248,7 +248,8 @@ mod tests {
         live.lock().forget_old(Millis(0), NOW.plus(9));
         assert_eq!(live.lock().slots.len(), 1);
         live.lock().forget_old(Millis(0), NOW.plus(10));
-        assert_eq!((live.lock().slots.len(), live.lock().handed_over), (0, 0));
+        let table = live.lock();
+        assert_eq!((table.slots.len(), table.handed_over), (0, 0));
     }
 
     #[test]
@@ -274,6 +275,7 @@ mod tests {
         let bytes = live.lock().ask_bytes;
         assert!((BYTES_MAX..BYTES_MAX + 2 * SLOT_BYTES).contains(&bytes), "{bytes}");
         assert!(live.lock().forget_old(Millis(2), NOW).is_empty());
-        assert_eq!((live.lock().ask_bytes, live.lock().slots.len()), (0, 0));
+        let table = live.lock();
+        assert_eq!((table.ask_bytes, table.slots.len()), (0, 0));
     }
 }
