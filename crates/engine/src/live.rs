@@ -5,7 +5,7 @@
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
 //! besides its tasks), `table` (the tasks), `index` (which of them are looked for), `claims` (what has not fired), `leases` (what is leased
 //! ahead), `kept` (what has fired), `served` (while the hot set is away), `unpersisted` (of which the store does not know), `doubt` (leases of which the
-//! answer was lost), `handed_over` (with an executor, and the store does not know with whom), `known` (facts for the store), `load` (loads that are under way), `fired` (the answers to an instant that has come).
+//! answer was lost), `handed_over` (attempts at executors), `known` (facts for hand-overs), `load` (loads that are under way), `fired` (the answers to an instant that has come).
 
 mod claims;
 mod doubt;
@@ -29,7 +29,7 @@ mod model;
 pub(crate) use claims::Loaded;
 pub(crate) use doubt::DoubtfulLease;
 pub(crate) use fired::{Fired, Granted, Ready};
-pub(crate) use handed_over::{Ended, Unreported};
+pub(crate) use handed_over::{Ended, Unreported, leased_entry};
 
 use punctual_contract::hot::HotEntry;
 use table::Table;

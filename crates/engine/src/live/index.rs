@@ -24,11 +24,11 @@ pub(super) enum Group {
     Reporting,
     /// Those that are in nobody's hands here, and of which it is known what was asked for: their instant.
     Known,
-    /// Those that are with executors, and of which the store knows: until when what is known of the attempt is good.
-    Attempt,
+    /// Those that were handed over, and of which nothing is to be reported: until when what is known of them is good.
+    Reported,
 }
 
-const GROUPS: usize = Group::Attempt as usize + 1;
+const GROUPS: usize = Group::Reported as usize + 1;
 
 /// A place in the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,5 +1,5 @@
-//! What is known of tasks that are in nobody's hands here: what a hand-over needs of those that this engine has inserted, and what
-//! an outcome needs of those that it has handed over. It goes to the store with the call, so that rows need not be looked at.
+//! What a hand-over needs of tasks that this engine has inserted or read. It stands beside the stage of those that this engine looks
+//! after, and goes to the store with the call, so that rows need not be looked at; what an outcome needs is in `handed_over`.
 //! A task that is only known is as good as absent: it stands in nobody's way, and the hot set and the store decide. Losing any of
 //! it costs a look. Must not hold a payload that is long, nor more than a bounded number of bytes.
 
@@ -7,29 +7,19 @@ use super::{
     Live,
     index::Group,
     stage::{Event, Stage},
-    steps::is_only_known,
+    steps::{REPORTED, is_executors, is_only_known},
     table::{Slot, Table},
 };
 use punctual_contract::{
     hot::HotEntry,
-    store::{Ask, Assignment, Facts, LeaseFacts},
+    store::{Ask, Facts},
 };
-use punctual_domain::{name::QueueKey, state::State, time::Millis};
+use punctual_domain::time::Millis;
 use std::sync::Arc;
 
 /// Of asks, with what each slot takes besides. What is inserted beyond that is looked at.
 const BYTES_MAX: usize = 32 << 20;
 const SLOT_BYTES: usize = 512;
-/// More hand-overs are not kept, and looked at when they end.
-const ATTEMPTS_MAX: usize = 50_000;
-
-/// What is known of an attempt that an executor has.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) facts: LeaseFacts,
-    /// Later it has probably given a sign of life, perhaps to another engine.
-    pub(super) until: Millis,
-}
 
 pub(super) fn bytes_of(ask: Option<&Arc<Ask>>) -> usize {
     ask.map_or(0, |ask| ask.bytes() + SLOT_BYTES)
@@ -61,11 +51,18 @@ impl Table {
             }
             let there = self.by_id.get(&entry.place.id).copied();
             match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
-                Some((nth, slot)) if slot.entry.fence < entry.fence && is_only_known(slot.stage) => {
+                Some((nth, slot)) if is_only_known(slot.stage) && slot.entry.fence < entry.fence => {
                     self.remove(nth);
                     self.insert_known(entry, ask);
                 }
-                Some((nth, slot)) if slot.entry.fence == entry.fence => self.set_ask(nth, ask),
+                // The attempt that has this fence was given back.
+                Some((nth, slot)) if slot.entry.fence == entry.fence && slot.stage == REPORTED => {
+                    self.remove(nth);
+                    self.insert_known(entry, ask);
+                }
+                Some((nth, slot)) if slot.entry.fence == entry.fence && !is_executors(slot.stage) => {
+                    self.set_ask(nth, ask);
+                }
                 Some(_) => {}
                 None => self.insert_known(entry, ask),
             }
@@ -87,49 +84,11 @@ impl Table {
         self.remove(nth).filter(|slot| slot.entry.fence == entry.fence)?.ask
     }
 
-    /// Executors have these from now on. `until`: when they have probably given a sign of life.
-    pub(crate) fn delivered(&mut self, queue: &Arc<QueueKey>, leases: &[Assignment], until: Millis) {
-        for lease in leases {
-            if self.attempts >= ATTEMPTS_MAX {
-                return;
-            }
-            let attempt = Some(Box::new(Attempt { facts: LeaseFacts::of(lease, queue), until }));
-            let entry = entry_of(lease, queue);
-            self.take_known(&entry);
-            let there = self.by_id.get(&lease.place.id).copied();
-            match there.and_then(|nth| Some((nth, self.slots.get_mut(nth)?))) {
-                // The store does not know yet who has it.
-                Some((_, slot)) if slot.entry.fence == lease.fence && slot.holder.is_some() => {
-                    self.attempts += usize::from(slot.attempt.is_none());
-                    slot.attempt = attempt;
-                    continue;
-                }
-                Some((_, slot)) if slot.entry.fence >= lease.fence => continue,
-                Some((nth, _)) => drop(self.remove(nth)),
-                None => {}
-            }
-            self.insert_slot(Slot { attempt, ..Slot::new(entry, Stage::Delivered) });
-        }
-    }
-
-    /// These attempts have given a sign of life, or are given back: nothing is known of them any more.
-    pub(crate) fn begun(&mut self, attempts: impl Iterator<Item = (i64, i64)>) {
-        for (id, fence) in attempts {
-            let Some(nth) = self.at_fence(id, fence) else { continue };
-            match self.slots.get_mut(nth) {
-                Some(slot) if slot.stage == Stage::Delivered => drop(self.advance(nth, Event::Settled)),
-                Some(slot) => self.attempts -= usize::from(slot.attempt.take().is_some()),
-                None => {}
-            }
-        }
-    }
-
     /// Forgets what is known of tasks that were due before this and were not handed over here, and of attempts whose time is over.
     pub(crate) fn forget_known(&mut self, before: Millis, now: Millis) {
         let old = self.index.until(Group::Known, before).collect::<Vec<usize>>();
         old.into_iter().for_each(|nth| drop(self.advance(nth, Event::Forgotten)));
-        let over = self.index.until(Group::Attempt, now).collect::<Vec<usize>>();
-        over.into_iter().for_each(|nth| drop(self.advance(nth, Event::Settled)));
+        self.forget_old_attempts(now);
     }
 
     fn insert_known(&mut self, entry: HotEntry, ask: Arc<Ask>) {
@@ -149,29 +108,12 @@ impl Table {
     }
 }
 
-/// With the fence of the lease.
-fn entry_of(lease: &Assignment, queue: &Arc<QueueKey>) -> HotEntry {
-    HotEntry {
-        place: lease.place,
-        due_at: lease.due_at,
-        fence: lease.fence,
-        queue: Arc::clone(queue),
-        priority: lease.priority,
-        task_id: lease.task_id,
-        task_version: lease.task_version,
-        deadline_at: Millis::MAX,
-        state: State::Dispatched,
-        fired_at: lease.fired_at,
-        attempt: lease.attempt,
-        demands: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pipeline::claim::tests::entry;
-    use punctual_domain::{place::Partition, task::NewTask};
+    use punctual_contract::store::Assignment;
+    use punctual_domain::{place::Partition, state::State, task::NewTask};
 
     const NOW: Millis = Millis(1_000);
 
@@ -218,16 +160,20 @@ mod tests {
         assert_eq!((loaded.accepted.len(), known(&live, &one)), (1, vec![true]));
         live.lock().not_claimed(&one);
         assert_eq!(known(&live, &one), [true], "it is claimed late");
-        live.lock().note_fired(&one);
         let kept = live.lock().keep_in_line(one.to_vec());
         live.lock().leave_line(kept.iter());
         assert_eq!(known(&live, &one), [true]);
+        live.lock().note_fired(&one);
+        live.lock().serve(&one);
+        live.lock().end_serving();
+        assert_eq!(known(&live, &one), [true]);
+        live.lock().persisted(&one);
+        assert_eq!(known(&live, &one), [true], "nothing of it is to be settled");
         let grants = live.grants(&one);
         assert_eq!(known(&live, &one), [true]);
         let queue = Arc::clone(&one[0].queue);
-        live.lock().delivered(&queue, &[lease(&one[0])], Millis::MAX);
+        live.lock().know_attempts(&queue, &[lease(&one[0])], Millis::MAX);
         drop(grants);
-        live.lock().persisted(&one);
         assert_eq!(known(&live, &one), [false], "whatever comes of it");
         let ended = live.lock().ended(std::iter::once((1, lease(&one[0]).fence)), NOW);
         assert_eq!(ended.known.len(), 1);
@@ -246,7 +192,7 @@ mod tests {
         let live = Live::new(2, true);
         let leases = [1, 2, 3].map(|id| lease(&entry(id, 1)));
         let queue = Arc::clone(&entry(1, 1).queue);
-        live.lock().delivered(&queue, &leases, NOW.plus(10));
+        live.lock().know_attempts(&queue, &leases, NOW.plus(10));
         let ended = |id, fence, now| live.lock().ended(std::iter::once((id, fence)), now).known.len();
         let fence = leases[0].fence;
         assert_eq!(ended(1, fence + 1, NOW), 0, "another attempt");
@@ -256,7 +202,7 @@ mod tests {
         assert_eq!(live.lock().slots.len(), 1);
         live.lock().forget_known(Millis(0), NOW.plus(10));
         let table = live.lock();
-        assert_eq!((table.slots.len(), table.attempts), (0, 0));
+        assert_eq!((table.slots.len(), table.known_attempts), (0, 0));
     }
 
     #[test]
@@ -264,16 +210,16 @@ mod tests {
         let live = Live::new(2, true);
         let queue = Arc::clone(&entry(1, 1).queue);
         for fence in [1, 2] {
-            live.lock().delivered(&queue, &[lease(&entry(1, 1))], Millis::MAX);
+            live.lock().know_attempts(&queue, &[lease(&entry(1, 1))], Millis::MAX);
             let again = HotEntry { fence, ..entry(1, 1) };
             assert_eq!(live.lock().load(vec![again.clone()]).accepted.len(), 1, "{fence}");
-            assert_eq!(live.lock().attempts, 0);
+            assert_eq!(live.lock().known_attempts, 0);
             live.lock().forget(1, fence);
             assert_eq!(live.lock().slots.len(), 0);
         }
-        live.lock().delivered(&queue, &[lease(&entry(1, 1))], Millis::MAX);
+        live.lock().know_attempts(&queue, &[lease(&entry(1, 1))], Millis::MAX);
         live.lock().close(Partition(0));
-        assert_eq!(live.lock().attempts, 1, "its executor reports here, whoever owns its partition");
+        assert_eq!(live.lock().known_attempts, 1, "its executor reports here, whoever owns its partition");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{
     Live,
     fired::{Fired, Granted, Ready},
     stage::{Gate, Stage},
-    steps::STEPS,
+    steps::{REPORTED, STEPS},
 };
 use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
 use fastrand::Rng;
@@ -41,6 +41,8 @@ struct Seen {
     unwanted: usize,
     returned: usize,
     ended: usize,
+    ended_unreported: usize,
+    reported_known: usize,
 }
 
 struct World {
@@ -80,8 +82,8 @@ struct World {
     handed_over: BTreeMap<Key, Millis>,
     reporting: HashSet<Key>,
     reports: Vec<Vec<Beat>>,
-    /// With executors, by the fence of the lease: something may be known of them.
-    delivered: HashSet<Key>,
+    /// With executors, by the fence of the lease: until when something may be known of them.
+    delivered: BTreeMap<Key, Millis>,
     seen: Seen,
 }
 
@@ -146,7 +148,7 @@ impl World {
             handed_over: BTreeMap::new(),
             reporting: HashSet::new(),
             reports: Vec::new(),
-            delivered: HashSet::new(),
+            delivered: BTreeMap::new(),
             seen: Seen::default(),
         }
     }
@@ -374,8 +376,8 @@ impl World {
                     assert!(self.served.contains(&(id, fence)), "{id} is not to be served");
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
-                Stage::Delivered => {
-                    assert!(self.delivered.contains(&(id, fence)), "{id} was not handed over")
+                REPORTED => {
+                    assert!(self.delivered.contains_key(&(id, fence)), "{id} was not handed over");
                 }
                 Stage::InDoubt => assert!(self.made.contains(&(id, fence)), "{id} was not made"),
                 _ => {}
@@ -414,6 +416,8 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         seen = world.seen;
     }
     assert_eq!(seen.stages.len(), STEPS.len(), "every stage was visited");
-    let counts = [seen.given, seen.withdrawn, seen.put_back, seen.unwanted, seen.returned, seen.ended];
+    let counts = [seen.given, seen.withdrawn, seen.put_back, seen.unwanted, seen.returned];
+    let known = [seen.ended, seen.ended_unreported, seen.reported_known];
+    assert!(known.iter().all(|count| *count > 20), "what is known of attempts was needed often: {known:?}");
     assert!(counts.iter().all(|count| *count > 20), "each end was reached often: {counts:?}");
 }

@@ -17,7 +17,7 @@ use crate::{
     arrivals::{Arrival, Shelved},
     clock::Present,
     core::Core,
-    live::{Granted, Ready, Unreported},
+    live::{Granted, Ready, Unreported, leased_entry},
     outside, parts,
     pipeline::{
         fire, from_store,
@@ -381,7 +381,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
                 handed_over_at: Some(it.fired_at),
             };
             table.hand_over(Unreported {
-                entry: hand_over::leased_entry(&it, &request.queue),
+                entry: leased_entry(&it, &request.queue),
                 since: now,
                 beat,
             });

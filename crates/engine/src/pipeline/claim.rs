@@ -203,6 +203,7 @@ async fn ask(
         change: change(it),
         note: core.note(),
         fired_at: None,
+        known: None,
     };
     let mut applied = Vec::with_capacity(entries.len());
     for chunk in entries.chunks(STEP_LIMIT) {

@@ -17,6 +17,7 @@ use crate::{
     arrivals::{Arrival, Given, Looker},
     control,
     core::Core,
+    live::leased_entry,
     maintenance::{expire, mark_ready},
     outside, parts,
     pipeline::{
@@ -470,7 +471,7 @@ fn may_be_marked(core: &Core, entry: &HotEntry, now: Millis) -> bool {
 /// What is known of these until they end goes to the store with their outcomes.
 pub(crate) fn was_handed_over(core: &Core, request: &LeaseRequest, leased: &[Assignment], now: Millis) {
     let until = now.plus(request.lease_ms / UNHEARD_SHARE);
-    core.live.lock().delivered(&request.queue, leased, until);
+    core.live.lock().know_attempts(&request.queue, leased, until);
 }
 
 fn grant_of(entry: &HotEntry, known: Option<Facts>, request: &LeaseRequest, now: Millis) -> Grant {
@@ -515,31 +516,13 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason:
     parts::apart(core, leased, |lease| lease.place.partition, release).await;
 }
 
-/// A task as its lease says, with the fence of the lease. What only the hot set knows is left out.
-pub(crate) fn leased_entry(lease: &Assignment, queue: &Arc<QueueKey>) -> HotEntry {
-    HotEntry {
-        place: lease.place,
-        due_at: lease.due_at,
-        fence: lease.fence,
-        queue: Arc::clone(queue),
-        priority: lease.priority,
-        task_id: lease.task_id,
-        task_version: lease.task_version,
-        deadline_at: Millis::MAX,
-        state: State::Dispatched,
-        fired_at: lease.fired_at,
-        attempt: lease.attempt,
-        demands: None,
-    }
-}
-
 /// Leases of one part, by place and fence. How many were given back.
 pub(crate) async fn release(
     core: &Arc<Core>,
     leases: Vec<(TaskRef, i64)>,
     reason: &str,
 ) -> Result<usize, Error> {
-    core.live.lock().begun(leases.iter().map(|(place, fence)| (place.id, *fence)));
+    core.live.lock().forget_attempts(leases.iter().map(|(place, fence)| (place.id, *fence)));
     let step = |(place, fence): &(TaskRef, i64)| {
         let mut note = core.note();
         note.reason = Some(reason.to_owned());
@@ -556,6 +539,8 @@ pub(crate) async fn release(
     let back = leases.iter().zip(applied).filter(|it| it.1 == Applied::Moved).map(|it| *it.0);
     let (places, ended): (Vec<_>, Vec<_>) =
         back.map(|(place, fence)| (place, Member { id: place.id, fence })).unzip();
+    let attempts = ended.iter().map(|member| (member.id, member.fence));
+    drop(core.live.lock().ended(attempts, core.now()));
     load_again(core, &places).await;
     admit::free(core, &ended).await;
     Ok(places.len())
