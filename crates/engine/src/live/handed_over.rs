@@ -51,7 +51,8 @@ impl Table {
     pub(crate) fn ended(&mut self, attempts: impl Iterator<Item = (i64, i64)>) -> Vec<Unreported> {
         let ended = attempts.filter_map(|(id, fence)| {
             let nth = self.at_fence(id, fence)?;
-            let Moved { gone: Some(Slot { entry, holder: Some(holder), .. }), .. } = self.advance(nth, Event::Ended)?
+            let Moved { gone: Some(Slot { entry, holder: Some(holder), .. }), .. } =
+                self.advance(nth, Event::Ended)?
             else {
                 return None;
             };

@@ -3,9 +3,9 @@
 
 use super::stage::{Event, Gate, Stage};
 use Event::{
-    Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun, LeaseDropped,
-    Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled, TakeLost, Taken,
-    Withdrawn,
+    Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
+    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled,
+    TakeLost, Taken, Withdrawn,
 };
 use Next::{Gone, To};
 use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};

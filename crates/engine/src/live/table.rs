@@ -50,7 +50,6 @@ impl Slot {
         self.is_unpersisted || self.doubt.is_some()
     }
 
-
     /// Where its stage puts it in the index.
     fn rank(&self) -> Option<Rank> {
         let due = |group| Some(Rank::At(group, self.entry.due_at, self.entry.place.id));
@@ -143,9 +142,23 @@ impl Table {
     }
 
     /// `holder`: of what is handed over.
-    pub(super) fn insert_held(&mut self, entry: HotEntry, stage: Stage, holder: Option<Box<Holder>>) -> usize {
+    pub(super) fn insert_held(
+        &mut self,
+        entry: HotEntry,
+        stage: Stage,
+        holder: Option<Box<Holder>>,
+    ) -> usize {
         let id = entry.place.id;
-        let slot = Slot { entry, stage, on_wheel: None, asked: None, lease: None, is_unpersisted: false, doubt: None, holder };
+        let slot = Slot {
+            entry,
+            stage,
+            on_wheel: None,
+            asked: None,
+            lease: None,
+            is_unpersisted: false,
+            doubt: None,
+            holder,
+        };
         let rank = slot.rank();
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);

@@ -47,7 +47,9 @@ impl Table {
     /// The same of one task.
     pub(crate) fn persisted_until(&mut self, id: i64, fence: i64) {
         let there = self.by_id.get(&id).copied();
-        let Some(nth) = there.filter(|nth| self.fence(*nth).is_some_and(|known| known <= fence)) else { return };
+        let Some(nth) = there.filter(|nth| self.fence(*nth).is_some_and(|known| known <= fence)) else {
+            return;
+        };
         if let Some(slot) = self.slots.get_mut(nth) {
             slot.is_unpersisted = false;
         }

@@ -2,12 +2,7 @@
 //! it is done a moment later and in batches; nothing but what is shown rests on it, so that a store that is slow is asked
 //! for less of it.
 
-use crate::{
-    core::Core,
-    options::STEP_LIMIT,
-    parts,
-    pipeline::ahead,
-};
+use crate::{core::Core, options::STEP_LIMIT, parts, pipeline::ahead};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,

@@ -379,7 +379,11 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
                 executor: request.executor.clone(),
                 handed_over_at: Some(it.fired_at),
             };
-            table.hand_over(Unreported { entry: hand_over::leased_entry(&it, &request.queue), since: now, beat });
+            table.hand_over(Unreported {
+                entry: hand_over::leased_entry(&it, &request.queue),
+                since: now,
+                beat,
+            });
             Assignment { lease_until, ..it }
         })
         .collect();

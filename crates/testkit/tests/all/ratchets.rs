@@ -10,6 +10,7 @@ mod image;
 mod imports;
 mod licences;
 mod structure;
+mod tasks;
 mod time;
 mod tree;
 mod words;

@@ -278,7 +278,8 @@ impl World {
         self.unpersisted.retain(is_newest);
         self.doubted.retain(is_newest);
         self.made.retain(|(id, fence)| {
-            let is_replaced = |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
+            let is_replaced =
+                |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
             !slots.get(id).is_some_and(is_replaced)
         });
         self.handed_over.retain(|(id, fence), _| {
