@@ -43,12 +43,7 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust, hot::HotEntry};
 use punctual_domain::{
-    history::Note,
-    identity::IdentitySecret,
-    name::QueueKey,
-    place::Partition,
-    settings::Mode,
-    time::Millis,
+    history::Note, identity::IdentitySecret, name::QueueKey, place::Partition, settings::Mode, time::Millis,
 };
 use std::{
     future::Future,

@@ -80,7 +80,8 @@ impl Table {
         };
         // What is known of this attempt stays.
         let its = before.filter(|slot| slot.entry.fence == entry.fence).and_then(|slot| slot.attempt);
-        let attempt = Attempt { holder: Some(Holder { since, beat }), ..its.map(|its| *its).unwrap_or_default() };
+        let attempt =
+            Attempt { holder: Some(Holder { since, beat }), ..its.map(|its| *its).unwrap_or_default() };
         self.insert_slot(Slot { attempt: Some(Box::new(attempt)), ..Slot::new(entry, UNREPORTED) });
     }
 

@@ -8,9 +8,7 @@ use Event::{
     TakeLost, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{
-    Claiming, Granting, HandedOver, Held, InDoubt, Known, Leased, Leasing, Offered, Ready, Waiting,
-};
+use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Known, Leased, Leasing, Offered, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -107,7 +107,11 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 }
 
 /// What those takes have not popped is taken now; what they have is fired, as if their answers had come.
-async fn take_again(core: &Arc<Core>, partition: Partition, takes: &BTreeSet<Millis>) -> Result<usize, Error> {
+async fn take_again(
+    core: &Arc<Core>,
+    partition: Partition,
+    takes: &BTreeSet<Millis>,
+) -> Result<usize, Error> {
     fire::fire(core, partition).await?;
     let popped = popped(core, partition, takes).await?;
     let found = popped.len();

@@ -380,11 +380,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
                 executor: request.executor.clone(),
                 handed_over_at: Some(it.fired_at),
             };
-            table.hand_over(Unreported {
-                entry: leased_entry(&it, &request.queue),
-                since: now,
-                beat,
-            });
+            table.hand_over(Unreported { entry: leased_entry(&it, &request.queue), since: now, beat });
             Assignment { lease_until, ..it }
         })
         .collect();

@@ -128,7 +128,8 @@ impl World {
             self.live.lock().forget_attempts(some.iter().copied());
             some.iter().for_each(|attempt| _ = self.delivered.remove(attempt));
             let unreported = |(id, fence): &Key| self.live.lock().is_unreported(*id, *fence);
-            let held: Vec<&Key> = some.iter().filter(|attempt| self.handed_over.contains_key(*attempt)).collect();
+            let held: Vec<&Key> =
+                some.iter().filter(|attempt| self.handed_over.contains_key(*attempt)).collect();
             return assert!(held.into_iter().all(unreported), "a sign of life says nothing of a report");
         }
         some.retain(|attempt| !self.handed_over.contains_key(attempt));
@@ -283,10 +284,16 @@ impl World {
                 let strangers = some.iter().map(|(id, fence)| (*id, fence + 1));
                 let strange = self.live.lock().ended(strangers, self.now);
                 assert!(strange.unreported.is_empty() && strange.known.is_empty(), "of another fence");
-                let Ended { unreported: ended, known } = self.live.lock().ended(some.iter().copied(), self.now);
+                let Ended { unreported: ended, known } =
+                    self.live.lock().ended(some.iter().copied(), self.now);
                 assert_eq!(ended.iter().map(|held| key(&held.entry)).collect::<Vec<_>>(), some);
-                let is_good = |attempt: &&Key| self.delivered.get(*attempt).is_some_and(|until| self.now < *until);
-                assert_eq!(known.len(), some.iter().filter(is_good).count(), "all that is known goes with them");
+                let is_good =
+                    |attempt: &&Key| self.delivered.get(*attempt).is_some_and(|until| self.now < *until);
+                assert_eq!(
+                    known.len(),
+                    some.iter().filter(is_good).count(),
+                    "all that is known goes with them"
+                );
                 self.seen.ended_unreported += known.len();
                 self.end_known(&some, known.into_keys().collect());
                 self.reporting.retain(|attempt| !some.contains(attempt));
