@@ -32,6 +32,7 @@ fn assignment(queue: &QueueKey, number: usize, payload: usize) -> Outcome<Assign
         execute_at: at,
         due_at: at,
         fired_at: at,
+        leased_since: at,
         lease_until: at.plus(30_000),
         timeout_ms: None,
         labels: BTreeMap::new(),

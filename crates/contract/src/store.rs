@@ -2,8 +2,10 @@
 //! statement that names the states it may leave (`domain::state`) and the fence it believes in.
 
 mod change;
+mod facts;
 
 pub use change::Change;
+pub use facts::{Ask, Facts, LeaseFacts};
 
 use crate::{
     access::AccessStore,
@@ -62,6 +64,10 @@ pub trait Store:
     /// part by itself. So with `dispatch` and `extend`.
     ///
     /// What it says of attempts that ended, it knows from the move itself, and reads nothing more for it.
+    ///
+    /// A step may say what its caller knows of the row, and so may a grant. A row is looked at only where nothing is said of it, or
+    /// where it is not as it is said to be: the answer, the history and the account are the same with facts and without, whatever
+    /// the facts are, as long as they are those of a task with this fence.
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error>;
 
     /// Hands tasks to executors (event `dispatch`): spends an attempt, makes a new fence, sets the lease, which
@@ -261,6 +267,8 @@ pub struct Step {
     pub note: Note,
     /// Of the last outcome of a task: when the attempt fired, where that is not what its hand-over said. None: it is.
     pub fired_at: Option<Millis>,
+    /// What the caller knows of the attempt that a success ends. None: the row is looked at.
+    pub known: Option<LeaseFacts>,
 }
 
 /// A slot granted to a task that has fired.
@@ -274,9 +282,8 @@ pub struct Grant {
     pub executor: String,
     /// Whose task it is: tenants take turns at what commits leases. Decides nothing else.
     pub namespace: Name,
-    /// In which state the task is, where the caller knows: then a store that knows the rest need not read it. Only ever a hint,
-    /// which the move confirms. None: another engine may have moved it.
-    pub state: Option<State>,
+    /// What the caller knows of the task. None: the row is looked at.
+    pub known: Option<Facts>,
 }
 
 /// What became of one grant.
@@ -318,6 +325,8 @@ pub struct Assignment {
     pub execute_at: Millis,
     pub due_at: Millis,
     pub fired_at: Millis,
+    /// Since when an executor has it, as the store keeps it.
+    pub leased_since: Millis,
     pub lease_until: Millis,
     /// Longest time the attempt may take, from its hand-over.
     pub timeout_ms: Option<i64>,

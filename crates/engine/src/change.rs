@@ -281,6 +281,7 @@ async fn apply(
         change,
         note: note.clone(),
         fired_at: None,
+        known: None,
     };
     let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
     if matches!(change, Change::Withdraw { .. }) && task.state.after(Event::Claim).is_ok() {
@@ -404,7 +405,14 @@ async fn try_amend(
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
         let note = Note { reason: what_changes(&task, change), ..note(by) };
-        let step = Step { place, fence: Some(task.fence), change: change.clone(), note, fired_at: None };
+        let step = Step {
+            place,
+            fence: Some(task.fence),
+            change: change.clone(),
+            note,
+            fired_at: None,
+            known: None,
+        };
         if core.store.apply(vec![step], core.now()).await? == [Applied::Moved] {
             if change.payload().is_some() {
                 outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
@@ -449,6 +457,7 @@ fn steps_of_redrive(task: &Task, changes: &[Change], by: &str, redrive: Change) 
         note: Note { reason: what_changes(task, &change), ..note(by) },
         change,
         fired_at: None,
+        known: None,
     };
     (task.fence..).zip(all).map(step).collect()
 }

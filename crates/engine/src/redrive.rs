@@ -107,6 +107,7 @@ async fn redrive(
             change: Change::Redrive { execute_at: due(nth) },
             note,
             fired_at: None,
+            known: None,
         }
     };
     let steps: Vec<Step> = (0..).zip(tasks).map(step).collect();

@@ -177,7 +177,7 @@ async fn life(store: &Arc<MysqlStore>, what: &str, times: Times, tasks: usize, i
 
 fn step(task: &Task, fence: i64, change: Change) -> Step {
     let note = Note { by: "bench".to_owned(), ..Note::default() };
-    Step { place: task.place, fence: Some(fence), change, note, fired_at: None }
+    Step { place: task.place, fence: Some(fence), change, note, fired_at: None, known: None }
 }
 
 fn grant(task: &Task) -> Grant {
@@ -188,7 +188,7 @@ fn grant(task: &Task) -> Grant {
         lease_until: now().plus(30_000),
         executor: "executor-1".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
-        state: Some(task.state),
+        known: None,
     }
 }
 

@@ -182,6 +182,7 @@ async fn moves(store: &SqliteStore, rows: &[Task], change: Change, what: &str) {
             change: change.clone(),
             note: note.clone(),
             fired_at: None,
+            known: None,
         };
         store.apply(batch.iter().map(step).collect(), NOW).await.unwrap();
     }
@@ -199,7 +200,7 @@ async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
             lease_until: NOW.plus(30_000),
             executor: "executor-1".to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
-            state: Some(it.state),
+            known: None,
         };
         let given = store.dispatch(batch.iter().map(grant).collect(), NOW).await.unwrap();
         tokens.extend(given.into_iter().map(|it| it.made().unwrap().fence));
@@ -221,6 +222,7 @@ async fn succeed(store: &SqliteStore, rows: &[Task], tokens: &[i64]) {
             change: change.clone(),
             note: note.clone(),
             fired_at: None,
+            known: None,
         };
         store.apply(batch.iter().map(step).collect(), NOW).await.unwrap();
     }

@@ -10,6 +10,7 @@ mod due_range;
 mod error;
 mod evaluations;
 mod extras;
+mod known;
 pub mod mysql;
 mod runs;
 pub mod sqlite;

@@ -19,14 +19,12 @@ mod ended;
 mod evaluations;
 mod executors;
 mod floor;
-mod fresh;
 mod hosted;
 mod ids;
 mod insert;
 mod job;
 mod labels;
 mod lease;
-mod leased;
 mod ledger;
 mod limits;
 mod line;
@@ -202,8 +200,6 @@ impl MysqlStore {
             let context = Arc::new(Context {
                 partitions: cluster.partitions,
                 ids,
-                leased: leased::Leased::default(),
-                fresh: fresh::Fresh::default(),
                 density: density::Density::default(),
             });
             let mut running = Vec::new();

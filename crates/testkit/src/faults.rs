@@ -25,7 +25,7 @@ pub use bus::{BusGroup, FaultyBus};
 pub use hot::{FaultyHot, HotGroup};
 pub use limiter::{FaultyLimiter, LimiterGroup};
 pub use schedules::{FaultySchedules, ScheduleGroup};
-pub use store::{FaultyStore, StoreGroup};
+pub use store::{FaultyStore, Said, StoreGroup};
 pub use wall::{Rise, Wall};
 pub use workflows::{FaultyWorkflows, WorkflowGroup};
 

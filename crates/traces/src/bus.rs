@@ -85,6 +85,7 @@ mod tests {
             execute_at: at,
             due_at: at,
             fired_at: at,
+            leased_since: at,
             lease_until: Millis(60_000),
             timeout_ms: None,
             labels: BTreeMap::new(),

@@ -98,6 +98,8 @@ pub(crate) fn decode(queue: &QueueKey, bytes: &[u8]) -> Result<Assignment, Error
         execute_at: Millis(it.asked.unwrap_or(it.due)),
         due_at: Millis(it.due),
         fired_at: Millis(it.fired),
+        // Subscribers need no other instant.
+        leased_since: Millis(it.fired),
         lease_until: Millis(it.lease),
         timeout_ms: it.limit,
         traceparent: it.trace.map(str::to_owned),
@@ -132,6 +134,7 @@ pub(super) mod tests {
             execute_at: Millis(i64::from(traceparent.is_none())),
             due_at: Millis(1),
             fired_at: Millis(2),
+            leased_since: Millis(2),
             lease_until: Millis(3),
             timeout_ms: traceparent.as_ref().map(|_| i64::MAX),
             labels: traceparent.iter().map(|it| (it.clone(), "v".to_owned())).collect(),

@@ -132,6 +132,7 @@ fn steps(core: &Core, held: &[(usize, &Task)], by: &str) -> Vec<Step> {
             change: Change::Cancel { keep_until },
             note: note(by),
             fired_at: None,
+            known: None,
         }
     };
     held.iter().map(step).collect()

@@ -297,6 +297,8 @@ impl Engine {
         Box::pin(async move {
             let core = Arc::clone(&self.core);
             let extend = |core: Arc<Core>, beats| async move { core.store.extend(beats, core.now()).await };
+            // They have begun: their rows are not as they were handed over.
+            core.live.lock().forget_attempts(beats.iter().map(|beat| (beat.place.id, beat.fence)));
             self.run(async move {
                 Ok(parts::ask_each(&core, "extend leases", beats, |it| it.place.partition, extend).await)
             })

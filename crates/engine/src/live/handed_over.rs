@@ -1,19 +1,46 @@
-//! What was handed over by a lease ahead, until the store knows who has it: the lease is in the engine's name so long, and an outcome
-//! that comes first needs no report. Losing any of it costs the rest of a short lease. Must not ask the store itself.
+//! Attempts at executors, one a task at most, with the fence of the lease. Two things may be to be done about one: where its lease
+//! was made ahead, the store has it in the engine's name and is to hear who has it; and its outcome needs no look at its row as
+//! long as the row is probably as it was handed over. The attempt is here as long as one of them is, and ends with its outcome or
+//! its release. Losing the first costs the rest of a short lease, losing the second costs a look. Must not ask the store itself.
 
 use super::{
     index::Group,
-    stage::{Event, Stage},
+    stage::Event,
+    steps::{REPORTED, UNREPORTED},
     table::{Moved, Slot, Table},
 };
-use punctual_contract::{hot::HotEntry, store::Beat};
-use punctual_domain::time::Millis;
+use hashbrown::HashMap;
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Assignment, Beat, LeaseFacts},
+};
+use punctual_domain::{name::QueueKey, state::State, time::Millis};
+use std::sync::Arc;
+
+/// Of more attempts at a time nothing is known: their rows are looked at when they end.
+pub(super) const KNOWN_MAX: usize = 50_000;
+
+/// What is to be done about an attempt.
+#[derive(Debug, Default)]
+pub(super) struct Attempt {
+    /// Who has it, as long as the store does not know.
+    pub(super) holder: Option<Holder>,
+    pub(super) facts: Option<AttemptFacts>,
+}
 
 /// Who has a task, and since when.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) since: Millis,
     beat: Beat,
+}
+
+/// What its outcome needs.
+#[derive(Debug)]
+pub(super) struct AttemptFacts {
+    facts: LeaseFacts,
+    /// Later it has probably given a sign of life, perhaps to another engine.
+    pub(super) until: Millis,
 }
 
 /// Handed over, and the store does not know to whom.
@@ -26,6 +53,14 @@ pub(crate) struct Unreported {
     pub(crate) beat: Beat,
 }
 
+/// What was noted of attempts that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub(crate) unreported: Vec<Unreported>,
+    /// By task and fence.
+    pub(crate) known: HashMap<(i64, i64), LeaseFacts>,
+}
+
 impl Unreported {
     /// When the attempt fired, by task and fence.
     pub(crate) fn fired(&self) -> Option<((i64, i64), Millis)> {
@@ -34,32 +69,79 @@ impl Unreported {
 }
 
 impl Table {
-    /// An executor gets this now. Where a newer fence is here, the lease has ended, and nobody need hear of it.
+    /// An executor gets this now, by a lease that was made ahead. Where a newer fence is here, the lease has ended, and nobody need
+    /// hear of it.
     pub(crate) fn hand_over(&mut self, Unreported { entry, since, beat }: Unreported) {
         let there = self.by_id.get(&entry.place.id).copied();
-        match there.map(|nth| (nth, self.fence(nth))) {
+        let before = match there.map(|nth| (nth, self.fence(nth))) {
             Some((_, known)) if known > Some(entry.fence) => return,
-            Some((nth, _)) => drop(self.remove(nth)),
-            None => {}
-        }
-        let (stage, holder) = (Stage::HandedOver { is_being_reported: false }, Holder { since, beat });
-        self.insert_held(entry, stage, Some(Box::new(holder)));
+            Some((nth, _)) => self.remove(nth),
+            None => None,
+        };
+        // What is known of this attempt stays.
+        let its = before.filter(|slot| slot.entry.fence == entry.fence).and_then(|slot| slot.attempt);
+        let attempt =
+            Attempt { holder: Some(Holder { since, beat }), ..its.map(|its| *its).unwrap_or_default() };
+        self.insert_slot(Slot { attempt: Some(Box::new(attempt)), ..Slot::new(entry, UNREPORTED) });
     }
 
-    /// The outcomes of these attempts are here, or they did not reach their executors: nothing needs to be reported of them. Returns
-    /// what would have been.
-    pub(crate) fn ended(&mut self, attempts: impl Iterator<Item = (i64, i64)>) -> Vec<Unreported> {
-        let ended = attempts.filter_map(|(id, fence)| {
-            let nth = self.at_fence(id, fence)?;
-            let Moved { gone: Some(Slot { entry, holder: Some(holder), .. }), .. } =
-                self.advance(nth, Event::Ended)?
-            else {
-                return None;
+    /// The leases of these were made, and executors get them now, or have got them by `hand_over`. `until`: when they have probably
+    /// given a sign of life.
+    pub(crate) fn know_attempts(&mut self, queue: &Arc<QueueKey>, leases: &[Assignment], until: Millis) {
+        for lease in leases {
+            if self.known_attempts >= KNOWN_MAX {
+                return;
+            }
+            let facts = AttemptFacts { facts: LeaseFacts::of(lease, queue), until };
+            let there = self.by_id.get(&lease.place.id).copied();
+            match there.map(|nth| (nth, self.fence(nth))) {
+                // It was given back meanwhile, or has gone on.
+                Some((_, known)) if known > Some(lease.fence) => continue,
+                Some((nth, known)) if known == Some(lease.fence) => {
+                    self.change_attempt(nth, |attempt| attempt.facts = Some(facts));
+                    continue;
+                }
+                Some((nth, _)) => drop(self.remove(nth)),
+                None => {}
+            }
+            let attempt = Some(Box::new(Attempt { holder: None, facts: Some(facts) }));
+            self.insert_slot(Slot { attempt, ..Slot::new(leased_entry(lease, queue), REPORTED) });
+        }
+    }
+
+    /// These have given a sign of life, or are being given back: their rows are not as they were handed over. What is to be
+    /// reported of them stays to be.
+    pub(crate) fn forget_attempts(&mut self, attempts: impl Iterator<Item = (i64, i64)>) {
+        for (id, fence) in attempts {
+            if let Some(nth) = self.at_fence(id, fence) {
+                self.change_attempt(nth, |attempt| attempt.facts = None);
+                self.settle(nth);
+            }
+        }
+    }
+
+    /// Those of which facts are good until now at most.
+    pub(super) fn forget_old_attempts(&mut self, now: Millis) {
+        let over = self.index.until(Group::Reported, now).collect::<Vec<usize>>();
+        over.into_iter().for_each(|nth| drop(self.advance(nth, Event::Settled)));
+    }
+
+    /// The outcomes of these attempts are here, they are given back, or they did not reach their executors: nothing needs to be
+    /// reported of them. Returns what would have been, and what is known of them.
+    pub(crate) fn ended(&mut self, attempts: impl Iterator<Item = (i64, i64)>, now: Millis) -> Ended {
+        let mut ended = Ended::default();
+        for (id, fence) in attempts {
+            let moved = self.at_fence(id, fence).and_then(|nth| self.advance(nth, Event::Ended));
+            let Some(Moved { gone: Some(Slot { entry, attempt: Some(attempt), .. }), .. }) = moved else {
+                continue;
             };
-            let Holder { since, beat } = *holder;
-            Some(Unreported { entry, since, beat })
-        });
-        ended.collect()
+            let Attempt { holder, facts } = *attempt;
+            let facts = facts.filter(|known| now < known.until).map(|known| known.facts);
+            ended.known.extend(facts.map(|facts| ((id, fence), facts)));
+            let unreported = |Holder { since, beat }| Unreported { entry, since, beat };
+            ended.unreported.extend(holder.map(unreported));
+        }
+        ended
     }
 
     /// They are to be reported after all, but for those of which something else is known meanwhile.
@@ -74,8 +156,7 @@ impl Table {
 
     /// This attempt was handed over here, and the store may not know to whom.
     pub(crate) fn is_unreported(&self, id: i64, fence: i64) -> bool {
-        let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth));
-        slot.is_some_and(|slot| slot.holder.is_some())
+        self.at_fence(id, fence).is_some_and(|nth| self.holder(nth).is_some())
     }
 
     pub(crate) fn is_all_reported(&self) -> bool {
@@ -87,7 +168,7 @@ impl Table {
         let old: Vec<usize> = self.index.until(Group::Unreported, until).collect();
         let begun = old.into_iter().filter_map(|nth| {
             self.advance(nth, Event::ReportBegun)?;
-            Some(self.slots.get(nth)?.holder.as_ref()?.beat.clone())
+            Some(self.holder(nth)?.beat.clone())
         });
         begun.collect()
     }
@@ -95,7 +176,7 @@ impl Table {
     /// The store knows of these.
     pub(crate) fn reported(&mut self, beats: &[Beat]) {
         for beat in beats {
-            self.at_fence(beat.place.id, beat.fence).and_then(|nth| self.advance(nth, Event::Reported));
+            self.at_fence(beat.place.id, beat.fence).into_iter().for_each(|nth| self.end_report(nth));
         }
     }
 
@@ -103,9 +184,59 @@ impl Table {
     pub(crate) fn not_reported(&mut self, beats: &[Beat], since: Millis) {
         for beat in beats {
             let Some(nth) = self.at_fence(beat.place.id, beat.fence) else { continue };
-            let holder = self.slots.get(nth).and_then(|slot| slot.holder.as_ref());
-            let is_over = holder.is_some_and(|holder| holder.since <= since);
-            self.advance(nth, if is_over { Event::Reported } else { Event::NotReported });
+            if self.holder(nth).is_some_and(|holder| holder.since <= since) {
+                self.end_report(nth);
+            } else {
+                self.advance(nth, Event::NotReported);
+            }
         }
+    }
+
+    fn end_report(&mut self, nth: usize) {
+        if self.advance(nth, Event::Reported).is_some() {
+            self.change_attempt(nth, |attempt| attempt.holder = None);
+            self.settle(nth);
+        }
+    }
+
+    fn holder(&self, nth: usize) -> Option<&Holder> {
+        self.slots.get(nth)?.attempt.as_ref()?.holder.as_ref()
+    }
+
+    /// Of what is not with an executor nothing is changed.
+    fn change_attempt(&mut self, nth: usize, change: impl FnOnce(&mut Attempt)) {
+        let Some(slot) = self.slots.get_mut(nth) else { return };
+        let before = (slot.rank(), slot.has_facts());
+        if let Some(attempt) = slot.attempt.as_deref_mut() {
+            change(attempt);
+        }
+        let after = (slot.rank(), slot.has_facts());
+        self.rank_anew(nth, before.0, after.0);
+        self.known_attempts += usize::from(after.1);
+        self.known_attempts -= usize::from(before.1);
+    }
+
+    /// Of this attempt something is known.
+    #[cfg(test)]
+    pub(super) fn knows_attempt(&self, id: i64, fence: i64) -> bool {
+        self.at_fence(id, fence).and_then(|nth| self.slots.get(nth)).is_some_and(Slot::has_facts)
+    }
+}
+
+/// A task as its lease says, with the fence of the lease. What only the hot set knows is left out.
+pub(crate) fn leased_entry(lease: &Assignment, queue: &Arc<QueueKey>) -> HotEntry {
+    HotEntry {
+        place: lease.place,
+        due_at: lease.due_at,
+        fence: lease.fence,
+        queue: Arc::clone(queue),
+        priority: lease.priority,
+        task_id: lease.task_id,
+        task_version: lease.task_version,
+        deadline_at: Millis::MAX,
+        state: State::Dispatched,
+        fired_at: lease.fired_at,
+        attempt: lease.attempt,
+        demands: None,
     }
 }

@@ -5,7 +5,7 @@ use super::{
     index::Group,
     stage::{Event, Stage},
     steps::{BLOCKED, GATED, HELD_BACK, IN_LINE, RETRY, awaits_executor, has_lease, is_kept},
-    table::Table,
+    table::{Slot, Table},
 };
 use punctual_contract::hot::HotEntry;
 use punctual_domain::place::Partition;
@@ -91,7 +91,10 @@ impl Table {
     /// What was set aside meanwhile stays.
     pub(crate) fn end_grants(&mut self, grants: &[(i64, i64)]) {
         for (id, fence) in grants {
-            self.at_fence(*id, *fence).map(|nth| self.let_go(nth, Event::GrantEnded));
+            let Some(nth) = self.at_fence(*id, *fence) else { continue };
+            // What is known of it may be wrong, or was used.
+            self.forget_ask(nth);
+            self.let_go(nth, Event::GrantEnded);
         }
     }
 
@@ -105,6 +108,7 @@ impl Table {
     /// `stage`: of an entry that comes into the table with it. False: it is kept already or has its own lease, or something
     /// newer is here.
     pub(super) fn keep(&mut self, entry: &HotEntry, event: Event, stage: Stage) -> bool {
+        let ask = self.take_known(entry);
         let there = self.by_id.get(&entry.place.id).copied();
         match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
             Some((_, slot)) if slot.entry.fence > entry.fence => return false,
@@ -114,7 +118,7 @@ impl Table {
             Some((nth, _)) => drop(self.remove(nth)),
             None => {}
         }
-        self.insert(entry.clone(), stage);
+        self.insert_slot(Slot { ask, ..Slot::new(entry.clone(), stage) });
         true
     }
 }

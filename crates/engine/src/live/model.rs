@@ -5,24 +5,24 @@ use super::{
     Live,
     fired::{Fired, Granted, Ready},
     stage::{Gate, Stage},
-    steps::STEPS,
+    steps::{REPORTED, STEPS},
 };
 use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     hot::HotEntry,
-    store::{Assignment, Beat},
+    store::{Ask, Assignment, Beat},
 };
 use punctual_domain::{
     content::Content,
     name::Name,
     place::{Partition, TaskRef},
-    task::Priority,
+    task::{NewTask, Priority},
     time::Millis,
 };
 use punctual_wheel::Wheel;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 mod after;
 
@@ -40,6 +40,9 @@ struct Seen {
     put_back: usize,
     unwanted: usize,
     returned: usize,
+    ended: usize,
+    ended_unreported: usize,
+    reported_known: usize,
 }
 
 struct World {
@@ -79,6 +82,8 @@ struct World {
     handed_over: BTreeMap<Key, Millis>,
     reporting: HashSet<Key>,
     reports: Vec<Vec<Beat>>,
+    /// With executors, by the fence of the lease: until when something may be known of them.
+    delivered: BTreeMap<Key, Millis>,
     seen: Seen,
 }
 
@@ -86,7 +91,12 @@ fn key(entry: &HotEntry) -> Key {
     (entry.place.id, entry.fence)
 }
 
-fn lease_of(entry: &HotEntry) -> Assignment {
+fn ask() -> Arc<Ask> {
+    let queue = (*entry(1, 1).queue).clone();
+    Arc::new(Ask::of(&NewTask::new(queue, Name::default_namespace(), Millis(1))).expect("it has no payload"))
+}
+
+pub(super) fn lease_of(entry: &HotEntry) -> Assignment {
     Assignment {
         place: entry.row(),
         queue: (*entry.queue).clone(),
@@ -101,6 +111,7 @@ fn lease_of(entry: &HotEntry) -> Assignment {
         execute_at: entry.due_at,
         due_at: entry.due_at,
         fired_at: Millis::ZERO,
+        leased_since: Millis::ZERO,
         lease_until: Millis::MAX,
         timeout_ms: None,
         labels: BTreeMap::new(),
@@ -137,6 +148,7 @@ impl World {
             handed_over: BTreeMap::new(),
             reporting: HashSet::new(),
             reports: Vec::new(),
+            delivered: BTreeMap::new(),
             seen: Seen::default(),
         }
     }
@@ -152,7 +164,11 @@ impl World {
         let due_at = self.now.plus(1 + i64::try_from(self.rng.u64(0..HORIZON_MS)).unwrap());
         let place =
             TaskRef { partition: Partition(u16::try_from(id % i64::from(PARTITIONS)).unwrap()), due_at, id };
-        self.hot.insert(id, HotEntry { place, due_at, fence: *fence, ..entry(id, due_at.0) });
+        let entry = HotEntry { place, due_at, fence: *fence, ..entry(id, due_at.0) };
+        if self.rng.bool() {
+            self.live.lock().know(vec![(entry.clone(), ask())]);
+        }
+        self.hot.insert(id, entry);
     }
 
     fn some(&mut self, entries: &mut Vec<HotEntry>) -> Vec<HotEntry> {
@@ -318,6 +334,7 @@ impl World {
     }
 
     fn forget_old(&mut self) {
+        self.live.lock().forget_known(self.now.plus(-100), self.now);
         let fired = self.live.lock().forget_old(self.now.plus(-100));
         self.gives_up(&fired);
     }
@@ -359,6 +376,9 @@ impl World {
                     assert!(self.served.contains(&(id, fence)), "{id} is not to be served");
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
+                REPORTED => {
+                    assert!(self.delivered.contains_key(&(id, fence)), "{id} was not handed over");
+                }
                 Stage::InDoubt => assert!(self.made.contains(&(id, fence)), "{id} was not made"),
                 _ => {}
             }
@@ -397,5 +417,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
     }
     assert_eq!(seen.stages.len(), STEPS.len(), "every stage was visited");
     let counts = [seen.given, seen.withdrawn, seen.put_back, seen.unwanted, seen.returned];
+    let known = [seen.ended, seen.ended_unreported, seen.reported_known];
+    assert!(known.iter().all(|count| *count > 20), "what is known of attempts was needed often: {known:?}");
     assert!(counts.iter().all(|count| *count > 20), "each end was reached often: {counts:?}");
 }

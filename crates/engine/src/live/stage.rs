@@ -24,9 +24,22 @@ pub(crate) enum Stage {
     /// An executor's lease that was made, of which nobody has heard, and which could not be given back. The entry has the fence of
     /// the lease.
     InDoubt,
-    /// With an executor, by a lease that was made ahead, and the store does not know with whom. The entry has the fence of the lease.
-    /// `is_being_reported`: the store is asked to write it down; until it has answered, an outcome may still be first.
-    HandedOver { is_being_reported: bool },
+    /// With an executor. The entry has the fence of the lease. Where its lease was made ahead the store does not know at first who
+    /// has it; where nothing is to be reported it is in the table as long as what is known of the attempt may save a look.
+    HandedOver { report: Report },
+    /// In nobody's hands here. What its hand-over needs is known, because this engine has inserted or read it.
+    Known,
+}
+
+/// Whether the store knows who has a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Report {
+    /// It does not, and is to be told.
+    Owed,
+    /// It is asked to write it down; until it has answered, an outcome may still be first.
+    Asked,
+    /// It does, or the lease is over.
+    Done,
 }
 
 /// Why a ready task is not offered.
@@ -87,6 +100,6 @@ pub(crate) enum Event {
     NotReported,
     /// Its outcome is here, or it did not reach its executor.
     Ended,
-    /// Nothing of it is left to be settled with the store.
+    /// Nothing of it is left to be settled with the store, nor known of its attempt.
     Settled,
 }

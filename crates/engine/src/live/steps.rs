@@ -1,14 +1,14 @@
 //! The one table of legal moves, and the function that reads it.
 //! No other file may name the stage that follows. An illegal pair changes nothing.
 
-use super::stage::{Event, Gate, Stage};
+use super::stage::{Event, Gate, Report, Stage};
 use Event::{
     Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
     LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled,
     TakeLost, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
+use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Known, Leased, Leasing, Offered, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,9 @@ pub(super) const HELD_BACK: Event = Blocked(Gate::Retry);
 pub(super) const SERVED: Stage = Ready { gate: Some(Gate::HotAway) };
 pub(super) const SERVED_HERE: Event = Blocked(Gate::HotAway);
 
-const HANDED_OVER: Stage = HandedOver { is_being_reported: false };
-const REPORTING: Stage = HandedOver { is_being_reported: true };
+pub(super) const UNREPORTED: Stage = HandedOver { report: Report::Owed };
+const REPORTING: Stage = HandedOver { report: Report::Asked };
+pub(super) const REPORTED: Stage = HandedOver { report: Report::Done };
 
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
@@ -63,8 +64,10 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
                      (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED))]),
     (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED)), (SERVED_HERE, To(SERVED))]),
     (InDoubt,      &[(Settled, Gone)]),
-    (HANDED_OVER,  &[(ReportBegun, To(REPORTING)), (Reported, Gone), (Ended, Gone)]),
-    (REPORTING,    &[(Reported, Gone), (NotReported, To(HANDED_OVER)), (Ended, Gone)]),
+    (UNREPORTED,   &[(ReportBegun, To(REPORTING)), (Reported, To(REPORTED)), (Ended, Gone)]),
+    (REPORTING,    &[(Reported, To(REPORTED)), (NotReported, To(UNREPORTED)), (Ended, Gone)]),
+    (REPORTED,     &[(Ended, Gone), (Settled, Gone)]),
+    (Known,        &[(Forgotten, Gone)]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -103,6 +106,16 @@ pub(crate) const fn is_kept(stage: Stage) -> bool {
 /// task in the hot set with this fence knows that the lease was given back.
 pub(crate) const fn is_executors(stage: Stage) -> bool {
     matches!(stage, InDoubt | HandedOver { .. })
+}
+
+/// The task is in nobody's hands here, and nothing of it is to be settled: whatever comes with an entry takes its place.
+pub(crate) const fn is_only_known(stage: Stage) -> bool {
+    matches!(stage, Known | REPORTED)
+}
+
+/// The task leaves the table and goes on elsewhere with the fence that it has: what is known of it is still good.
+pub(crate) const fn goes_on(event: Event) -> bool {
+    matches!(event, Claimed | NotClaimed | NotGranted | Due | Settled)
 }
 
 #[cfg(test)]
@@ -154,7 +167,8 @@ mod tests {
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
         // What has a lease of an executor comes into the table with it.
-        let reached = [CLAIMING, Offered, InDoubt, HANDED_OVER].map(|first| reached(first, &EVENTS)).concat();
+        let first = [CLAIMING, Offered, InDoubt, UNREPORTED, Known];
+        let reached = first.map(|first| reached(first, &EVENTS)).concat();
         assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
@@ -172,11 +186,11 @@ mod tests {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
-        let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage);
+        let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage) || stage == Known;
         let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || has_fired(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),
-            "what has fired stays, whoever owns its partition"
+            "what has fired stays, and what is known, whoever owns its partition"
         );
     }
 

@@ -1,22 +1,27 @@
 //! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases`, `kept`, `unpersisted`,
-//! `doubt` and `handed_over` have the calls.
+//! `doubt`, `handed_over` and `known` have the calls.
 //! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
 //! second copy of an entry: the index holds numbers of slots.
 
 use super::{
     doubt::Doubt,
-    handed_over::Holder,
+    handed_over::Attempt,
     index::{Group, Index, Rank},
+    known::bytes_of,
     span::Span,
-    stage::{Event, Gate, Stage},
-    steps::{Next, has_lease, is_claimed, step},
+    stage::{Event, Gate, Report, Stage},
+    steps::{Next, REPORTED, goes_on, has_lease, is_claimed, step},
 };
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
-use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Ask, Assignment},
+};
 use punctual_domain::place::Partition;
 use punctual_wheel::Key;
 use slab::Slab;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -25,6 +30,10 @@ pub(crate) struct Table {
     pub(super) index: Index,
     /// How many have not fired.
     pub(super) unfired: usize,
+    /// Of what was asked for, as far as it is known.
+    pub(super) ask_bytes: usize,
+    /// Of how many attempts at executors something is known.
+    pub(super) known_attempts: usize,
     spans: Vec<Span>,
 }
 
@@ -40,28 +49,56 @@ pub(super) struct Slot {
     pub(super) is_unpersisted: bool,
     /// A lease of it may have been made that its executor has not heard of.
     pub(super) doubt: Option<Box<Doubt>>,
-    /// Who has it, which the store does not know.
-    pub(super) holder: Option<Box<Holder>>,
+    /// What was asked for, if it is known and not handed over.
+    pub(super) ask: Option<Arc<Ask>>,
+    /// Of what is handed over.
+    pub(super) attempt: Option<Box<Attempt>>,
 }
 
 impl Slot {
+    pub(super) const fn new(entry: HotEntry, stage: Stage) -> Self {
+        Self {
+            entry,
+            stage,
+            on_wheel: None,
+            asked: None,
+            lease: None,
+            is_unpersisted: false,
+            doubt: None,
+            ask: None,
+            attempt: None,
+        }
+    }
+
+    /// What is known of its attempt, if it is handed over.
+    pub(super) fn has_facts(&self) -> bool {
+        self.attempt.as_ref().is_some_and(|attempt| attempt.facts.is_some())
+    }
+
     /// Something of it is to be settled with the store.
     const fn is_unsettled(&self) -> bool {
         self.is_unpersisted || self.doubt.is_some()
     }
 
     /// Where its stage puts it in the index.
-    fn rank(&self) -> Option<Rank> {
+    pub(super) fn rank(&self) -> Option<Rank> {
         let due = |group| Some(Rank::At(group, self.entry.due_at, self.entry.place.id));
         match self.stage {
             stage if has_lease(stage) => due(Group::Leased),
             Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
             Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
             Stage::Ready { gate: Some(Gate::HotAway) } => Some(Rank::served(&self.entry)),
-            Stage::HandedOver { is_being_reported } => {
-                let group = if is_being_reported { Group::Reporting } else { Group::Unreported };
-                self.holder.as_ref().map(|holder| Rank::At(group, holder.since, self.entry.place.id))
+            Stage::HandedOver { report } => {
+                let attempt = self.attempt.as_ref()?;
+                let since = || attempt.holder.as_ref().map(|holder| holder.since);
+                let (group, at) = match report {
+                    Report::Owed => (Group::Unreported, since()?),
+                    Report::Asked => (Group::Reporting, since()?),
+                    Report::Done => (Group::Reported, attempt.facts.as_ref()?.until),
+                };
+                Some(Rank::At(group, at, self.entry.place.id))
             }
+            Stage::Known => due(Group::Known),
             _ => None,
         }
     }
@@ -92,6 +129,8 @@ impl Table {
             by_id: HashMap::new(),
             index: Index::default(),
             unfired: 0,
+            ask_bytes: 0,
+            known_attempts: 0,
             spans: (0..partitions).map(|_| span()).collect(),
         }
     }
@@ -101,7 +140,11 @@ impl Table {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
         let Next::To(after) = step(before, event)? else {
-            return Some(Moved { before, gone: self.remove(nth) });
+            let gone = self.remove(nth);
+            if let Some(slot) = gone.as_ref().filter(|slot| slot.lease.is_none() && goes_on(event)) {
+                self.remember(slot);
+            }
+            return Some(Moved { before, gone });
         };
         if before != after {
             let old = slot.rank();
@@ -110,14 +153,19 @@ impl Table {
             if before == Stage::Waiting {
                 self.index.remove(&slot.as_candidate());
             }
-            if old != new {
-                old.iter().for_each(|rank| self.index.remove(rank));
-                new.into_iter().for_each(|rank| self.index.insert(rank, nth));
-            }
+            self.rank_anew(nth, old, new);
             self.unfired += usize::from(is_claimed(after));
             self.unfired -= usize::from(is_claimed(before));
         }
         Some(Moved { before, gone: None })
+    }
+
+    /// Where it stands in the index has changed, perhaps.
+    pub(super) fn rank_anew(&mut self, nth: usize, old: Option<Rank>, new: Option<Rank>) {
+        if old != new {
+            old.iter().for_each(|rank| self.index.remove(rank));
+            new.into_iter().for_each(|rank| self.index.insert(rank, nth));
+        }
     }
 
     /// Looks after it no more, and keeps it only as long as something of it is to be settled with the store. False: it was not
@@ -130,35 +178,24 @@ impl Table {
 
     /// It leaves, if nothing keeps it here.
     pub(super) fn settle(&mut self, nth: usize) {
-        let is_settled =
-            |slot: &Slot| matches!(slot.stage, Stage::Offered | Stage::InDoubt) && !slot.is_unsettled();
+        let is_settled = |slot: &Slot| match slot.stage {
+            Stage::Offered | Stage::InDoubt => !slot.is_unsettled(),
+            REPORTED => !slot.has_facts(),
+            _ => false,
+        };
         if self.slots.get(nth).is_some_and(is_settled) {
             self.advance(nth, Event::Settled);
         }
     }
 
     pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) -> usize {
-        self.insert_held(entry, stage, None)
+        self.insert_slot(Slot::new(entry, stage))
     }
 
-    /// `holder`: of what is handed over.
-    pub(super) fn insert_held(
-        &mut self,
-        entry: HotEntry,
-        stage: Stage,
-        holder: Option<Box<Holder>>,
-    ) -> usize {
-        let id = entry.place.id;
-        let slot = Slot {
-            entry,
-            stage,
-            on_wheel: None,
-            asked: None,
-            lease: None,
-            is_unpersisted: false,
-            doubt: None,
-            holder,
-        };
+    pub(super) fn insert_slot(&mut self, slot: Slot) -> usize {
+        let (id, stage) = (slot.entry.place.id, slot.stage);
+        self.ask_bytes += bytes_of(slot.ask.as_ref());
+        self.known_attempts += usize::from(slot.has_facts());
         let rank = slot.rank();
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
@@ -175,6 +212,8 @@ impl Table {
         }
         slot.rank().iter().chain(&slot.doubt_rank()).for_each(|rank| self.index.remove(rank));
         self.unfired -= usize::from(is_claimed(slot.stage));
+        self.ask_bytes -= bytes_of(slot.ask.as_ref());
+        self.known_attempts -= usize::from(slot.has_facts());
         Some(slot)
     }
 
@@ -219,9 +258,13 @@ impl Table {
                 awaits_executor(slot.stage) || slot.stage == Stage::InDoubt,
                 matches!(slot.stage, Stage::Offered | Stage::InDoubt),
             );
-            let has_holder = matches!(slot.stage, Stage::HandedOver { .. });
-            assert_eq!(slot.holder.is_some(), has_holder, "{id} {:?}", slot.stage);
+            let is_handed_over = matches!(slot.stage, Stage::HandedOver { .. });
+            assert_eq!(slot.attempt.is_some(), is_handed_over, "{id} {:?}", slot.stage);
+            let has_holder = slot.attempt.as_ref().is_some_and(|attempt| attempt.holder.is_some());
+            assert_eq!(has_holder, is_handed_over && slot.stage != REPORTED, "{id} {:?}", slot.stage);
+            assert!(slot.stage != REPORTED || slot.has_facts(), "{id} is kept for nothing");
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
+            assert!(slot.stage != Stage::Known || slot.ask.is_some(), "{id} is known for nothing");
             assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
             let (rank, doubt) = (slot.rank(), slot.doubt_rank());
             assert!(rank.iter().chain(&doubt).all(is_in), "{id} {:?}", slot.stage);
@@ -231,6 +274,9 @@ impl Table {
         };
         let all = self.slots.iter().map(of).collect();
         assert_eq!(ranked, self.index.total(), "nothing else is in the index");
+        let slots = || self.slots.iter().map(|(_, slot)| slot);
+        assert_eq!(self.ask_bytes, slots().map(|slot| bytes_of(slot.ask.as_ref())).sum::<usize>());
+        assert_eq!(self.known_attempts, slots().filter(|slot| slot.has_facts()).count());
         all
     }
 }

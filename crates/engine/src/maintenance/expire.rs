@@ -53,6 +53,7 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
             change: Change::Expire { keep_until },
             note,
             fired_at: None,
+            known: None,
         }
     };
     let applied = core.store.apply(late.iter().map(step).collect(), now).await;

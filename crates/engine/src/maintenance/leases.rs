@@ -200,7 +200,7 @@ fn step(core: &Core, task: &Task, counts: bool, now: Millis) -> Step {
     if let Some(reason) = back {
         let note = Note { reason: Some(reason.to_owned()), ..core.note() };
         let (place, fence) = (task.place, Some(task.fence));
-        return Step { place, fence, change: Change::Release, note, fired_at: None };
+        return Step { place, fence, change: Change::Release, note, fired_at: None, known: None };
     }
     let (report, error) = what_happened(task);
     let verdict = judge(report, task, now);
@@ -211,7 +211,7 @@ fn step(core: &Core, task: &Task, counts: bool, now: Millis) -> Step {
         error: Some(error),
     };
     let change = change_of(core, verdict, None, Some(&task.ask.queue), now);
-    Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None }
+    Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None, known: None }
 }
 
 fn what_happened(task: &Task) -> (Report, String) {

@@ -125,6 +125,7 @@ async fn mark(core: &Core, fired: &[HotEntry], now: Millis) -> Result<(), Error>
             change,
             note: core.note(),
             fired_at: None,
+            known: None,
         };
         let fire = Change::Fire { fired_at: mark.fired_at };
         match mark.state {

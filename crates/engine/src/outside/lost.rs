@@ -60,5 +60,5 @@ fn step(core: &Core, task: &Task, problem: String) -> Step {
         error: Some(format!("its payload is lost: {problem}")),
     };
     let change = change_of(core, verdict, None, Some(&task.ask.queue), core.now());
-    Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None }
+    Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None, known: None }
 }

@@ -17,7 +17,7 @@ use crate::{
     arrivals::state::{Arrival, GOOD_FOR, Shelved},
     clock::Present,
     core::Core,
-    live::{Granted, Ready, Unreported},
+    live::{Granted, Ready, Unreported, leased_entry},
     outside, parts,
     pipeline::{fire, from_store, hand_over, request::LeaseRequest},
 };
@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 use punctual_contract::{
     Error,
     hot::HotEntry,
-    store::{Assignment, Beat, Dispatched, Grant},
+    store::{Assignment, Beat, Dispatched, Facts, Grant},
 };
 use punctual_domain::{
     name::QueueKey,
@@ -230,16 +230,17 @@ impl Candidates {
 async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Millis) {
     // One for all, so that they are one statement.
     let last = entries.iter().map(|it| it.due_at).max().unwrap_or(now);
-    let grant = |it: &HotEntry| Grant {
+    let grant = |(it, known): (&HotEntry, Option<Facts>)| Grant {
         place: it.row(),
         fence: it.fence,
         fired_at: it.due_at,
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
         namespace: it.queue.namespace.clone(),
-        state: Some(it.state),
+        known,
     };
-    let grants = entries.iter().map(grant).collect();
+    let known = core.live.facts(&entries, |_| true);
+    let grants = entries.iter().zip(known).map(grant).collect();
     let asked = Instant::now();
     let answer = parts::leasing(core, part, parts::PATIENCE, core.store.dispatch(grants, now)).await;
     let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);
@@ -373,22 +374,19 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
                 executor: request.executor.clone(),
                 handed_over_at: Some(it.fired_at),
             };
-            table.hand_over(Unreported {
-                entry: hand_over::leased_entry(&it, &request.queue),
-                since: now,
-                beat,
-            });
+            table.hand_over(Unreported { entry: leased_entry(&it, &request.queue), since: now, beat });
             Assignment { lease_until, ..it }
         })
         .collect();
     drop(table);
+    hand_over::was_handed_over(core, request, &leased, now);
     core.meters.queue(&request.queue).dispatched(leased.len());
     leased
 }
 
 /// Of what was handed over, these did not reach their executor: there is nothing to tell of them.
 pub(crate) fn was_not_handed_over(core: &Core, leased: &[Assignment]) {
-    drop(core.live.lock().ended(leased.iter().map(|lease| (lease.place.id, lease.fence))));
+    drop(core.live.lock().ended(leased.iter().map(|lease| (lease.place.id, lease.fence)), core.now()));
 }
 
 /// Tells the store who has what, each part by itself.

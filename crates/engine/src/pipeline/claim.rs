@@ -50,6 +50,7 @@ pub(crate) async fn claim_from(core: &Arc<Core>, partition: Partition, from: Mil
 /// is not there any more.
 pub(crate) async fn run_again(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let until = now.plus(core.options.lookahead_ms);
+    core.live.lock().forget_known(now.plus(-FORGET_AFTER_MS), now);
     let fired = core.live.lock().forget_old(now.plus(-FORGET_AFTER_MS));
     core.live.lock().hold_back(&fired);
     let slices = core.owned().map(|partition| (partition, None)).collect();
@@ -202,6 +203,7 @@ async fn ask(
         change: change(it),
         note: core.note(),
         fired_at: None,
+        known: None,
     };
     let mut applied = Vec::with_capacity(entries.len());
     for chunk in entries.chunks(STEP_LIMIT) {

@@ -165,6 +165,7 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
         change,
         note: core.note(),
         fired_at: None,
+        known: None,
     };
     let fire = Change::Fire { fired_at: now };
     match entry.state {

@@ -20,6 +20,7 @@ use crate::{
     },
     control,
     core::Core,
+    live::leased_entry,
     maintenance::{expire, mark_ready},
     outside, parts,
     pipeline::{
@@ -35,9 +36,9 @@ use punctual_contract::{
     Error, Happened,
     hot::HotEntry,
     limiter::Member,
-    store::{Applied, Assignment, Change, Dispatched, Grant, Step},
+    store::{Applied, Assignment, Change, Dispatched, Facts, Grant, Step},
 };
-use punctual_domain::{name::QueueKey, place::TaskRef, state::State, task::Task, time::Millis};
+use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{futures::Notified, oneshot},
@@ -52,6 +53,9 @@ const OTHERS_AFTER: Duration = Duration::from_millis(50);
 /// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
 /// owner may have marked it as ready. Less than the owner waits, because clocks differ.
 const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
+
+/// An executor gives a sign of life about three times in a lease: after this part of it, something has probably been heard of it.
+const UNHEARD_SHARE: i64 = 4;
 
 /// Why a lease is given back whose caller hung up.
 const EXECUTOR_GONE: &str = "executor_gone";
@@ -374,8 +378,10 @@ async fn dispatch_in(
         return Ok(Vec::new());
     }
     let now = core.now();
-    let grants = entries.iter().map(|it| grant_of(core, it, request, now)).collect();
     let _nobody_else_offers_them = core.live.grants(&entries);
+    let known = core.live.facts(&entries, |entry| !may_be_marked(core, entry, now));
+    let grant = |(entry, known)| grant_of(entry, known, request, now);
+    let grants = entries.iter().zip(known).map(grant).collect();
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
@@ -385,6 +391,7 @@ async fn dispatch_in(
             let meters = core.meters.queue(&request.queue);
             let assignments: Vec<Assignment> = dispatched.into_iter().filter_map(Dispatched::made).collect();
             meters.dispatched(assignments.len());
+            was_handed_over(core, request, &assignments, now);
             wait_for_resume(core, request, paused).await;
             if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
                 // This engine stood still meanwhile.
@@ -445,9 +452,20 @@ async fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: Vec<HotEnt
     }
 }
 
-fn grant_of(core: &Core, entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
+/// The store may have it as ready, or soon: it fired a while ago, at another engine or before this one marked it.
+fn may_be_marked(core: &Core, entry: &HotEntry, now: Millis) -> bool {
     let is_own = core.holdings.tenure(entry.place.partition).is_some();
-    let may_be_marked = !is_own && entry.fired_at <= now.plus(-UNMARKED_FOR_MS);
+    let is_unpersisted = || core.live.lock().unpersisted_at(entry.place.id, entry.fence).is_some();
+    entry.fired_at <= now.plus(-UNMARKED_FOR_MS) && !(is_own && is_unpersisted())
+}
+
+/// What is known of these until they end goes to the store with their outcomes.
+pub(crate) fn was_handed_over(core: &Core, request: &LeaseRequest, leased: &[Assignment], now: Millis) {
+    let until = now.plus(request.lease_ms / UNHEARD_SHARE);
+    core.live.lock().know_attempts(&request.queue, leased, until);
+}
+
+fn grant_of(entry: &HotEntry, known: Option<Facts>, request: &LeaseRequest, now: Millis) -> Grant {
     Grant {
         place: entry.row(),
         fence: entry.fence,
@@ -455,7 +473,7 @@ fn grant_of(core: &Core, entry: &HotEntry, request: &LeaseRequest, now: Millis) 
         lease_until: now.plus(request.lease_ms),
         executor: request.executor.clone(),
         namespace: request.queue.namespace.clone(),
-        state: (!may_be_marked).then_some(entry.state),
+        known,
     }
 }
 
@@ -489,39 +507,31 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason:
     parts::apart(core, leased, |lease| lease.place.partition, release).await;
 }
 
-/// A task as its lease says, with the fence of the lease. What only the hot set knows is left out.
-pub(crate) fn leased_entry(lease: &Assignment, queue: &Arc<QueueKey>) -> HotEntry {
-    HotEntry {
-        place: lease.place,
-        due_at: lease.due_at,
-        fence: lease.fence,
-        queue: Arc::clone(queue),
-        priority: lease.priority,
-        task_id: lease.task_id,
-        task_version: lease.task_version,
-        deadline_at: Millis::MAX,
-        state: State::Dispatched,
-        fired_at: lease.fired_at,
-        attempt: lease.attempt,
-        demands: None,
-    }
-}
-
 /// Leases of one part, by place and fence. How many were given back.
 pub(crate) async fn release(
     core: &Arc<Core>,
     leases: Vec<(TaskRef, i64)>,
     reason: &str,
 ) -> Result<usize, Error> {
+    core.live.lock().forget_attempts(leases.iter().map(|(place, fence)| (place.id, *fence)));
     let step = |(place, fence): &(TaskRef, i64)| {
         let mut note = core.note();
         note.reason = Some(reason.to_owned());
-        Step { place: *place, fence: Some(*fence), change: Change::Release, note, fired_at: None }
+        Step {
+            place: *place,
+            fence: Some(*fence),
+            change: Change::Release,
+            note,
+            fired_at: None,
+            known: None,
+        }
     };
     let applied = core.store.apply(leases.iter().map(step).collect(), core.now()).await?;
     let back = leases.iter().zip(applied).filter(|it| it.1 == Applied::Moved).map(|it| *it.0);
     let (places, ended): (Vec<_>, Vec<_>) =
         back.map(|(place, fence)| (place, Member { id: place.id, fence })).unzip();
+    let attempts = ended.iter().map(|member| (member.id, member.fence));
+    drop(core.live.lock().ended(attempts, core.now()));
     load_again(core, &places).await;
     admit::free(core, &ended).await;
     Ok(places.len())

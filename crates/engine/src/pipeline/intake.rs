@@ -8,7 +8,11 @@ use crate::{
     pipeline::{claim, room},
 };
 use hashbrown::HashMap;
-use punctual_contract::{Error, Happened, hot::HotEntry, store::Inserted};
+use punctual_contract::{
+    Error, Happened,
+    hot::HotEntry,
+    store::{Ask, Inserted},
+};
 use punctual_domain::{
     insert::Decision,
     place::Partition,
@@ -19,6 +23,8 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// What is due this soon is loaded whatever is known of the preloader, which may not have begun.
 const SOON_MS: i64 = 10_000;
+/// What is due this soon is known until it fires: later it will mostly be another engine's to hand over.
+const KNOWN_MS: i64 = 10_000;
 /// What is new and due this soon need not be where other engines would find it, if there are none.
 const NEAR_MS: i64 = 10_000;
 /// How far the clocks of two engines may be apart without a task being loaded late.
@@ -37,18 +43,37 @@ pub(crate) async fn insert(
     }
     outside::inserted(core, put, &inserted);
     let inserted = inserted?;
-    let (mut new, mut others) = (Vec::new(), Vec::new());
+    let (mut new, mut others, mut known) = (Vec::new(), Vec::new(), Vec::new());
+    let known_until = core.now().plus(KNOWN_MS);
     for it in inserted.iter().flatten() {
         match it.decision {
-            Decision::Create => new.push(entry_of(&it.task)),
+            Decision::Create => {
+                let entry = entry_of(&it.task);
+                known.extend(known_of(&entry, &it.task, known_until));
+                new.push(entry);
+            }
             Decision::Replace => others.push(entry_of(&it.task)),
             _ => continue,
         }
         core.meters.queue(&it.task.ask.queue).inserted(1);
     }
+    core.live.lock().know(known);
     admit(core, new, Ids::New).await;
     admit(core, others, Ids::Known).await;
     Ok(inserted)
+}
+
+/// What was just read and is due soon is handed over by this engine without another look at its row, as far as it stays as it
+/// is.
+pub(crate) fn know(core: &Core, entries: &[HotEntry], tasks: &[Task]) {
+    let until = core.now().plus(KNOWN_MS);
+    let known = entries.iter().zip(tasks).filter_map(|(entry, task)| known_of(entry, task, until));
+    core.live.lock().know(known.collect());
+}
+
+fn known_of(entry: &HotEntry, task: &Task, until: Millis) -> Option<(HotEntry, Arc<Ask>)> {
+    let ask = (entry.due_at <= until).then(|| Ask::of(&task.ask)).flatten()?;
+    Some((entry.clone(), Arc::new(ask)))
 }
 
 /// Whether anything may be in the hot set under their ids.

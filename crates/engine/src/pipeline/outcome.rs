@@ -4,7 +4,7 @@
 use crate::{
     answer::Settled,
     core::Core,
-    live::Unreported,
+    live::{Ended, Unreported},
     outside::{self, Owned, Put},
     parts,
     pipeline::{freed, intake},
@@ -12,8 +12,9 @@ use crate::{
 use hashbrown::HashMap;
 use punctual_contract::{
     Error,
+    hot::HotEntry,
     limiter::Member,
-    store::{Applied, Change, Step},
+    store::{Applied, Change, LeaseFacts, Step},
 };
 use punctual_domain::{
     content::Content,
@@ -54,9 +55,10 @@ async fn settle_in(
     by: Arc<str>,
 ) -> Result<Vec<Settled>, Error> {
     let now = core.now();
-    let unreported = core.live.lock().ended(reports.iter().map(|report| (report.place.id, report.fence)));
-    let fired = unreported.iter().filter_map(Unreported::fired).collect();
-    let settled = write(&core, reports, &by, &fired, now).await;
+    let attempts = reports.iter().map(|report| (report.place.id, report.fence));
+    let Ended { unreported, known: leases } = core.live.lock().ended(attempts, now);
+    let known = Known { fired: unreported.iter().filter_map(Unreported::fired).collect(), leases };
+    let settled = write(&core, reports, &by, known, now).await;
     if settled.is_err() {
         core.live.lock().not_ended(unreported);
         core.ahead.something.notify_one();
@@ -64,12 +66,18 @@ async fn settle_in(
     settled
 }
 
-/// `fired`: when attempts did, by task and fence, of which the store has only heard when they should.
+/// What this engine knows of attempts, by task and fence.
+struct Known {
+    /// When they fired, of which the store has only heard when they should.
+    fired: HashMap<(i64, i64), Millis>,
+    leases: HashMap<(i64, i64), LeaseFacts>,
+}
+
 async fn write(
     core: &Arc<Core>,
     mut reports: Vec<OutcomeReport>,
     by: &str,
-    fired: &HashMap<(i64, i64), Millis>,
+    mut known: Known,
     now: Millis,
 ) -> Result<Vec<Settled>, Error> {
     let tasks = core.read_for(&reports).await?;
@@ -89,8 +97,9 @@ async fn write(
         if let Some(verdict) = verdict(&report, task.as_ref(), now) {
             planned.push((nth, report.place, verdict.event, task));
             let queue = task.as_ref().map(|it| &it.ask.queue);
-            let fired_at = fired.get(&(report.place.id, report.fence)).copied();
-            steps.push(Step { fired_at, ..step(core, report, verdict, queue, by, now) });
+            let attempt = (report.place.id, report.fence);
+            let (fired_at, known) = (known.fired.get(&attempt).copied(), known.leases.remove(&attempt));
+            steps.push(Step { fired_at, known, ..step(core, report, verdict, queue, by, now) });
         }
     }
     let applied = match core.store.apply(steps, now).await {
@@ -229,7 +238,7 @@ fn step(
     let reason = (verdict.event != Event::Succeed).then(|| verdict.reason.to_owned());
     let note = Note { by: by.to_owned(), due_at: verdict.due_at, reason, error };
     let change = change_of(core, verdict, Some(report.result), queue, now);
-    Step { place: report.place, fence: Some(report.fence), change, note, fired_at: None }
+    Step { place: report.place, fence: Some(report.fence), change, note, fired_at: None, known: None }
 }
 
 /// The change that a verdict asks for. `queue`: None where it keeps what is finished as the engine was started to.
@@ -260,8 +269,11 @@ pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
     }
     match core.store.read(places).await {
         Ok(tasks) => {
-            let waiting = tasks.into_iter().flatten().filter(|it| it.state.is_waiting());
-            intake::admit_to_hot_set(core, waiting.map(|it| intake::entry_of(&it)).collect()).await;
+            let waiting: Vec<Task> =
+                tasks.into_iter().flatten().filter(|task| task.state.is_waiting()).collect();
+            let entries: Vec<HotEntry> = waiting.iter().map(intake::entry_of).collect();
+            intake::know(core, &entries, &waiting);
+            intake::admit_to_hot_set(core, entries).await;
         }
         Err(error) => tracing::warn!(%error, "next attempts wait for the sweep"),
     }

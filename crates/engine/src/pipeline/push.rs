@@ -184,7 +184,7 @@ fn steps(core: &Core, failed: &[(Assignment, String)]) -> Vec<Step> {
     let of = |(it, error): &(Assignment, String)| {
         let step = |change: Change, error: Option<String>| {
             let note = Note { reason: Some("not_sent".to_owned()), error, ..core.note() };
-            Step { place: it.place, fence: Some(it.fence), change, note, fired_at: None }
+            Step { place: it.place, fence: Some(it.fence), change, note, fired_at: None, known: None }
         };
         [step(Change::Release, None), step(Change::FailDispatch, Some(error.clone()))]
     };

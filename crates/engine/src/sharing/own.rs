@@ -290,6 +290,7 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
             change: Change::HandBack,
             note: core.note(),
             fired_at: None,
+            known: None,
         };
         core.store.apply(chunk.iter().map(step).collect(), core.now()).await?;
     }

@@ -8,15 +8,7 @@ mod replace;
 mod standing;
 
 use self::standing::Standing;
-use super::{
-    density::Density,
-    fresh::{Fresh, FreshTask},
-    ids::Ids,
-    leased::Leased,
-    ledger::Ledger,
-    lookup::Entries,
-    pauses::Pauses,
-};
+use super::{density::Density, ids::Ids, ledger::Ledger, lookup::Entries, pauses::Pauses};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     insert::{Decision, Existing, decide},
@@ -55,10 +47,6 @@ impl Ask {
         self.task.execute_at.max(self.now)
     }
 
-    pub(crate) const fn now(&self) -> Millis {
-        self.now
-    }
-
     pub(crate) const fn task(&self) -> &NewTask {
         &self.task
     }
@@ -85,22 +73,6 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
-    /// What has come to stand here, if it is due soon.
-    pub(crate) fn fresh(&self, ask: &Ask) -> Option<Box<FreshTask>> {
-        match self {
-            Self::Created { id, task_id } => FreshTask::of(ask, *id, *task_id),
-            Self::Stands(..) => None,
-        }
-    }
-
-    /// Whose row was changed.
-    pub(crate) fn changed(&self) -> Option<i64> {
-        match self {
-            Self::Stands(_, task) => Some(task.place.id),
-            Self::Created { .. } => None,
-        }
-    }
-
     /// The answer to a caller.
     pub(crate) fn told(self, ask: Ask) -> Inserted {
         match self {
@@ -115,8 +87,6 @@ impl Fate {
 pub(crate) struct Context {
     pub(crate) partitions: u16,
     pub(crate) ids: Ids,
-    pub(crate) leased: Leased,
-    pub(crate) fresh: Fresh,
     pub(crate) density: Density,
 }
 

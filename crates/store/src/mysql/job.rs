@@ -2,10 +2,8 @@
 //! in one transaction. Jobs of one kind are run as one, so that many small calls cost few statements.
 
 use super::{
-    fresh::FreshTask,
     insert::{self, Ask, Context, Fate},
     lease,
-    leased::KnownLease,
     ledger::Ledger,
     moves, namespaces,
     pauses::Pauses,
@@ -14,8 +12,7 @@ use super::{
     trips::{FirstLook, Trips},
     writer::Unfinished,
 };
-use crate::{Error, turns::Tenant};
-use hashbrown::HashMap;
+use crate::{Error, known, turns::Tenant};
 use punctual_contract::{
     Error as CallError,
     namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
@@ -30,7 +27,7 @@ use punctual_domain::{
 use sqlx::MySqlConnection;
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     time::Duration,
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -225,6 +222,13 @@ impl Job {
         moved.chain(self.grants().iter().map(|it| it.place)).chain(beats.iter().map(|it| it.place))
     }
 
+    /// Tasks whose rows need not be looked at.
+    fn known(&self) -> impl Iterator<Item = i64> {
+        let steps = self.steps().iter().filter(|it| known::of_step(it).is_some()).map(|it| it.place.id);
+        let grants = self.grants().iter().filter(|it| known::of_grant(it).is_some());
+        steps.chain(grants.map(|it| it.place.id))
+    }
+
     /// Of hand-overs.
     fn grants(&self) -> &[Grant] {
         if let Work::Dispatch(grants, ..) = &self.work { grants } else { &[] }
@@ -271,71 +275,41 @@ pub(crate) struct Shared<'a> {
     pub(crate) open: &'a BTreeSet<Partition>,
     /// What it may not hand over, and what labels it enters.
     pub(crate) pauses: &'a Pauses,
-    /// Of what is moved, by ids; and of what is handed over.
-    pub(crate) leases: HashMap<i64, KnownLease>,
-    pub(crate) fresh: HashMap<i64, Box<FreshTask>>,
+    /// Facts that callers said are rested on. Otherwise every row is looked at.
+    pub(crate) rests_on_facts: bool,
 }
 
-/// How a transaction may begin that need not look at all of its rows first, or not with locks. If they are not as it has
-/// them, it is undone.
+/// How a transaction begins.
 #[derive(Debug, Default)]
-pub(crate) struct Guess {
-    /// Those that successes are said of, by the ids of their tasks.
-    pub(crate) leases: HashMap<i64, KnownLease>,
-    /// What is to be handed over and was inserted here, by ids.
-    pub(crate) fresh: HashMap<i64, Box<FreshTask>>,
-    /// At the others.
+pub(crate) struct Opening {
+    /// At rows of which nothing is known.
     pub(crate) look: Option<FirstLook>,
+    pub(crate) rests_on_facts: bool,
 }
 
-pub(crate) fn guess(jobs: &[Job], context: &Context) -> Option<Guess> {
-    let may_be_known = |it: &Job| matches!(it.work, Work::Apply(..) | Work::Dispatch(..));
-    if !jobs.iter().any(may_be_known) || !context.leased.may_guess() {
-        return None;
+impl Opening {
+    /// Every row is looked at, with a lock.
+    pub(crate) fn with_a_look(jobs: &[Job]) -> Self {
+        let look = looked_at(jobs).and_then(|(text, places)| FirstLook::new(text, places));
+        Self { look, rests_on_facts: false }
     }
-    let ids = |it: &Job| it.places().map(|it| it.id).collect::<Vec<_>>();
-    if has_twins(jobs.iter().flat_map(ids).collect()) {
-        return None;
-    }
-    let leases = context.leased.of(jobs.iter().flat_map(Job::steps));
-    let fresh = context.fresh.take(jobs.iter().flat_map(Job::grants));
-    let look = looked_at(jobs).and_then(|(text, mut places)| {
-        places.retain(|it| !leases.contains_key(&it.id) && !fresh.contains_key(&it.id));
-        let is_moved = text == sql::AT;
-        if is_moved { FirstLook::new(text, places) } else { FirstLook::unlocked(places, &context.density) }
-    });
-    let is_one = !leases.is_empty() || !fresh.is_empty() || look.as_ref().is_some_and(FirstLook::is_unlocked);
-    is_one.then_some(Guess { leases, fresh, look })
-}
 
-/// After a commit: what is known of new tasks and of leases now.
-pub(crate) fn learn(Context { leased, fresh, .. }: &Context, jobs: &[Job], done: &[Done]) {
-    for (job, done) in jobs.iter().zip(done) {
-        match (&job.work, done) {
-            (Work::Insert(asks, _), Done::Inserted(fates)) => {
-                fresh.forget(fates.iter().filter_map(Fate::changed));
-                fresh.keep(asks.iter().zip(fates).filter_map(|(ask, fate)| fate.fresh(ask)));
-            }
-            (Work::Apply(steps, ..), _) => {
-                fresh.forget(steps.iter().map(|it| it.place.id));
-                leased.forget(steps.iter().map(|it| it.place.id));
-            }
-            (Work::Delete(all, _), _) => fresh.forget(all.iter().map(|it| it.place.id)),
-            (Work::Extend(beats, ..), _) => {
-                // What is told of a hand-over is no sign that the task has begun.
-                let begun = beats.iter().filter(|it| it.handed_over_at.is_none());
-                leased.forget(begun.map(|it| it.place.id));
-            }
-            (Work::Dispatch(grants, now, _), Done::Dispatched(all)) => {
-                fresh.forget(grants.iter().map(|it| it.place.id));
-                let made = all.iter().filter_map(|it| match it {
-                    Dispatched::Made(it) => Some(it),
-                    _ => None,
-                });
-                leased.keep(made, *now);
-            }
-            _ => {}
+    /// Rests on what the callers know, and reads the rest without locks where that is cheap. If one row is otherwise, the
+    /// transaction is undone, and begins again with a look.
+    pub(crate) fn with_facts(jobs: &[Job], context: &Context) -> Self {
+        let ids = |it: &Job| it.places().map(|it| it.id).collect::<Vec<_>>();
+        if has_twins(jobs.iter().flat_map(ids).collect()) {
+            return Self::with_a_look(jobs);
         }
+        let known: HashSet<i64> = jobs.iter().flat_map(Job::known).collect();
+        let Some((text, mut places)) = looked_at(jobs) else {
+            return Self { look: None, rests_on_facts: !known.is_empty() };
+        };
+        places.retain(|it| !known.contains(&it.id));
+        let unlocked = || FirstLook::unlocked(places.clone(), &context.density);
+        let look = if text == sql::AT { None } else { unlocked() };
+        let look = look.or_else(|| FirstLook::new(text, places));
+        Self { look, rests_on_facts: !known.is_empty() }
     }
 }
 
@@ -344,12 +318,7 @@ fn has_twins(mut ids: Vec<i64>) -> bool {
     ids.windows(2).any(|it| it.first() == it.last())
 }
 
-/// What a transaction of these jobs looks at first, if it is one statement.
-pub(crate) fn first_look(jobs: &[Job]) -> Option<FirstLook> {
-    looked_at(jobs).and_then(|(text, places)| FirstLook::new(text, places))
-}
-
-/// The statement, and the places of different tasks.
+/// What a transaction of these jobs looks at first, if it is one statement: this, and the places of different tasks.
 fn looked_at(jobs: &[Job]) -> Option<(&'static str, Vec<TaskRef>)> {
     let kind = jobs.first()?.kind(0);
     if jobs.iter().enumerate().any(|(nth, it)| it.kind(nth) != kind) {
@@ -401,7 +370,7 @@ async fn together(
     shared: &mut Shared<'_>,
     works: &[&Work],
 ) -> sqlx::Result<Vec<Done>> {
-    let Shared { trips, ledger, context, open, pauses, leases, fresh } = shared;
+    let Shared { trips, ledger, context, open, pauses, rests_on_facts } = shared;
     let Some(first) = works.first() else { return Ok(Vec::new()) };
     Ok(match first {
         Work::Insert(..) => {
@@ -412,17 +381,16 @@ async fn together(
         Work::Apply(..) => {
             let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
             let (all, now) = (all(&steps), latest(works));
-            let leases = all.iter().map(|it| leases.remove(&it.place.id)).collect();
             let known = (*pauses, &context.density);
-            let applied = moves::apply(conn, trips, ledger, known, (&all, leases), now).await?;
+            let applied = moves::apply(conn, trips, ledger, known, (&all, *rests_on_facts), now).await?;
             apart(&steps, applied, Done::Applied)
         }
         Work::Dispatch(..) => {
             let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
             let (all, now) = (all(&grants), latest(works));
-            let fresh = all.iter().map(|it| fresh.remove(&it.place.id)).collect();
             let known = (*pauses, &context.density);
-            let dispatched = lease::dispatch(conn, trips, ledger, known, (&all, fresh), now).await?;
+            let dispatched =
+                lease::dispatch(conn, trips, ledger, known, (&all, *rests_on_facts), now).await?;
             apart(&grants, dispatched, Done::Dispatched)
         }
         Work::Extend(..) => {

@@ -3,7 +3,6 @@
 use super::{
     density::Density,
     ended::{self, Ends},
-    fresh::FreshTask,
     ledger::Ledger,
     moves::{From, Moves},
     pauses::Pauses,
@@ -11,7 +10,8 @@ use super::{
     row, statements_moves as sql,
     trips::Trips,
 };
-use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Grant};
+use crate::known;
+use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Facts, Grant};
 use punctual_domain::{
     history::Note,
     name::QueueKey,
@@ -26,7 +26,7 @@ pub(crate) async fn dispatch(
     trips: &mut Trips,
     ledger: &mut Ledger,
     (pauses, density): (&Pauses, &Density),
-    (grants, mut fresh): (&[Grant], Vec<Option<Box<FreshTask>>>),
+    (grants, rests_on_facts): (&[Grant], bool),
     now: Millis,
 ) -> sqlx::Result<Vec<Dispatched>> {
     let mut dispatched: Vec<Dispatched> = grants.iter().map(|_| Dispatched::Lost).collect();
@@ -38,11 +38,14 @@ pub(crate) async fn dispatch(
             Granted::Given(from, it) => given.push((nth, from, it)),
             Granted::Refused(why) => dispatched.get_mut(nth).into_iter().for_each(|it| *it = why.clone()),
         };
-        let (known, sought): (Vec<usize>, Vec<usize>) =
-            round.iter().partition(|nth| fresh.get(**nth).is_some_and(Option::is_some));
+        let facts = |nth: usize| {
+            let grant = grants.get(nth).filter(|_| rests_on_facts)?;
+            Some((grant, known::of_grant(grant)?))
+        };
+        let (known, sought): (Vec<usize>, Vec<usize>) = round.iter().partition(|nth| facts(**nth).is_some());
         for nth in known.iter().copied() {
-            if let (Some(grant), Some(Some(it))) = (grants.get(nth), fresh.get_mut(nth).map(Option::take)) {
-                take(nth, desk.fresh(*it, grant));
+            if let Some((grant, facts)) = facts(nth) {
+                take(nth, desk.known(grant, facts));
             }
         }
         let places: Vec<TaskRef> =
@@ -99,18 +102,19 @@ impl Desk<'_> {
         true
     }
 
-    fn end(&self, grant: &Grant, timeout_ms: Option<i64>) -> Millis {
-        bounded(grant.lease_until, self.now.max(grant.fired_at), timeout_ms)
+    /// When the attempt begins, and when its lease ends.
+    fn term(&self, grant: &Grant, timeout_ms: Option<i64>) -> (Millis, Millis) {
+        let since = self.now.max(grant.fired_at);
+        (since, bounded(grant.lease_until, since, timeout_ms))
     }
 
-    fn fresh(&mut self, it: FreshTask, grant: &Grant) -> Granted {
-        // A grant that does not say it finds no fresh task.
-        let (state, fence) = (grant.state.unwrap_or(State::Scheduled), FreshTask::fence());
-        if !self.may_have(it.queue(), state, row::size(it.payload())) {
+    fn known(&mut self, grant: &Grant, facts: &Facts) -> Granted {
+        if !self.may_have(&facts.queue, facts.state, row::size(&facts.ask.payload)) {
             return Granted::Refused(Dispatched::Paused);
         }
-        let (from, end) = (From { place: it.place, fence, state }, self.end(grant, it.timeout_ms()));
-        Granted::Given(from, it.assigned(grant, end))
+        let (since, until) = self.term(grant, facts.ask.timeout_ms);
+        let from = From { place: grant.place, fence: grant.fence, state: facts.state };
+        Granted::Given(from, known::assigned(grant, facts, since, until))
     }
 
     /// Columns of lease/grant.sql.
@@ -126,6 +130,7 @@ impl Desk<'_> {
             return Ok(Granted::Refused(Dispatched::Paused));
         }
         let timeout_ms: Option<i64> = row.try_get(14)?;
+        let (leased_since, lease_until) = self.term(grant, timeout_ms);
         let assignment = Assignment {
             place: TaskRef { due_at: row::millis(row, 16)?, ..*place },
             queue,
@@ -140,7 +145,8 @@ impl Desk<'_> {
             execute_at: row::millis(row, 18)?,
             due_at: place.due_at,
             fired_at: grant.fired_at,
-            lease_until: self.end(grant, timeout_ms),
+            leased_since,
+            lease_until,
             timeout_ms,
             labels: row::labels(row, 17)?,
             traceparent: row.try_get(15)?,

@@ -1,12 +1,11 @@
 //! The moves: one guarded statement for each event, over any number of rows. The rows are locked first; whether one
 //! moves is decided by `domain::state` from what the lock holds, and the statement's own guard must agree with it. Where
-//! what a row is was known before (`leased`) or read without a lock, that guard is all there is: it names state and fence,
+//! what a row is was said with the call (`known`) or read without a lock, that guard is all there is: it names state and fence,
 //! and if one row is otherwise, the transaction is undone and begun again with a lock.
 
 use super::{
     density::Density,
     labels,
-    leased::KnownLease,
     ledger::Ledger,
     lookup, near,
     pauses::Pauses,
@@ -15,7 +14,8 @@ use super::{
     row, statements as bodies, statements_moves as sql,
     trips::Trips,
 };
-use punctual_contract::store::{Applied, Change, EndedAttempt, Step, Stepped};
+use crate::known;
+use punctual_contract::store::{Applied, Change, EndedAttempt, LeaseFacts, Step, Stepped};
 use punctual_domain::{
     history::{self, Note, SplitLine},
     name::{Name, QueueKey},
@@ -35,14 +35,13 @@ pub(crate) async fn apply(
     trips: &mut Trips,
     ledger: &mut Ledger,
     (pauses, density): (&Pauses, &Density),
-    (steps, leases): (&[Step], Vec<Option<KnownLease>>),
+    (steps, rests_on_facts): (&[Step], bool),
     now: Millis,
 ) -> sqlx::Result<Vec<Stepped>> {
     let mut applied = vec![Stepped::LOST; steps.len()];
     let (mut unseen, mut looked_at) = (Vec::new(), Vec::new());
-    let mut leases = leases.into_iter();
     for ((nth, step), applied) in steps.iter().enumerate().zip(&mut applied) {
-        if let Some(lease) = leases.next().flatten() {
+        if let Some(lease) = known::of_step(step).filter(|_| rests_on_facts) {
             *applied = Stepped { applied: Applied::Moved, attempt: Some(lease.ended()) };
             unseen.push((step, lease));
         } else {
@@ -63,26 +62,27 @@ pub(crate) async fn apply(
     Ok(applied)
 }
 
-/// Writes successes of leases as they are thought to stand, without a look at them. `RowNotFound`: one stands otherwise,
-/// and the transaction has to be undone.
+/// Writes successes of leases of which callers know, without a look at them. `RowNotFound`: one row is otherwise, and the
+/// transaction has to be undone.
 async fn succeed_unseen(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
     density: &Density,
-    mut unseen: Vec<(&Step, KnownLease)>,
+    mut unseen: Vec<(&Step, &LeaseFacts)>,
     now: Millis,
 ) -> sqlx::Result<()> {
     // In the order of the key, so that the updates walk the pages in their order.
-    unseen.sort_unstable_by_key(|it| it.1.place);
+    let place = |(step, lease): &(&Step, &LeaseFacts)| TaskRef { due_at: lease.due_at, ..step.place };
+    unseen.sort_unstable_by_key(place);
     let mut moves = Moves::unseen(density, now);
     for (step, lease) in unseen {
-        let Change::Succeed { result, keep_until } = &step.change else {
+        let (Change::Succeed { result, keep_until }, Some(fence)) = (&step.change, step.fence) else {
             return Err(sqlx::Error::RowNotFound);
         };
-        let from = From { place: lease.place, fence: lease.fence, state: State::Dispatched };
-        let row = moves.row_of((Event::Succeed, step.fired_at), from, lease.attempt, &step.note);
+        let from = From { place: place(&(step, lease)), fence, state: LeaseFacts::STATE };
+        let row = moves.row_of((Event::Succeed, step.fired_at), from, lease.attempt.into(), &step.note);
         values_of_result(row.at(*keep_until), Some(result));
-        let QueueKey { namespace, queue } = &lease.queue;
+        let QueueKey { namespace, queue } = &*lease.queue;
         let names = (namespace.as_str(), queue.as_str());
         // Neither waits.
         ledger.moved(names, Some(from.state), Some(Event::Succeed.target()), 0);
@@ -359,15 +359,17 @@ impl<'d> Moves<'d> {
             return Err(sqlx::Error::Protocol(format!("{event:?} is not made here")));
         };
         let wanted = rows.len();
-        match near::send(conn, event, &rows, self.density, self.now).await? {
-            Some(moved) if self.are_seen => complete(event, moved, wanted),
-            Some(moved) if usize::try_from(moved) == Ok(wanted) => Ok(()),
-            // Of the statements, only those for rows that are alike say in which state each has to be.
-            _ if !self.are_seen => Err(sqlx::Error::RowNotFound),
-            _ => {
+        let moved = match near::send(conn, event, &rows, self.density, self.now).await? {
+            Some(moved) => moved,
+            None => {
                 let update = sqlx::query(text).bind(rows.json()).bind(self.now.0);
-                complete(event, update.execute(conn).await?.rows_affected(), wanted)
+                update.execute(conn).await?.rows_affected()
             }
+        };
+        match complete(event, moved, wanted) {
+            // One of them is not as it was said to be, or as it was read.
+            Err(_) if !self.are_seen => Err(sqlx::Error::RowNotFound),
+            complete => complete,
         }
     }
 }

@@ -157,7 +157,11 @@ pub(crate) fn rounds(ids: impl ExactSizeIterator<Item = i64>) -> Vec<Vec<usize>>
     rounds
 }
 
-/// Rows of values for one statement: `[[partition, due_at, id, ...], ...]`.
+/// Of a row of which no state is said.
+const NO_GUARD: (i64, i64) = (0, 0);
+
+/// Rows of values for one statement: `[[partition, due_at, id, ...], ...]`; of a move, the last value is the state that the row
+/// has to be in.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     rows: Vec<One>,
@@ -201,7 +205,7 @@ impl Rows {
         self.size += self.rows.last().map_or(0, |it| it.json.len());
         let mut json = String::with_capacity(160);
         let _ = write!(json, "{},{},{}", place.partition.0, place.due_at.0, place.id);
-        self.rows.push(One { place, own: Vec::new(), guard: (0, 0), shared: Vec::new(), json, mark: 0 });
+        self.rows.push(One { place, own: Vec::new(), guard: NO_GUARD, shared: Vec::new(), json, mark: 0 });
         self.rows.last_mut().expect("it was just pushed")
     }
 
@@ -239,6 +243,9 @@ impl Rows {
         for it in &self.rows {
             all.push_str(if all.len() == 1 { "[" } else { ",[" });
             all.push_str(&it.json);
+            if it.guard != NO_GUARD {
+                let _ = write!(all, ",{}", it.guard.0);
+            }
             all.push(']');
         }
         all.push(']');

@@ -59,10 +59,6 @@ impl FirstLook {
         Some(Self { text: sql::GRANT, places, condition: Some(condition), rows: Vec::new() })
     }
 
-    pub(crate) const fn is_unlocked(&self) -> bool {
-        self.condition.is_some()
-    }
-
     /// The statement, with its places.
     pub(crate) fn sql(&self) -> String {
         if let Some(condition) = &self.condition {

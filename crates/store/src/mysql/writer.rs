@@ -6,7 +6,7 @@
 use super::{
     hosted::{self, Begun, Wanted},
     insert::Context,
-    job::{self, Done, Guess, Job, Shared},
+    job::{self, Done, Job, Opening, Shared},
     ledger::Ledger,
     limits::{Limit, PING, silent, watched},
     line::{Batch, Lane, Line},
@@ -65,6 +65,15 @@ pub(crate) struct Writer {
 enum Turn {
     Batch(Vec<Job>),
     Again(Box<Job>, u32),
+}
+
+/// What the first run of a transaction rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rests {
+    /// What callers know of their rows.
+    OnFacts,
+    /// Facts were wrong, or another transaction was faster.
+    OnALook,
 }
 
 /// Jobs that are tried again while others go on.
@@ -248,7 +257,7 @@ impl Writer {
         if part.is_empty() {
             return;
         }
-        match self.finished(&part, TRIES_TOGETHER).await {
+        match self.finished(&part, TRIES_TOGETHER, Rests::OnFacts).await {
             Ok(done) => part.into_iter().zip(done).for_each(|(job, done)| job.done(done)),
             Err(Ended::Elsewhere(closed)) => {
                 let is_here = |it: &Job| it.partitions().is_none_or(|it| it.is_disjoint(&closed));
@@ -271,7 +280,7 @@ impl Writer {
 
     /// One more try of a job that lost its races.
     async fn again(&mut self, job: Job, tries: u32) {
-        match self.finished(std::slice::from_ref(&job), 1).await {
+        match self.finished(std::slice::from_ref(&job), 1, Rests::OnALook).await {
             Ok(done) => done.into_iter().zip([job]).for_each(|(done, job)| job.done(done)),
             Err(Ended::Elsewhere(closed)) => job.elsewhere(&closed),
             Err(Ended::Void) => job.not_done(Error::LeaseOver),
@@ -282,28 +291,20 @@ impl Writer {
         }
     }
 
-    /// One transaction, run again as long as it loses races.
-    async fn finished(&mut self, jobs: &[Job], tries_max: u32) -> Result<Vec<Done>, Ended> {
+    /// One transaction, run again as long as it loses races: then with a look at every row.
+    async fn finished(&mut self, jobs: &[Job], tries_max: u32, rests: Rests) -> Result<Vec<Done>, Ended> {
         let began = Instant::now();
         let (mut tries, mut was_gone) = (0, false);
-        let mut guess = job::guess(jobs, &self.context);
         let done = loop {
             tries += 1;
-            let guess = guess.take();
-            let is_guessed = guess.is_some();
-            let failed = match self.transaction(jobs, guess).await {
-                Ok(done) => {
-                    job::learn(&self.context, jobs, &done);
-                    if is_guessed {
-                        self.context.leased.trust();
-                    }
-                    break Ok(done);
-                }
+            let opening = match rests {
+                Rests::OnFacts if tries == 1 => Opening::with_facts(jobs, &self.context),
+                _ => Opening::with_a_look(jobs),
+            };
+            let failed = match self.transaction(jobs, opening).await {
+                Ok(done) => break Ok(done),
                 Err(failed) => failed,
             };
-            if is_guessed && matches!(failed, Failed::Raced(sqlx::Error::RowNotFound)) {
-                self.context.leased.doubt();
-            }
             match failed {
                 Failed::Raced(_) if tries < tries_max => sleep(pause(tries)).await,
                 // Broken or silent, and no commit was sent: it did not happen, whoever sent what before. Once more, on a
@@ -344,14 +345,14 @@ impl Writer {
     }
 
     /// The connection is given up whenever it is not known to be outside of a transaction.
-    async fn transaction(&mut self, jobs: &[Job], guess: Option<Guess>) -> Result<Vec<Done>, Failed> {
+    async fn transaction(&mut self, jobs: &[Job], opening: Opening) -> Result<Vec<Done>, Failed> {
         let mut known = match self.conn.take() {
             Some(known) => known,
             None => self.connected().await.map_err(Failed::Away)?,
         };
         self.ledger.clear();
         let (limit, held) = (self.limit, vec![(known.number, self.door.clone())]);
-        let work = AssertUnwindSafe(self.work(&mut known.conn, jobs, guess)).catch_unwind();
+        let work = AssertUnwindSafe(self.work(&mut known.conn, jobs, opening)).catch_unwind();
         let worked = watched(limit, || held.clone(), Box::pin(work)).await;
         let (done, trips) = match worked {
             Some(Ok(Ok(done))) => done,
@@ -376,11 +377,9 @@ impl Writer {
         &mut self,
         conn: &mut MySqlConnection,
         jobs: &[Job],
-        guess: Option<Guess>,
+        Opening { look: first, rests_on_facts }: Opening,
     ) -> Result<(Vec<Done>, Trips), Stopped> {
         let wanted = self.wanted(jobs);
-        let Guess { look: first, leases, fresh } =
-            guess.unwrap_or_else(|| Guess { look: job::first_look(jobs), ..Guess::default() });
         let look = first.as_ref().map(FirstLook::sql);
         let Begun { open, pause_epoch, found } = hosted::begin(conn, &wanted, look.as_deref()).await?;
         let closed: BTreeSet<Partition> = wanted.these.difference(&open).copied().collect();
@@ -397,8 +396,7 @@ impl Writer {
             context: &self.context,
             open: &open,
             pauses: &self.pauses,
-            leases,
-            fresh,
+            rests_on_facts,
         };
         let done = job::run(conn, &mut shared, jobs).await?;
         self.ledger.write_at_last(&mut trips);

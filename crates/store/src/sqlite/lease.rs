@@ -7,6 +7,7 @@ use super::{
     settings::Paused,
     statements as sql,
 };
+use crate::known;
 use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Grant};
 use punctual_domain::{
     history::{self, Note},
@@ -28,6 +29,20 @@ pub(crate) fn dispatch(
     let mut moves = Moves::prepare(conn, now)?;
     let mut note = Note::default();
     let mut one = |grant: &Grant| {
+        // A row that is not as it is said to be is looked at, and so is one whose queue is paused.
+        if let Some(facts) = known::of_grant(grant)
+            && let (namespace, queue) = (facts.queue.namespace.as_str(), facts.queue.queue.as_str())
+            && !paused.has(namespace, queue)
+        {
+            let (since, until) = term(grant, now, facts.ask.timeout_ms);
+            let assignment = known::assigned(grant, facts, since, until);
+            if hand_over(&mut moves, &mut note, grant, (&assignment, facts.state))? {
+                let slot = ledger.slot(namespace, queue);
+                let to = (slot, Event::Dispatch.target());
+                ledger.moved((slot, facts.state), to, row::size(&assignment.payload));
+                return Ok(Dispatched::Made(assignment));
+            }
+        }
         let assigned = |it: &Row<'_>| {
             let is_paused = paused.has(it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
             if is_paused { Ok(None) } else { assigned(it, ledger, grant, now).map(Some) }
@@ -37,24 +52,36 @@ pub(crate) fn dispatch(
             Some(None) => return Ok(Dispatched::Paused),
             None => return Ok(Dispatched::Lost),
         };
-        note.by.clone_from(&grant.executor);
-        let statement = moves.bound(Event::Dispatch, grant.place.id, Some(grant.fence), &note)?;
-        statement.raw_bind_parameter(6, grant.fired_at.0)?;
-        statement.raw_bind_parameter(7, grant.executor.as_str())?;
-        statement.raw_bind_parameter(8, assignment.lease_until.0)?;
-        statement.raw_bind_parameter(9, now.max(grant.fired_at).0)?;
-        if grant.fired_at > now {
-            // What is leased ahead begins when it fires, and its line says so.
-            let line = history::line(grant.fired_at, Some(Event::Dispatch), &note);
-            statement.raw_bind_parameter(4, line.head)?;
-        }
-        if statement.raw_execute()? == 0 {
+        if !hand_over(&mut moves, &mut note, grant, (&assignment, from.1))? {
             return Ok(Dispatched::Lost);
         }
         ledger.moved(from, (from.0, Event::Dispatch.target()), row::size(&assignment.payload));
         Ok(Dispatched::Made(assignment))
     };
     grants.iter().map(&mut one).collect()
+}
+
+/// False: the row is not in this state, or has another fence.
+fn hand_over(
+    moves: &mut Moves<'_>,
+    note: &mut Note,
+    grant: &Grant,
+    (assignment, from): (&Assignment, State),
+) -> rusqlite::Result<bool> {
+    note.by.clone_from(&grant.executor);
+    let is_ahead = assignment.leased_since > moves.now;
+    let statement = moves.bound(Event::Dispatch, grant.place.id, Some(grant.fence), note)?;
+    statement.raw_bind_parameter(6, grant.fired_at.0)?;
+    statement.raw_bind_parameter(7, grant.executor.as_str())?;
+    statement.raw_bind_parameter(8, assignment.lease_until.0)?;
+    statement.raw_bind_parameter(9, assignment.leased_since.0)?;
+    statement.raw_bind_parameter(10, from.code())?;
+    if is_ahead {
+        // What is leased ahead begins when it fires, and its line says so.
+        let line = history::line(grant.fired_at, Some(Event::Dispatch), note);
+        statement.raw_bind_parameter(4, line.head)?;
+    }
+    Ok(statement.raw_execute()? == 1)
 }
 
 /// The row of a grant, as it will be after the move, and where it stands now.
@@ -66,6 +93,8 @@ fn assigned(
 ) -> rusqlite::Result<(Assignment, (Slot, State))> {
     let from = (ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?), row::state(row, 2)?);
     let (fence, attempt): (i64, u32) = (row.get(5)?, row.get(6)?);
+    let timeout_ms = row.get(12)?;
+    let (leased_since, lease_until) = term(grant, now, timeout_ms);
     let assignment = Assignment {
         place: TaskRef {
             partition: Partition(row.get(14)?),
@@ -84,12 +113,19 @@ fn assigned(
         execute_at: row::millis(row, 18)?,
         due_at: row::millis(row, 11)?,
         fired_at: grant.fired_at,
-        lease_until: bounded(grant.lease_until, now.max(grant.fired_at), row.get(12)?),
-        timeout_ms: row.get(12)?,
+        leased_since,
+        lease_until,
+        timeout_ms,
         labels: row::labels(row, 17)?,
         traceparent: row.get(13)?,
     };
     Ok((assignment, from))
+}
+
+/// When the attempt begins, and when its lease ends.
+fn term(grant: &Grant, now: Millis, timeout_ms: Option<i64>) -> (Millis, Millis) {
+    let since = now.max(grant.fired_at);
+    (since, bounded(grant.lease_until, since, timeout_ms))
 }
 
 /// The asked end of a lease, but no later than the attempt may last.

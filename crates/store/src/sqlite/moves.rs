@@ -6,8 +6,8 @@ use super::{
     ledger::{Ledger, Slot},
     row, statements as sql,
 };
-use crate::extras;
-use punctual_contract::store::{Applied, Change, EndedAttempt, Step, Stepped};
+use crate::{extras, known};
+use punctual_contract::store::{Applied, Change, EndedAttempt, LeaseFacts, Step, Stepped};
 use punctual_domain::{
     history::{self, Note, SplitLine},
     name::{Name, QueueKey},
@@ -45,7 +45,7 @@ pub(crate) struct Spot {
 /// The moves of one job.
 pub(crate) struct Moves<'c> {
     conn: &'c Connection,
-    now: Millis,
+    pub(crate) now: Millis,
     at: CachedStatement<'c>,
     statements: Vec<(Event, CachedStatement<'c>)>,
     /// The last history line: the steps of a batch mostly share it.
@@ -60,10 +60,15 @@ impl<'c> Moves<'c> {
 
     fn step(&mut self, ledger: &mut Ledger, step: &Step) -> rusqlite::Result<Stepped> {
         let (id, event) = (step.place.id, step.change.event());
+        if let Some(lease) = known::of_step(step)
+            && self.succeeds_as_known(ledger, step, lease)?
+        {
+            return Ok(Stepped { applied: Applied::Moved, attempt: Some(lease.ended()) });
+        }
         let Some(spot) = self.spot(ledger, id)? else { return Ok(Stepped::LOST) };
         let note = noted(step, &spot, self.now);
         let statement = self.bound(event, id, step.fence, &note)?;
-        bind(statement, &step.change, (note.error.as_deref(), step.fired_at))?;
+        bind(statement, &step.change, (note.error.as_deref(), step.fired_at), None)?;
         if statement.raw_execute()? == 0 {
             return Ok(Stepped::LOST);
         }
@@ -79,6 +84,24 @@ impl<'c> Moves<'c> {
             ledger.resized(slot, event.target(), row::size(payload) - bytes);
         }
         Ok(Stepped { applied: Applied::Moved, attempt: spot.attempt })
+    }
+
+    /// Writes a success without a look at the row. False: the row is not as it is said to be, and nothing is done.
+    fn succeeds_as_known(
+        &mut self,
+        ledger: &mut Ledger,
+        step: &Step,
+        lease: &LeaseFacts,
+    ) -> rusqlite::Result<bool> {
+        let statement = self.bound(Event::Succeed, step.place.id, step.fence, &step.note)?;
+        bind(statement, &step.change, (None, step.fired_at), Some(LeaseFacts::STATE))?;
+        if statement.raw_execute()? == 0 {
+            return Ok(false);
+        }
+        let slot = ledger.slot(lease.queue.namespace.as_str(), lease.queue.queue.as_str());
+        // Neither waits.
+        ledger.moved((slot, LeaseFacts::STATE), (slot, Event::Succeed.target()), 0);
+        Ok(true)
     }
 
     fn spot(&mut self, ledger: &mut Ledger, id: i64) -> rusqlite::Result<Option<Spot>> {
@@ -181,11 +204,12 @@ fn noted<'s>(step: &'s Step, spot: &Spot, now: Millis) -> Cow<'s, Note> {
     Cow::Owned(Note { due_at: Some(due_at), ..step.note.clone() })
 }
 
-/// The parameters from the sixth on.
+/// The parameters from the sixth on. `state`: that a row has to be in from which a success leads; None: any from which it may.
 fn bind(
     to: &mut Statement<'_>,
     change: &Change,
     (error, fired_at): (Option<&str>, Option<Millis>),
+    state: Option<State>,
 ) -> rusqlite::Result<()> {
     let (error, fired_at) = (error.map(history::error), fired_at.map(|it| it.0));
     let error = error.as_deref();
@@ -215,7 +239,8 @@ fn bind(
         Change::Succeed { result, keep_until } => {
             to.raw_bind_parameter(6, keep_until.0)?;
             bind_result(to, Some(result))?;
-            to.raw_bind_parameter(11, fired_at)
+            to.raw_bind_parameter(11, fired_at)?;
+            to.raw_bind_parameter(12, state.map(State::code))
         }
         Change::Retry { due_at: at, result } => {
             to.raw_bind_parameter(6, at.0)?;

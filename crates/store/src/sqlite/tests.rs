@@ -58,7 +58,7 @@ async fn read(store: &SqliteStore, task: &Task) -> Option<Task> {
 
 async fn go(store: &SqliteStore, task: &Task, change: Change) -> Applied {
     let note = Note { by: "test".to_owned(), ..Note::default() };
-    let step = Step { place: task.place, fence: None, change, note, fired_at: None };
+    let step = Step { place: task.place, fence: None, change, note, fired_at: None, known: None };
     store.apply(vec![step], NOW).await.unwrap().remove(0).applied
 }
 
@@ -70,6 +70,6 @@ fn grant(task: &Task, fence: i64) -> Grant {
         lease_until: LATER,
         executor: "executor".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
-        state: Some(task.state),
+        known: None,
     }
 }

@@ -150,7 +150,7 @@ pub(crate) async fn fire(stand: &Stand, until: Millis, keep_until: Millis) -> u6
                 lease_until: until.plus(HOUR),
                 executor: "lapse".to_owned(),
                 namespace: Name::default_namespace(),
-                state: Some(it.state),
+                known: None,
             };
             let leased = store.dispatch(found.iter().map(grant).collect(), until).await.expect("a lease");
             let leased = leased.into_iter().filter_map(Dispatched::made);
@@ -175,6 +175,7 @@ fn success(it: &punctual_contract::store::Assignment, keep_until: Millis) -> Ste
         change: Change::Succeed { result, keep_until },
         note: Note { by: "lapse".to_owned(), ..Note::default() },
         fired_at: None,
+        known: None,
     }
 }
 

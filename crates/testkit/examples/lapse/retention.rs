@@ -145,6 +145,7 @@ async fn pass(stand: &Stand, first: i64, over: Millis) -> (Duration, Duration) {
         change: Change::Cancel { keep_until: over },
         note: Note::default(),
         fired_at: None,
+        known: None,
     };
     for some in places.chunks(1_000) {
         let applied = store.apply(some.iter().map(cancel).collect(), START).await.expect("moves");

@@ -39,6 +39,7 @@ pub fn assignment(number: i64) -> Assignment {
         execute_at: due_at.plus(-5),
         due_at,
         fired_at: due_at.plus(1),
+        leased_since: due_at.plus(1),
         lease_until: due_at.plus(30_000),
         timeout_ms: Some(60_000),
         labels: [("customer".to_owned(), "ы".to_owned())].into(),

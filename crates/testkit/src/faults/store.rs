@@ -8,8 +8,8 @@ use punctual_contract::{
     hot::HotEntry,
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
+        Applied, Beat, Books, Change, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
+        OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{
@@ -60,13 +60,28 @@ pub struct FaultyStore {
     split: AtomicUsize,
     /// Nothing that is asked of it happens, and the caller knows it.
     part_away: Mutex<Option<usize>>,
+    said: Mutex<Said>,
+}
+
+/// How many moves were asked for, and of how many of them the caller said what it knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    pub grants: usize,
+    pub known_grants: usize,
+    pub successes: usize,
+    pub known_successes: usize,
 }
 
 impl FaultyStore {
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, seed: u64) -> Self {
-        let (split, part_away) = Default::default();
-        Self { inner, faults: Faults::seeded(seed), split, part_away }
+        let (split, part_away, said) = Default::default();
+        Self { inner, faults: Faults::seeded(seed), split, part_away, said }
+    }
+
+    /// Since this was last asked.
+    pub fn said(&self) -> Said {
+        std::mem::take(&mut *self.said.lock())
     }
 
     /// Its partitions take turns among so many parts, which fail by themselves.
@@ -155,11 +170,22 @@ impl Store for FaultyStore {
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error> {
         self.pass_part("move tasks", steps.iter().map(|it| it.place.partition))?;
+        let successes = steps.iter().filter(|step| matches!(step.change, Change::Succeed { .. }));
+        for step in successes {
+            let mut said = self.said.lock();
+            said.successes += 1;
+            said.known_successes += usize::from(step.known.is_some());
+        }
         self.faults.run(StoreGroup::Apply, "move tasks", self.inner.apply(steps, now)).await
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error> {
         self.pass_part("dispatch tasks", grants.iter().map(|it| it.place.partition))?;
+        for grant in &grants {
+            let mut said = self.said.lock();
+            said.grants += 1;
+            said.known_grants += usize::from(grant.known.is_some());
+        }
         self.faults.run(StoreGroup::Dispatch, "dispatch tasks", self.inner.dispatch(grants, now)).await
     }
 

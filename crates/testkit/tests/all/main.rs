@@ -17,6 +17,7 @@ mod crash_points;
 mod databases;
 mod engine;
 mod evaluations;
+mod facts;
 mod flow_plans;
 mod housekeeping;
 mod kit;

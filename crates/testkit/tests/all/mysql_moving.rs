@@ -68,7 +68,7 @@ async fn insert(store: &MysqlStore, asks: Vec<NewTask>, now: Millis) -> Vec<Task
 
 fn step(place: TaskRef, fence: i64, change: Change) -> Step {
     let note = Note { by: "test".to_owned(), ..Note::default() };
-    Step { place, fence: Some(fence), change, note, fired_at: None }
+    Step { place, fence: Some(fence), change, note, fired_at: None, known: None }
 }
 
 fn grant(place: TaskRef, fence: i64, now: Millis) -> Grant {
@@ -79,7 +79,7 @@ fn grant(place: TaskRef, fence: i64, now: Millis) -> Grant {
         fired_at: now,
         lease_until: now.plus(600_000),
         namespace: punctual_domain::name::Name::default_namespace(),
-        state: None,
+        known: None,
     }
 }
 

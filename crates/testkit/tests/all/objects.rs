@@ -260,6 +260,7 @@ impl World {
             change: Change::Cancel { keep_until: OVER },
             note: Note { by: "caller".to_owned(), ..Note::default() },
             fired_at: None,
+            known: None,
         };
         let applied = store.apply(places.iter().map(cancel).collect(), THEN).await.unwrap();
         assert!(applied.iter().all(|it| *it == Applied::Moved));

@@ -169,6 +169,7 @@ async fn claimed(store: &MysqlStore) -> Vec<Task> {
         change: Change::Claim,
         note: Note::default(),
         fired_at: None,
+        known: None,
     };
     let tasks: Vec<Task> = tasks.into_iter().map(|it| it.task).collect();
     store.apply(tasks.iter().map(claim).collect(), NOW).await.unwrap();
@@ -183,7 +184,7 @@ async fn refused(store: &MysqlStore, tasks: &[Task]) -> usize {
         lease_until: NOW.plus(60_000),
         executor: "test".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
-        state: Some(it.state),
+        known: None,
     };
     let answers = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();
     answers.iter().filter(|it| **it == Dispatched::Paused).count()

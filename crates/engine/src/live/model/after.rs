@@ -1,13 +1,20 @@
 //! The model after the firing: lines, gates, what the store does not know, and answers that were lost.
 
 use super::{
-    super::{handed_over::Unreported, stage::Stage},
+    super::{
+        handed_over::{Ended, Unreported},
+        stage::{Report, Stage},
+        steps::{REPORTED, is_only_known},
+    },
     Key, World, key,
 };
 use crate::pipeline::claim::tests::entry;
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::{hot::HotEntry, store::Beat};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Assignment, Beat},
+};
 use punctual_domain::{place::Partition, time::Millis};
 use std::collections::BTreeMap;
 
@@ -47,6 +54,9 @@ impl World {
                 if self.rng.u8(0..4) == 0 {
                     self.live.lock().serve(&some);
                     self.served.extend(some.iter().map(key));
+                }
+                if self.rng.u8(0..3) == 0 {
+                    self.deliver(&some);
                 }
                 let keys: Vec<Key> = some.iter().map(key).collect();
                 self.live.lock().end_grants(&keys);
@@ -100,6 +110,45 @@ impl World {
         }
     }
 
+    /// The store has made the leases of executors.
+    fn deliver(&mut self, entries: &[HotEntry]) {
+        let leases: Vec<Assignment> = entries.iter().map(super::lease_of).collect();
+        self.live.lock().know_attempts(&entry(1, 1).queue, &leases, self.now.plus(100));
+        for lease in &leases {
+            let newest = self.fences.entry(lease.place.id).or_insert(lease.fence);
+            *newest = (*newest).max(lease.fence);
+            self.delivered.insert((lease.place.id, lease.fence), self.now.plus(100));
+        }
+    }
+
+    /// Executors report, once or twice, or give a sign of life.
+    fn end_delivered(&mut self) {
+        let mut some: Vec<Key> = self.delivered.keys().copied().filter(|_| self.rng.bool()).collect();
+        if self.rng.bool() {
+            self.live.lock().forget_attempts(some.iter().copied());
+            some.iter().for_each(|attempt| _ = self.delivered.remove(attempt));
+            let unreported = |(id, fence): &Key| self.live.lock().is_unreported(*id, *fence);
+            let held: Vec<&Key> =
+                some.iter().filter(|attempt| self.handed_over.contains_key(*attempt)).collect();
+            return assert!(held.into_iter().all(unreported), "a sign of life says nothing of a report");
+        }
+        some.retain(|attempt| !self.handed_over.contains_key(attempt));
+        let ended = self.live.lock().ended(some.iter().copied(), self.now);
+        assert!(ended.unreported.is_empty(), "the store knows who has them");
+        self.end_known(&some, ended.known.into_keys().collect());
+    }
+
+    /// What was known of these goes with their outcomes: once, and as long as it is good.
+    fn end_known(&mut self, ended: &[Key], known: Vec<Key>) {
+        for attempt in &known {
+            let until = self.delivered.get(attempt);
+            assert!(ended.contains(attempt) && until.is_some_and(|until| self.now < *until), "{attempt:?}");
+        }
+        assert!(self.live.lock().ended(ended.iter().copied(), self.now).known.is_empty(), "known once");
+        self.seen.ended += known.len();
+        ended.iter().for_each(|attempt| _ = self.delivered.remove(attempt));
+    }
+
     /// What was fired is noted, but for what has a lease or a newer fence in the table.
     fn note_fired(&mut self) {
         let some: Vec<HotEntry> = self.offered.iter().filter(|_| self.rng.bool()).cloned().collect();
@@ -133,8 +182,9 @@ impl World {
     /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.
     fn refused(&self) -> impl Fn(&HotEntry) -> bool + use<> {
         let slots = self.live.lock().of_model();
+        let slots = slots.into_iter().filter(|slot| !is_only_known(slot.2));
         let slots: HashMap<i64, (i64, bool)> =
-            slots.into_iter().map(|(id, fence, _, _, is_leased)| (id, (fence, is_leased))).collect();
+            slots.map(|(id, fence, _, _, is_leased)| (id, (fence, is_leased))).collect();
         move |entry| {
             let (id, fence) = key(entry);
             slots.get(&id).is_some_and(|(known, is_leased)| *known > fence || *known == fence && *is_leased)
@@ -198,8 +248,9 @@ impl World {
 
     /// Leases that were made ahead go to executors; who has them is reported, or their outcomes come first.
     pub(super) fn report(&mut self) {
-        match self.rng.u8(0..5) {
+        match self.rng.u8(0..6) {
             0 | 1 => self.hand_over_leased(),
+            5 => self.end_delivered(),
             2 => {
                 let beats = self.live.lock().begin_reports(self.now.plus(-50));
                 for beat in &beats {
@@ -221,6 +272,9 @@ impl World {
                     let is_over = |since: &Millis| is_known || *since <= end;
                     if self.handed_over.get(&attempt).is_some_and(is_over) {
                         self.handed_over.remove(&attempt);
+                        let is_known = self.live.lock().knows_attempt(attempt.0, attempt.1);
+                        assert_eq!(is_known, self.delivered.contains_key(&attempt), "a report takes nothing");
+                        self.seen.reported_known += usize::from(is_known);
                     }
                     self.reporting.remove(&attempt);
                 }
@@ -228,9 +282,20 @@ impl World {
             _ => {
                 let some: Vec<Key> = self.handed_over.keys().copied().filter(|_| self.rng.bool()).collect();
                 let strangers = some.iter().map(|(id, fence)| (*id, fence + 1));
-                assert!(self.live.lock().ended(strangers).is_empty(), "of another fence");
-                let ended = self.live.lock().ended(some.iter().copied());
+                let strange = self.live.lock().ended(strangers, self.now);
+                assert!(strange.unreported.is_empty() && strange.known.is_empty(), "of another fence");
+                let Ended { unreported: ended, known } =
+                    self.live.lock().ended(some.iter().copied(), self.now);
                 assert_eq!(ended.iter().map(|held| key(&held.entry)).collect::<Vec<_>>(), some);
+                let is_good =
+                    |attempt: &&Key| self.delivered.get(*attempt).is_some_and(|until| self.now < *until);
+                assert_eq!(
+                    known.len(),
+                    some.iter().filter(is_good).count(),
+                    "all that is known goes with them"
+                );
+                self.seen.ended_unreported += known.len();
+                self.end_known(&some, known.into_keys().collect());
                 self.reporting.retain(|attempt| !some.contains(attempt));
                 if self.rng.bool() {
                     self.live.lock().not_ended(ended);
@@ -260,6 +325,10 @@ impl World {
             return assert!(!self.live.lock().is_unreported(id, fence), "its lease is over");
         }
         assert!(self.live.lock().is_unreported(id, fence) && !self.live.lock().keeps(&entry));
+        if self.rng.bool() {
+            self.deliver(&[HotEntry { fence: fence - 1, ..entry.clone() }]);
+            assert!(self.live.lock().is_unreported(id, fence));
+        }
         self.handed_over.insert((id, fence), self.now);
         let newest = self.fences.get(&id).copied().unwrap_or_default().max(fence);
         self.fences.insert(id, newest);
@@ -283,7 +352,7 @@ impl World {
             !slots.get(id).is_some_and(is_replaced)
         });
         self.handed_over.retain(|(id, fence), _| {
-            let is_held = |stage: &Stage| matches!(stage, Stage::HandedOver { .. });
+            let is_held = |stage: &Stage| matches!(stage, Stage::HandedOver { .. }) && *stage != REPORTED;
             let is_replaced =
                 |(known, stage): &(i64, Stage)| known > fence || known == fence && !is_held(stage);
             !slots.get(id).is_some_and(is_replaced)
@@ -291,12 +360,16 @@ impl World {
         self.reporting.retain(|attempt| self.handed_over.contains_key(attempt));
         let mut held = BTreeMap::new();
         for (id, (fence, stage)) in &slots {
-            if let Stage::HandedOver { is_being_reported } = stage {
-                held.insert((*id, *fence), *is_being_reported);
+            if let Stage::HandedOver { report: report @ (Report::Owed | Report::Asked) } = stage {
+                held.insert((*id, *fence), *report == Report::Asked);
             }
         }
         let expected = self.handed_over.keys().map(|attempt| (*attempt, self.reporting.contains(attempt)));
         assert_eq!(held, expected.collect());
+        for (id, fence) in self.handed_over.keys() {
+            let is_known = table.knows_attempt(*id, *fence);
+            assert_eq!(is_known, self.delivered.contains_key(&(*id, *fence)), "{id} is not reported");
+        }
         assert_eq!(table.unpersisted().map(key).collect::<HashSet<Key>>(), self.unpersisted);
         let doubtful: HashSet<Key> = self.doubted.union(&self.made).copied().collect();
         assert_eq!(table.doubtful().collect::<HashSet<Key>>(), doubtful);

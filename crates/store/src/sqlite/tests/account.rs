@@ -106,7 +106,8 @@ impl World {
     fn step(&self, nth: usize, event: Event) {
         let (Some(task), Some(change)) = (self.nth(nth), change(event)) else { return };
         let note = Note { by: "test".to_owned(), ..Note::default() };
-        let step = Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None };
+        let step =
+            Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None, known: None };
         let applied = now(self.store.apply(vec![step], NOW)).unwrap().remove(0).applied;
         let after = self.nth(nth).unwrap();
         match task.state.after(event) {
@@ -133,7 +134,7 @@ impl World {
             lease_until: LATER,
             executor,
             namespace: punctual_domain::name::Name::default_namespace(),
-            state: Some(task.state),
+            known: None,
         };
         let given = now(self.store.dispatch(vec![grant], NOW)).unwrap().remove(0).made();
         assert_eq!(given.is_some(), task.state.after(Event::Dispatch).is_ok());

@@ -320,6 +320,7 @@ pub async fn a_look_at_some_partitions_finds_what_is_there_and_nothing_else(
         change: Change::DeadLetter { keep_until: LATER },
         note: note.clone(),
         fired_at: None,
+        known: None,
     };
     store.apply(all.iter().map(bury).collect(), NOW).await.unwrap();
     finds(&Look { states: vec![State::Dead], ..look }).await;
@@ -378,6 +379,7 @@ pub async fn pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile(
             change: change.clone(),
             note: note.clone(),
             fired_at: None,
+            known: None,
         };
         store.apply(page.places.iter().map(step).collect(), NOW).await.unwrap();
         insert_at(&*store, ask(100 + i64::try_from(found.len()).unwrap()), LATER).await;

@@ -148,6 +148,7 @@ pub async fn each_of_many_outcomes_says_when_its_own_attempt_fired(store: Arc<dy
                 change: Change::Succeed { result: result(Content::default()), keep_until: KEEP },
                 note: Note::default(),
                 fired_at: is_known(nth).then(|| it.due_at.plus(late(nth))),
+                known: None,
             };
             let steps: Vec<Step> = (0..).zip(&leased).map(outcome).collect();
             let applied = store.apply(steps, LATER).await.unwrap();

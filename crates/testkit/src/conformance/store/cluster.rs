@@ -174,6 +174,7 @@ pub async fn what_waits_for_its_time_is_counted_by_step_and_nothing_else(
                 change: Change::Cancel { keep_until: Millis::MAX },
                 note: Note::default(),
                 fired_at: None,
+                known: None,
             };
             store.apply(vec![step], NOW).await.unwrap();
         } else if at < NOW.plus(10_000) {

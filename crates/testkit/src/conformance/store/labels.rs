@@ -156,7 +156,7 @@ pub async fn what_goes_into_another_queue_is_found_as_that_has_declared(store: A
         let queue = Some(name(queue));
         let change = Change::Reschedule { execute_at: None, priority: None, payload: None, queue };
         let note = Note { by: CALLER.to_owned(), ..Note::default() };
-        let step = Step { place: task.place, fence: None, change, note, fired_at: None };
+        let step = Step { place: task.place, fence: None, change, note, fired_at: None, known: None };
         assert_eq!(store.apply(vec![step], NOW).await.unwrap(), [Applied::Moved]);
     };
     into(&tasks[0], "sms").await;

@@ -13,6 +13,7 @@ pub mod changes;
 pub mod moves;
 
 pub mod dispatch;
+pub mod facts;
 pub mod leases;
 
 pub mod chunks;
@@ -34,6 +35,8 @@ pub mod replies;
 pub mod tokens;
 
 pub mod durable;
+
+pub use sample::facts;
 
 use punctual_contract::Store;
 

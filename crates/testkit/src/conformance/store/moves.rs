@@ -33,7 +33,7 @@ pub async fn every_legal_move_is_made_and_recorded(store: Arc<dyn Store>) {
     }
 }
 
-/// Whatever ended it, and also where the store has handed it over itself and guesses what the row is.
+/// Whatever ended it, and also where one attempt is named twice.
 pub async fn a_move_that_ends_an_attempt_says_whose_it_was(store: Arc<dyn Store>) {
     for (id, state, event) in pairs().filter(|(_, state, event)| state.after(*event).is_ok()) {
         let Some(change) = change(event, LATER) else { continue };

@@ -4,7 +4,7 @@
 use punctual_contract::{
     Store,
     hot::HotEntry,
-    store::{Applied, Assignment, Beat, Change, Extended, Grant, Inserted, Scan, Step},
+    store::{Applied, Ask, Assignment, Beat, Change, Extended, Facts, Grant, Inserted, Scan, Step},
 };
 use punctual_domain::{
     history::Note,
@@ -13,6 +13,7 @@ use punctual_domain::{
     task::{Content, NewTask, Task, TaskResult},
     time::Millis,
 };
+use std::sync::Arc;
 
 pub(super) const NOW: Millis = Millis(1_700_000_000_000);
 /// Well after `NOW`, well before a lease ends.
@@ -88,7 +89,7 @@ pub(super) fn note() -> Note {
 }
 
 pub(super) fn step(task: &Task, change: Change) -> Step {
-    Step { place: task.place, fence: Some(task.fence), change, note: note(), fired_at: None }
+    Step { place: task.place, fence: Some(task.fence), change, note: note(), fired_at: None, known: None }
 }
 
 pub(super) async fn apply(store: &dyn Store, step: Step, now: Millis) -> Applied {
@@ -112,7 +113,25 @@ pub(super) fn grant(task: &Task, fired_at: Millis) -> Grant {
         lease_until: LEASE_END,
         executor: EXECUTOR.to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
-        state: Some(task.state),
+        known: None,
+    }
+}
+
+/// All that is known of a task from what it is now.
+///
+/// # Panics
+/// When its payload is too long to be known.
+#[must_use]
+pub fn facts(task: &Task) -> Facts {
+    Facts {
+        state: task.state,
+        place: task.place,
+        queue: Arc::new(task.ask.queue.clone()),
+        task_id: task.task_id(),
+        task_version: task.ask.task_version,
+        priority: task.ask.priority,
+        attempt: task.attempt,
+        ask: Arc::new(Ask::of(&task.ask).unwrap()),
     }
 }
 

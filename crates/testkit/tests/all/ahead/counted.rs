@@ -68,7 +68,7 @@ async fn dies_with(rig: &Rig, place: TaskRef) -> Task {
         lease_until: rig.engine.now().plus(1),
         executor: Lease::ahead("dead"),
         namespace: queue().namespace,
-        state: Some(task.state),
+        known: None,
     };
     assert!(matches!(
         rig.store.dispatch(vec![grant], rig.engine.now()).await.unwrap()[..],

@@ -126,6 +126,7 @@ pub(super) async fn move_all(store: &MysqlStore, places: impl Iterator<Item = &T
         change: change.clone(),
         note: note.clone(),
         fired_at: None,
+        known: None,
     };
     let applied = store.apply(places.map(step).collect(), THEN).await.unwrap();
     assert!(applied.iter().all(|it| *it == Applied::Moved));

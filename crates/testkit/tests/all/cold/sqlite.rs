@@ -54,6 +54,7 @@ async fn apply(store: &SqliteStore, places: &[TaskRef], change: Change) {
         change: change.clone(),
         note: note.clone(),
         fired_at: None,
+        known: None,
     };
     let applied = store.apply(places.iter().map(step).collect(), THEN).await.unwrap();
     assert!(applied.iter().all(|it| *it == Applied::Moved));
@@ -143,7 +144,7 @@ async fn successes_are_stopped_though_others_wait_for_their_archive() {
         lease_until,
         executor,
         namespace: punctual_domain::name::Name::default_namespace(),
-        state: None,
+        known: None,
     };
     assert!(world.store.dispatch(vec![grant], THEN).await.unwrap().remove(0).made().is_some());
     let result = TaskResult { status_code: 0, status_msg: String::new(), content: None };

@@ -11,6 +11,7 @@ fn every_case_that_is_written_is_listed() {
         ("moves", include_str!("../../../src/conformance/store/moves.rs")),
         ("changes", include_str!("../../../src/conformance/store/changes.rs")),
         ("dispatch", include_str!("../../../src/conformance/store/dispatch.rs")),
+        ("facts", include_str!("../../../src/conformance/store/facts.rs")),
         ("leases", include_str!("../../../src/conformance/store/leases.rs")),
         ("scan", include_str!("../../../src/conformance/store/scan.rs")),
         ("overdue", include_str!("../../../src/conformance/store/overdue.rs")),

@@ -24,7 +24,7 @@ const NO_TIME: (&str, &str) = ("SET SESSION wait_timeout = 3", "SET SESSION wait
 
 fn claim(place: TaskRef, fence: i64) -> Vec<Step> {
     let note = Note { by: "test".to_owned(), ..Note::default() };
-    vec![Step { place, fence: Some(fence), change: Change::Claim, note, fired_at: None }]
+    vec![Step { place, fence: Some(fence), change: Change::Claim, note, fired_at: None, known: None }]
 }
 
 /// A task whose row is locked by an engine that hears nothing and says nothing, and a living engine that wants it.

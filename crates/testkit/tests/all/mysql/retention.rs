@@ -80,6 +80,7 @@ impl Stand {
             change: Change::Cancel { keep_until: KEEP },
             note: Note::default(),
             fired_at: None,
+            known: None,
         };
         let steps = inserted.iter().map(|task| cancel(task.task.place)).collect();
         self.store.apply(steps, NOW).await.unwrap();

@@ -30,7 +30,7 @@ async fn a_row_does_not_grow_by_its_hand_over_and_its_outcome() {
             lease_until: NOW.plus(30_000),
             executor: executor(nth),
             namespace: punctual_domain::name::Name::default_namespace(),
-            state: Some(punctual_domain::state::State::Scheduled),
+            known: None,
         };
         let tasks_of = inserted.iter().enumerate();
         let grants = tasks_of.map(|(nth, it)| grant(nth, it.task.place, it.task.fence)).collect();
@@ -46,6 +46,7 @@ async fn a_row_does_not_grow_by_its_hand_over_and_its_outcome() {
             },
             note: Note { by: executor(usize::try_from(it.task_id).unwrap()), ..Note::default() },
             fired_at: None,
+            known: None,
         };
         store.apply(given.iter().map(success).collect(), NOW).await.unwrap();
         assert!(size().await <= at_first, "{} and {at_first} bytes", size().await);

@@ -19,7 +19,14 @@ use tokio::task::JoinSet;
 
 fn claim(task: &Task) -> Step {
     let note = Note { by: "test".to_owned(), ..Note::default() };
-    Step { place: task.place, fence: Some(task.fence), change: Change::Claim, note, fired_at: None }
+    Step {
+        place: task.place,
+        fence: Some(task.fence),
+        change: Change::Claim,
+        note,
+        fired_at: None,
+        known: None,
+    }
 }
 
 async fn insert(store: &MysqlStore, asks: Vec<NewTask>) -> Vec<Task> {
@@ -214,7 +221,7 @@ async fn no_repeated_statement_is_closed_and_waits_for_nagle() {
             lease_until: NOW.plus(30_000),
             executor: "test".to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
-            state: None,
+            known: None,
         };
         store.dispatch(tasks[1..].iter().map(grant).collect(), NOW).await.unwrap();
         let scan = Scan { partition: Partition(0), until: Millis::MAX, after: None, limit: 9 };

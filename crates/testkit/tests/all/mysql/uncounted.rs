@@ -47,7 +47,7 @@ async fn lease(store: &MysqlStore, tasks: &[Task]) {
         lease_until: NOW.plus(60_000),
         executor: "e".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
-        state: Some(it.state),
+        known: None,
     };
     let made = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();
     assert!(made.into_iter().all(|it| it.made().is_some()));
@@ -97,6 +97,7 @@ async fn a_repair_counts_them_too_and_nobody_counts_them_again() {
         change: Change::Cancel { keep_until: NOW },
         note: Note::default(),
         fired_at: None,
+        known: None,
     };
     store.apply(tasks.iter().map(retried).collect(), NOW).await.unwrap();
     balanced(&*store).await;

@@ -4,7 +4,7 @@
 use super::{NOW, ask, fresh, name, open, sql};
 use punctual_contract::{
     Happened, Store,
-    store::{Applied, Assignment, Beat, Change, Dispatched, Grant, Step},
+    store::{Applied, Assignment, Beat, Change, Dispatched, Facts, Grant, LeaseFacts, Step},
 };
 use punctual_domain::{
     history::Note,
@@ -15,7 +15,10 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_store::{MysqlOptions, MysqlStore};
-use punctual_testkit::{conformance::store::balanced, patience::until};
+use punctual_testkit::{
+    conformance::store::{balanced, facts},
+    patience::until,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
 
@@ -31,9 +34,13 @@ struct Stand {
 
 impl Stand {
     async fn new(tasks: i64) -> Self {
+        Self::of((1..=tasks).map(ask)).await
+    }
+
+    async fn of(asks: impl Iterator<Item = NewTask>) -> Self {
         let urls = fresh(1).await;
         let (here, elsewhere) = (open(&urls).await, open(&urls).await);
-        let inserted = here.insert((1..=tasks).map(ask).collect(), "test", NOW).await.unwrap();
+        let inserted = here.insert(asks.collect(), "test", NOW).await.unwrap();
         let tasks = inserted.into_iter().map(|it| it.task).collect();
         Self { url: urls[0].clone(), here: Arc::new(here), elsewhere, tasks }
     }
@@ -46,7 +53,7 @@ impl Stand {
             lease_until: LEASE_END,
             executor: executor.to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
-            state: Some(it.state),
+            known: Some(facts(it)),
         };
         self.tasks.iter().map(grant).collect()
     }
@@ -69,10 +76,17 @@ fn step(it: &Assignment, change: Change) -> Step {
         change,
         note: Note { by: "x".to_owned(), ..Note::default() },
         fired_at: None,
+        known: None,
     }
 }
 
+/// By an engine that has handed it over.
 fn success(it: &Assignment) -> Step {
+    let known = LeaseFacts::of(it, &Arc::new(it.queue.clone()));
+    Step { known: Some(known), ..success_to_look_at(it) }
+}
+
+fn success_to_look_at(it: &Assignment) -> Step {
     let result = TaskResult { status_code: 7, status_msg: "done".to_owned(), content: None };
     step(it, Change::Succeed { result, keep_until: NOW.plus(1_000_000) })
 }
@@ -91,7 +105,8 @@ async fn a_success_without_a_look_is_the_same_as_one_with() {
         assert!(
             stand.here.apply(successes(unseen), now).await.unwrap().iter().all(|it| *it == Applied::Moved)
         );
-        let there = stand.elsewhere.apply(successes(looked_at), now).await.unwrap();
+        let looked_at = looked_at.iter().map(success_to_look_at).collect();
+        let there = stand.elsewhere.apply(looked_at, now).await.unwrap();
         assert!(there.iter().all(|it| *it == Applied::Moved));
         let of_none_in_particular =
             |it: Task| Task { place: stand.tasks[0].place, ask: stand.tasks[0].ask.clone(), ..it };
@@ -134,7 +149,7 @@ async fn a_lease_that_somebody_else_has_now_is_not_reported_on() {
     let retry = step(&leases[3], Change::Retry { due_at: NOW.plus(50), result: None });
     assert_eq!(stand.elsewhere.apply(vec![retry], NOW.plus(1)).await.unwrap(), [Applied::Moved]);
     let waiting = stand.read().await.remove(3);
-    let grant = Grant { fence: waiting.fence, ..stand.grants("y").remove(3) };
+    let grant = Grant { fence: waiting.fence, known: None, ..stand.grants("y").remove(3) };
     let other = stand.elsewhere.dispatch(vec![grant], NOW.plus(60)).await.unwrap().remove(0).made().unwrap();
     assert!(other.fence > leases[3].fence);
     let applied = stand.here.apply(successes(&leases), NOW.plus(70)).await.unwrap();
@@ -194,24 +209,22 @@ pub(super) fn running(url: &str, like: &str) -> String {
     )
 }
 
-/// Before the move, another engine changes one of the tasks: it holds its row until the move waits for it. The engine that
-/// has inserted them knows them as they were; any other has read them.
+/// Before the move, another engine changes one of the tasks: it holds its row until the move waits for it. Who knows them
+/// knows them as they were; for any other they are read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_task_that_changes_just_before_its_move_is_not_handed_over_as_it_was() {
-    for has_inserted in [true, false] {
-        changes_before_its_move(has_inserted).await;
+    for are_known in [true, false] {
+        changes_before_its_move(are_known).await;
     }
 }
 
-async fn changes_before_its_move(has_inserted: bool) {
-    let mut stand = Stand::new(10).await;
-    if !has_inserted {
-        stand.here = Arc::new(open(std::slice::from_ref(&stand.url)).await);
-    }
+async fn changes_before_its_move(are_known: bool) {
+    let stand = Stand::new(10).await;
     let id = stand.tasks[3].place.id;
     let change = format!("UPDATE task SET fence = fence + 1, payload = '42' WHERE id = {id}");
     let holder = Holder::of(&stand.url, &change).await;
-    let (here, grants) = (Arc::clone(&stand.here), stand.grants("x"));
+    let (here, mut grants) = (Arc::clone(&stand.here), stand.grants("x"));
+    grants.iter_mut().filter(|_| !are_known).for_each(|it| it.known = None);
     let mut callers = JoinSet::new();
     callers.spawn(async move { here.dispatch(grants, NOW).await.unwrap() });
     // It is past its read: what waits is the move.
@@ -310,7 +323,7 @@ async fn many_tasks_in_more_partitions_than_ranges_are_all_moved() {
         lease_until: LEASE_END,
         executor: "x".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
-        state: Some(it.state),
+        known: Some(facts(it)),
     };
     let in_one = (1..).filter(|it| partition_of(&Name::default_namespace(), *it, 70) == Partition(7));
     let (few, many): (Vec<i64>, Vec<i64>) = (in_one.take(20).collect(), (1_000_000..1_000_400).collect());
@@ -350,44 +363,32 @@ fn richly(id: i64) -> NewTask {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_inserted_here_is_handed_over_as_if_it_had_been_read() {
+async fn what_is_known_is_handed_over_as_if_it_had_been_read() {
     for others in [false, true] {
-        let urls = fresh(1).await;
-        let (here, elsewhere) = (open(&urls).await, open(&urls).await);
-        let rich = (1..=20).map(if others { richly } else { ask }).collect();
-        let tasks: Vec<Task> =
-            here.insert(rich, "test", NOW).await.unwrap().into_iter().map(|it| it.task).collect();
-        let grant = |it: &Task| Grant {
-            place: it.place,
-            fence: it.fence,
-            fired_at: it.due_at,
-            lease_until: LEASE_END,
-            executor: "x".to_owned(),
-            namespace: punctual_domain::name::Name::default_namespace(),
-            state: Some(it.state),
-        };
-        // Not by anybody who keeps to the rules: who remembers does not see it, who reads does.
-        sql(&urls[0], "UPDATE task SET kind = 'other'").await;
-        let grants: Vec<Grant> = tasks.iter().map(grant).collect();
-        let made = here.dispatch(grants.clone(), NOW).await.unwrap();
+        let stand = Stand::of((1..=20).map(if others { richly } else { ask })).await;
+        // Not by anybody who keeps to the rules: who knows it does not see it, who reads does.
+        sql(&stand.url, "UPDATE task SET kind = 'other'").await;
+        let grants: Vec<Grant> = stand.grants("x");
+        let made = stand.here.dispatch(grants.clone(), NOW).await.unwrap();
         let released = made.iter().map(|it| {
             let Dispatched::Made(it) = it else { panic!("{it:?}") };
             step(it, Change::Release)
         });
-        assert_eq!(here.apply(released.collect(), NOW).await.unwrap(), [Applied::Moved; 20]);
-        let again = grants.into_iter().map(|it| Grant { fence: it.fence + 1, ..it }).collect();
-        let read = elsewhere.dispatch(again, NOW).await.unwrap();
-        for (remembered, read) in made.into_iter().zip(read) {
-            let (remembered, read) = (remembered.made().unwrap(), read.made().unwrap());
-            assert_eq!((remembered.kind.as_str(), read.kind.as_str()), ("send", "other"));
-            let as_remembered = Assignment { kind: remembered.kind.clone(), fence: remembered.fence, ..read };
-            assert_eq!(as_remembered, remembered);
+        assert_eq!(stand.here.apply(released.collect(), NOW).await.unwrap(), [Applied::Moved; 20]);
+        let again = grants.into_iter().map(|it| Grant { fence: it.fence + 1, known: None, ..it }).collect();
+        let read = stand.here.dispatch(again, NOW).await.unwrap();
+        for (known, read) in made.into_iter().zip(read) {
+            let (known, read) = (known.made().unwrap(), read.made().unwrap());
+            assert_eq!((known.kind.as_str(), read.kind.as_str()), ("send", "other"));
+            let as_known = Assignment { kind: known.kind.clone(), fence: known.fence, ..read };
+            assert_eq!(as_known, known);
         }
-        balanced(&here).await;
+        balanced(&*stand.here).await;
     }
 }
 
-/// The owner of its partition has claimed it elsewhere; who says so finds it remembered, and who does not know has it read.
+/// The owner of its partition has claimed it elsewhere; who says so has it handed over as it is known, and where it is said to be
+/// otherwise, or nothing is, it is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
     for (state, kind) in
@@ -400,13 +401,15 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
             change: Change::Claim,
             note: Note::default(),
             fired_at: None,
+            known: None,
         };
         let claims = stand.tasks.iter().map(claim).collect();
         assert_eq!(stand.elsewhere.apply(claims, NOW).await.unwrap(), [Applied::Moved; 20]);
-        // As above: who remembers does not see it.
+        // As above: who knows it does not see it.
         sql(&stand.url, "UPDATE task SET kind = 'other'").await;
-        let grants = stand.grants("x").into_iter().map(|it| Grant { state, ..it }).collect();
-        for it in stand.here.dispatch(grants, NOW).await.unwrap() {
+        let known = |facts: Option<Facts>| Some(Facts { state: state?, ..facts? });
+        let grants = stand.grants("x").into_iter().map(|it| Grant { known: known(it.known.clone()), ..it });
+        for it in stand.here.dispatch(grants.collect(), NOW).await.unwrap() {
             assert_eq!(it.made().unwrap().kind.as_str(), kind, "{state:?}");
         }
         for it in stand.read().await {
@@ -419,7 +422,7 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
     }
 }
 
-/// What is remembered of a task is not what counts.
+/// What is known of a task is not what counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
     let stand = Stand::new(40).await;
@@ -430,6 +433,7 @@ async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
         change,
         note: Note { by: "y".to_owned(), ..Note::default() },
         fired_at: None,
+        known: None,
     };
     let later =
         Change::Reschedule { execute_at: Some(NOW.plus(9)), priority: None, payload: None, queue: None };
@@ -452,7 +456,7 @@ async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
     let claimed = stand.read().await.remove(3);
     let last = claimed.history.last().unwrap();
     assert_eq!((last.event, last.from), (Some(Event::Dispatch), Some(State::Dispatching)));
-    let again = Grant { fence: stand.tasks[7].fence + 1, ..stand.grants("x").remove(7) };
+    let again = Grant { fence: stand.tasks[7].fence + 1, known: None, ..stand.grants("x").remove(7) };
     let made = stand.here.dispatch(vec![again], NOW).await.unwrap().remove(0).made().unwrap();
     assert_eq!(made.payload, payload);
     balanced(&*stand.here).await;

@@ -49,6 +49,7 @@ async fn tasks_that_are_due_in_years_and_centuries_do_not_keep_old_buckets_from_
             change: change.clone(),
             note: Note::default(),
             fired_at: None,
+            known: None,
         };
         assert_eq!(shard.store.apply(vec![step], NOW).await.unwrap(), [Applied::Moved]);
     }

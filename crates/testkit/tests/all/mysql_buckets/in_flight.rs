@@ -29,7 +29,7 @@ impl Shard {
             lease_until,
             executor: "executor".to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
-            state: None,
+            known: None,
         };
         match self.store.dispatch(vec![grant], LEASED_AT).await.unwrap().remove(0) {
             Dispatched::Made(it) => (place, it.fence),

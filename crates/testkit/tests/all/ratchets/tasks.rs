@@ -12,30 +12,34 @@ const KEEPS_TASKS: [(&str, &str); 12] = [
     ("live/index.rs", "slots"),
     // Lines of executors: the order in which tasks have fired, and leases that wait for somebody to ask.
     ("arrivals/lying.rs", "queue"),
-    ("arrivals.rs", "shelf"),
+    ("arrivals/state.rs", "shelf"),
     // On their way out of the hot set.
-    ("pipeline/settle.rs", "entries"),
+    ("pipeline/settle/state.rs", "entries"),
     // Places of the limiter.
-    ("pipeline/granted.rs", "granted_at"),
+    ("pipeline/granted/state.rs", "granted_at"),
     // The bus did not take them.
-    ("maintenance/compensate.rs", "failed"),
-    ("maintenance/compensate.rs", "unsettled"),
+    ("maintenance/compensate/state.rs", "failed"),
+    ("maintenance/compensate/state.rs", "unsettled"),
     // Looked at again: overdue, and those of a namespace that goes.
-    ("maintenance/stuck.rs", "looks"),
-    ("maintenance/overdue.rs", "suspects"),
-    ("maintenance/deletion.rs", "asked"),
+    ("maintenance/stuck/state.rs", "looks"),
+    ("maintenance/overdue/state.rs", "suspects"),
+    ("maintenance/deletion/state.rs", "asked"),
 ];
 
 /// What is found by its type and keeps no task: a position, or ids of something else.
-const KEEPS_NONE: [(&str, &str); 7] = [
-    ("account.rs", "states"),
-    ("evaluations.rs", "left"),
-    ("evaluations.rs", "suspects"),
-    ("executors.rs", "members"),
-    ("pipeline/from_store.rs", "positions"),
-    ("sharing/terms.rs", "Overtaken"),
+const KEEPS_NONE: [(&str, &str); 10] = [
+    ("account/state.rs", "states"),
+    ("evaluations/state.rs", "left"),
+    ("evaluations/state.rs", "suspects"),
+    ("executors/state.rs", "members"),
+    ("pipeline/from_store/state.rs", "positions"),
+    ("sharing/terms/state.rs", "Overtaken"),
+    // Outcomes of one call.
+    ("live/handed_over.rs", "known"),
+    ("pipeline/outcome.rs", "fired"),
+    ("pipeline/outcome.rs", "leases"),
     // One look asks for it and forgets it.
-    ("maintenance/overdue.rs", "fired"),
+    ("maintenance/overdue/state.rs", "fired"),
 ];
 
 /// Collections that outlive a call. A list does only behind a lock.

@@ -68,6 +68,7 @@ async fn a_cancelled_workflow_begins_nothing_and_asks_what_runs_to_stop(rig: Rig
             change: punctual_contract::store::Change::Release,
             note: punctual_domain::history::Note::default(),
             fired_at: None,
+            known: None,
         };
         rig.engine.store().apply(vec![step], rig.now()).await.unwrap();
     }
