@@ -240,3 +240,114 @@ pub(crate) fn leased_entry(lease: &Assignment, queue: &Arc<QueueKey>) -> HotEntr
         demands: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        live::{Live, model::lease_of},
+        pipeline::claim::tests::entry,
+    };
+
+    const NOW: Millis = Millis(1_000);
+
+    fn beat(lease: &Assignment) -> Beat {
+        Beat {
+            place: lease.place,
+            fence: lease.fence,
+            lease_until: Millis::MAX,
+            progress: None,
+            log: None,
+            executor: "ann".to_owned(),
+            handed_over_at: Some(NOW),
+        }
+    }
+
+    /// An executor has a task by a lease that was made ahead.
+    fn hand_over(live: &Live) -> Assignment {
+        let lease = lease_of(&entry(1, 1));
+        let queue = Arc::new(lease.queue.clone());
+        let unreported = Unreported { entry: leased_entry(&lease, &queue), since: NOW, beat: beat(&lease) };
+        live.lock().hand_over(unreported);
+        live.lock().know_attempts(&queue, std::slice::from_ref(&lease), NOW.plus(10));
+        lease
+    }
+
+    /// Whether it is to be reported, and whether something is known of it.
+    fn state(live: &Live, lease: &Assignment) -> (bool, bool) {
+        let state = state_of_attempt(live, lease);
+        assert_eq!(live.lock().slots.len(), usize::from(state != (false, false)), "one entry a task");
+        state
+    }
+
+    fn state_of_attempt(live: &Live, lease: &Assignment) -> (bool, bool) {
+        let (table, id) = (live.lock(), lease.place.id);
+        let state = (table.is_unreported(id, lease.fence), table.knows_attempt(id, lease.fence));
+        assert_eq!(table.known_attempts, usize::from(state.1));
+        state
+    }
+
+    fn end(live: &Live, lease: &Assignment) -> Ended {
+        live.lock().ended(std::iter::once((lease.place.id, lease.fence)), NOW)
+    }
+
+    #[test]
+    fn a_report_and_what_is_known_share_one_entry_and_end_by_themselves() {
+        let live = Live::new(1, true);
+        let lease = hand_over(&live);
+        assert_eq!(state(&live, &lease), (true, true));
+        let beats = live.lock().begin_reports(NOW);
+        live.lock().not_reported(&beats, NOW.plus(-1));
+        assert_eq!(state(&live, &lease), (true, true), "it is reported again");
+        let again = live.lock().begin_reports(NOW);
+        live.lock().reported(&again);
+        assert_eq!((beats, again), (vec![beat(&lease)], vec![beat(&lease)]));
+        assert_eq!(state(&live, &lease), (false, true), "a report takes no facts");
+        live.lock().forget_attempts(std::iter::once((1, lease.fence)));
+        assert_eq!(state(&live, &lease), (false, false));
+
+        let lease = hand_over(&live);
+        live.lock().forget_attempts(std::iter::once((1, lease.fence)));
+        assert_eq!(state(&live, &lease), (true, false), "a sign of life takes no report");
+        let beats = live.lock().begin_reports(NOW);
+        live.lock().not_reported(&beats, NOW);
+        assert_eq!(state(&live, &lease), (false, false), "its lease is over");
+    }
+
+    #[test]
+    fn an_outcome_takes_both_and_one_that_was_not_written_brings_the_report_back() {
+        let live = Live::new(1, true);
+        let lease = hand_over(&live);
+        let ended = end(&live, &lease);
+        let known: Vec<_> = ended.known.into_keys().collect();
+        assert_eq!((ended.unreported.len(), known), (1, vec![(1, lease.fence)]));
+        assert_eq!(state(&live, &lease), (false, false));
+        live.lock().not_ended(ended.unreported);
+        assert_eq!(state(&live, &lease), (true, false));
+        let ended = end(&live, &lease);
+        assert_eq!((ended.unreported.len(), ended.known.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_is_unreported_is_here_longer_than_what_is_known_of_it_is_good() {
+        let live = Live::new(1, true);
+        let lease = hand_over(&live);
+        live.lock().forget_known(Millis(0), NOW.plus(10));
+        assert_eq!(state(&live, &lease), (true, true));
+        let ended = live.lock().ended(std::iter::once((1, lease.fence)), NOW.plus(10));
+        assert_eq!((ended.unreported.len(), ended.known.len()), (1, 0), "it is looked at");
+    }
+
+    #[test]
+    fn what_was_given_back_is_another_attempt_at_the_same_fence() {
+        let live = Live::new(1, true);
+        let lease = hand_over(&live);
+        let back = HotEntry { fence: lease.fence, ..entry(1, 1) };
+        assert_eq!(live.lock().load(vec![back.clone()]).accepted, [back]);
+        assert_eq!(state_of_attempt(&live, &lease), (false, false));
+        live.lock().know_attempts(&Arc::new(lease.queue.clone()), std::slice::from_ref(&lease), Millis::MAX);
+        assert_eq!(state_of_attempt(&live, &lease), (false, false), "the answer of its hand-over comes late");
+        let ended = end(&live, &lease);
+        assert_eq!((ended.unreported.len(), ended.known.len(), live.lock().len()), (0, 0, 1));
+    }
+}
