@@ -1,11 +1,7 @@
 //! The near future: a cache of what is due soon, that can be rebuilt from the store at any time. It decides one
 //! thing: whether a task was withdrawn before it fired, or fired before it was withdrawn.
 
-use crate::{
-    error::Error,
-    ownership::Tenure,
-    store::{Ask, Facts},
-};
+use crate::{error::Error, ownership::Tenure};
 use async_trait::async_trait;
 use punctual_domain::{
     chooser::Chooser,
@@ -179,21 +175,6 @@ impl HotEntry {
     #[must_use]
     pub const fn row(&self) -> TaskRef {
         TaskRef { due_at: self.due_at, ..self.place }
-    }
-
-    /// What is known of its row, together with what was asked for.
-    #[must_use]
-    pub fn facts(&self, ask: Arc<Ask>) -> Facts {
-        Facts {
-            state: self.state,
-            place: self.place,
-            queue: Arc::clone(&self.queue),
-            task_id: self.task_id,
-            task_version: self.task_version,
-            priority: self.priority,
-            attempt: self.attempt,
-            ask,
-        }
     }
 
     /// Demands as an entry keeps them.

@@ -36,7 +36,7 @@ impl Live {
         let table = self.lock();
         let ask = |entry: &HotEntry| table.slots.get(table.at(entry)?)?.ask.clone();
         let facts = |(entry, is_current): (&HotEntry, bool)| {
-            ask(entry).filter(|_| is_current).map(|ask| entry.facts(ask))
+            ask(entry).filter(|_| is_current).map(|ask| facts_of(entry, ask))
         };
         entries.iter().zip(current).map(facts).collect()
     }
@@ -105,6 +105,19 @@ impl Table {
     pub(super) fn forget_ask(&mut self, nth: usize) {
         let ask = self.slots.get_mut(nth).and_then(|slot| slot.ask.take());
         self.ask_bytes -= bytes_of(ask.as_ref());
+    }
+}
+
+fn facts_of(entry: &HotEntry, ask: Arc<Ask>) -> Facts {
+    Facts {
+        state: entry.state,
+        place: entry.place,
+        queue: Arc::clone(&entry.queue),
+        task_id: entry.task_id,
+        task_version: entry.task_version,
+        priority: entry.priority,
+        attempt: entry.attempt,
+        ask,
     }
 }
 

@@ -242,8 +242,13 @@ fn crowd() -> impl Iterator<Item = (i64, i64, i64)> {
 
 /// Rows of an update, with as many further values as any of them takes.
 fn rows(of: impl Iterator<Item = (i64, i64, i64)>) -> String {
-    // Zero as a number, and three bytes in base 64.
-    let values = ["\"0000\""; 7].join(",");
+    rows_with(0, of)
+}
+
+/// The same, with another number as all of these values.
+fn rows_with(number: u8, of: impl Iterator<Item = (i64, i64, i64)>) -> String {
+    // As a number, and three bytes in base 64.
+    let values = vec![format!("\"{number:04}\""); 7].join(",");
     let row =
         |(partition, due_at, id): (i64, i64, i64)| format!("[{partition},{due_at},{id},1,\"x\",{values}]");
     json(&of.map(row).collect::<Vec<_>>())
@@ -274,7 +279,10 @@ async fn check_moves(database: Filled) {
     for row in TRANSITIONS.iter().filter(|it| it.event != Event::Replace) {
         let name = format!("move/{}", row.event.word());
         let nows = mysql(&name).matches("= ?").count();
-        for rows in [rows(spread()), rows(crowd())] {
+        // These say in which state each row has to be.
+        let names_state = matches!(row.event, Event::Dispatch | Event::Succeed);
+        let number = if names_state { row.from[0].code() } else { 0 };
+        for rows in [rows_with(number, spread()), rows_with(number, crowd())] {
             let values: Vec<String> =
                 std::iter::once(rows.clone()).chain(vec![NOW.to_string(); nows]).collect();
             let text = with(&name, &values);

@@ -1,14 +1,14 @@
 -- Handed to an executor: spends an attempt and makes a new fence. The rows are read by lease/grant.sql before.
 -- 1 the rows (JSON: [partition, due_at (ms), id, fence, fired_at (ms), now (ms), history line from
--- behind its time, executor, lease_until (ms, already bounded by timeout_ms), the state that it is in]), 2 now (ms).
+-- behind its time, executor, lease_until (ms, already bounded by timeout_ms), the code of the state that it is in]), 2 now (ms).
 -- moves: dispatch from (1, 2, 3, 6, 7) to 4
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
     fired_at BIGINT PATH '$[4]', now BIGINT PATH '$[5]', line LONGTEXT CHARACTER SET utf8mb4 PATH '$[6]',
-    lease_executor LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]', lease_until BIGINT PATH '$[8]', state INT PATH '$[9]'
+    lease_executor LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]', lease_until BIGINT PATH '$[8]', code INT PATH '$[9]'
 )) AS wanted
 STRAIGHT_JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
-    AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (1, 2, 3, 6, 7) AND task.state = wanted.state
+    AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (1, 2, 3, 6, 7) AND task.state = wanted.code
 SET
     task.history = CONCAT(IF(LENGTH(task.history) > 262144, CONCAT(
         SUBSTRING_INDEX(task.history, CHAR(10 USING utf8mb4), 1), ' +', LOCATE(CHAR(10 USING utf8mb4), task.history, CHAR_LENGTH(task.history) DIV 2) - 1
