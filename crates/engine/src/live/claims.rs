@@ -5,7 +5,7 @@ use super::{
     fired::{Fired, Ready},
     index::Group,
     stage::{Event, Stage},
-    steps::{is_before_lease, is_claimed, is_executors},
+    steps::{is_claimed, is_executors},
     table::{Moved, Slot, Table},
 };
 use hashbrown::HashSet;
@@ -228,8 +228,8 @@ impl Table {
     /// fired, and whose claim was never answered.
     pub(crate) fn forget_old(&mut self, before: Millis) -> Vec<HotEntry> {
         let mut fired = Vec::new();
-        let is_old = |slot: &Slot| slot.entry.due_at < before && is_before_lease(slot.stage);
-        for nth in self.those(is_old) {
+        let old: Vec<usize> = self.index.until(Group::Claimed, before.plus(-1)).collect();
+        for nth in old {
             let moved = self.advance(nth, Event::Forgotten);
             if let Some(Moved { before: Stage::Claiming { due: true }, gone: Some(slot) }) = moved {
                 fired.push(slot.entry);

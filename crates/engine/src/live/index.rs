@@ -10,12 +10,16 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(super) enum Group {
     /// Those that wait, and were not yet looked at for a lease ahead of their instant: that instant.
     Candidate,
+    /// Those whose claim is asked for or made, and no lease: the same.
+    Claimed,
     /// Those whose lease ahead is asked for or made: the same.
     Leased,
     /// Those that have fired and stand behind the gate of their database: the same.
     Database,
     /// Those that have fired and are tried again: the same.
     Retry,
+    /// Those that have fired, and the store does not know to be ready: the same.
+    Unpersisted,
     /// Those of which a lease is in doubt: when it is looked at next.
     Doubt,
     /// Those that were handed over, and of which the store does not know who has them: since when. And those of them of which

@@ -10,7 +10,7 @@ use super::{
     known::bytes_of,
     span::Span,
     stage::{Event, Gate, Report, Stage},
-    steps::{Next, REPORTED, goes_on, has_lease, is_claimed, step},
+    steps::{Next, REPORTED, goes_on, has_lease, is_before_lease, is_claimed, step},
 };
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
@@ -84,6 +84,7 @@ impl Slot {
     pub(super) fn rank(&self) -> Option<Rank> {
         let due = |group| Some(Rank::At(group, self.entry.due_at, self.entry.place.id));
         match self.stage {
+            stage if is_before_lease(stage) => due(Group::Claimed),
             stage if has_lease(stage) => due(Group::Leased),
             Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
             Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
@@ -101,6 +102,12 @@ impl Slot {
             Stage::Known => due(Group::Known),
             _ => None,
         }
+    }
+
+    /// Where it stands while the store does not know that it has fired.
+    pub(super) fn unpersisted_rank(&self) -> Option<Rank> {
+        let (at, id) = (self.entry.due_at, self.entry.place.id);
+        self.is_unpersisted.then_some(Rank::At(Group::Unpersisted, at, id))
     }
 
     /// Where it stands while it is to be looked at for a lease ahead.
@@ -210,7 +217,8 @@ impl Table {
         if slot.stage == Stage::Waiting {
             self.index.remove(&slot.as_candidate());
         }
-        slot.rank().iter().chain(&slot.doubt_rank()).for_each(|rank| self.index.remove(rank));
+        let ranks = [slot.rank(), slot.doubt_rank(), slot.unpersisted_rank()];
+        ranks.iter().flatten().for_each(|rank| self.index.remove(rank));
         self.unfired -= usize::from(is_claimed(slot.stage));
         self.ask_bytes -= bytes_of(slot.ask.as_ref());
         self.known_attempts -= usize::from(slot.has_facts());
@@ -266,9 +274,9 @@ impl Table {
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
             assert!(slot.stage != Stage::Known || slot.ask.is_some(), "{id} is known for nothing");
             assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
-            let (rank, doubt) = (slot.rank(), slot.doubt_rank());
-            assert!(rank.iter().chain(&doubt).all(is_in), "{id} {:?}", slot.stage);
-            ranked += usize::from(is_candidate) + rank.iter().chain(&doubt).count();
+            let ranks = [slot.rank(), slot.doubt_rank(), slot.unpersisted_rank()];
+            assert!(ranks.iter().flatten().all(is_in), "{id} {:?}", slot.stage);
+            ranked += usize::from(is_candidate) + ranks.iter().flatten().count();
             let is_leased = is_in(&Rank::At(Group::Leased, slot.entry.due_at, id));
             (id, slot.entry.fence, slot.stage, is_candidate, is_leased)
         };

@@ -3,6 +3,7 @@
 //! partition offers the task again. Must not decide what is worth the write.
 
 use super::{
+    index::Group,
     kept::is_decided,
     stage::Stage,
     steps::awaits_executor,
@@ -18,14 +19,14 @@ impl Table {
     pub(crate) fn note_fired(&mut self, fired: &[HotEntry]) -> HashSet<i64> {
         let mut known = HashSet::new();
         for entry in fired {
-            let Some(slot) = self.slot_of_fired(entry).and_then(|nth| self.slots.get_mut(nth)) else {
-                continue;
-            };
+            let Some(nth) = self.slot_of_fired(entry) else { continue };
+            let Some(slot) = self.slots.get_mut(nth) else { continue };
             if slot.is_unpersisted {
                 known.insert(entry.place.id);
             }
-            (slot.is_unpersisted, slot.entry.state) = (true, entry.state);
-            slot.entry.fired_at = entry.fired_at;
+            slot.is_unpersisted = true;
+            (slot.entry.state, slot.entry.fired_at) = (entry.state, entry.fired_at);
+            slot.unpersisted_rank().into_iter().for_each(|rank| self.index.insert(rank, nth));
         }
         known
     }
@@ -57,6 +58,7 @@ impl Table {
             return;
         };
         if let Some(slot) = self.slots.get_mut(nth) {
+            slot.unpersisted_rank().iter().for_each(|rank| self.index.remove(rank));
             slot.is_unpersisted = false;
         }
         self.settle(nth);
@@ -64,7 +66,7 @@ impl Table {
 
     /// All of which the store does not know.
     pub(crate) fn unpersisted(&self) -> impl Iterator<Item = &HotEntry> {
-        self.slots.iter().map(|(_, slot)| slot).filter(|slot| slot.is_unpersisted).map(|slot| &slot.entry)
+        self.index.all(Group::Unpersisted).filter_map(|nth| Some(&self.slots.get(nth)?.entry))
     }
 
     /// When this attempt has fired, if the store does not know of it.

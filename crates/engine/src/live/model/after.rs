@@ -55,11 +55,12 @@ impl World {
                     self.live.lock().serve(&some);
                     self.served.extend(some.iter().map(key));
                 }
-                if self.rng.u8(0..3) > 0 {
-                    // The store grants what is as the entry says: no other call has made a lease of it meanwhile.
-                    let is_current = |entry: &&HotEntry| self.fences.get(&entry.place.id) == Some(&entry.fence);
-                    let granted: Vec<HotEntry> = some.iter().filter(is_current).cloned().collect();
-                    self.deliver(&granted);
+                if self.rng.u8(0..3) == 0 {
+                    // The store leases a fence once.
+                    let leased = &mut self.leased;
+                    let mut made = some.clone();
+                    made.retain(|entry| leased.insert(key(entry)));
+                    self.deliver(&made);
                 }
                 let keys: Vec<Key> = some.iter().map(key).collect();
                 self.live.lock().end_grants(&keys);
@@ -213,8 +214,9 @@ impl World {
         let offered: Vec<&HotEntry> = offered.filter(is_newest).collect();
         let Some(entry) = self.rng.choice(offered).cloned() else { return };
         let (id, fence) = key(&entry);
-        let lease = HotEntry { fence: fence + 1, ..entry };
+        let lease = HotEntry { fence: fence + 1, ..entry.clone() };
         self.fences.insert(id, lease.fence);
+        self.leased.insert(key(&entry));
         self.live.lock().doubt_made(vec![lease.clone()], self.now);
         self.made.insert(key(&lease));
         if self.rng.bool() {
