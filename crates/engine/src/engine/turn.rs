@@ -80,7 +80,7 @@ impl Engine {
         })
     }
 
-    /// Ends the work of an engine that is turned by hand, as [`Running::stop`] does: what was claimed is handed back,
+    /// Ends the work of an engine that is turned by hand, as [`crate::Running::stop`] does: what was claimed is handed back,
     /// and the other engines know that everything is free.
     pub fn leave(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
