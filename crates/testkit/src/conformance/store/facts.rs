@@ -147,7 +147,7 @@ pub async fn rows_that_are_not_alike_are_handed_over_with_facts(store: Arc<dyn S
     }
     let successes = leases.iter().zip(0..).map(|(lease, nth)| {
         let result = TaskResult { status_code: nth, ..TaskResult::default() };
-        let change = Change::Succeed { result, keep_until: KEEP.plus(i64::from(nth)) };
+        let change = Change::Succeed { result, keep_until: KEEP.plus(nth) };
         Step { change, ..known_success(lease) }
     });
     let applied = store.apply(successes.collect(), LATER).await.unwrap();
