@@ -11,7 +11,10 @@ use punctual_domain::{
 };
 use punctual_engine::{
     Backends, Engine, Options,
-    access::{Identified, tokens::NewToken},
+    access::{
+        Identified,
+        tokens::{Created, NewToken},
+    },
 };
 use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_server::ServerOptions;
@@ -37,9 +40,10 @@ impl Site {
         let engine = engine();
         let mut token = None;
         for nth in 0..if with_tokens { OTHERS + 1 } else { 0 } {
-            let new =
-                NewToken { name: nth.to_string(), grant: Grant::everywhere(Role::Viewer), expires_at: None };
-            let issued = engine.create_token(new, "bench").await.expect("a store in memory takes a token");
+            let (name, grant) = (nth.to_string(), Grant::everywhere(Role::Viewer));
+            let new = NewToken { name, grant, expires_at: None, grace_ms: None };
+            let created = engine.create_token(new, "bench").await.expect("a store in memory takes a token");
+            let Created::Done(issued) = created else { panic!("no grace is asked for") };
             token = Some(issued.secret.reveal().to_owned());
         }
         engine.access_is_known().await.expect("a store in memory can be read");

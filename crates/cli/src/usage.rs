@@ -64,7 +64,8 @@ fn flag_in(arguments: impl Iterator<Item = String>, pointer: &str) -> Option<Str
     // What stands around the fields that flags are for.
     let around = |step: &&str| ["filter", "args", "task"].contains(step);
     let mut steps = pointer.strip_prefix('/')?.split('/').peekable();
-    let field = if steps.next_if(around).is_some() { steps.next()? } else { steps.next()? };
+    steps.next_if(around);
+    let field = steps.next()?;
     let is_flag = |name: &str| command.get_arguments().any(|flag| flag.get_long() == Some(name));
     let whole = field.replace('_', "-");
     let short = |end: &str| whole.strip_suffix(end).map(str::to_owned);

@@ -43,37 +43,8 @@ impl World {
                 assert!(some.iter().all(|entry| self.live.lock().keeps(entry)));
                 self.grants.push(some);
             }
-            3 => {
-                let Some(some) = self.grants.pop() else { return };
-                if self.rng.bool() {
-                    self.live.lock().set_aside(&some, 100);
-                    let newer = |entry: &HotEntry| self.fences.get(&entry.place.id) > Some(&entry.fence);
-                    assert!(some.iter().all(|entry| self.live.lock().keeps(entry) || newer(entry)));
-                    self.aside.extend(some.iter().map(key));
-                }
-                if self.rng.u8(0..4) == 0 {
-                    self.live.lock().serve(&some);
-                    self.served.extend(some.iter().map(key));
-                }
-                if self.rng.u8(0..3) == 0 {
-                    // The store leases a fence once.
-                    let leased = &mut self.leased;
-                    let mut made = some.clone();
-                    made.retain(|entry| leased.insert(key(entry)));
-                    self.deliver(&made);
-                }
-                let keys: Vec<Key> = some.iter().map(key).collect();
-                self.live.lock().end_grants(&keys);
-            }
-            4 => {
-                let parity = self.rng.i64(0..2);
-                let back = self.live.lock().take_aside(|entry| entry.place.id % 2 == parity);
-                for entry in &back {
-                    assert!(self.aside.remove(&key(entry)), "it was set aside");
-                    assert!(!self.live.lock().keeps(entry));
-                }
-                self.offered.extend(back);
-            }
+            3 => self.end_grant(),
+            4 => self.take_aside(),
             5 => {
                 let count = self.live.lock().aside().count();
                 assert!(count <= self.aside.len());
@@ -101,16 +72,54 @@ impl World {
                 }
                 self.offered.extend(back);
             }
-            _ => {
-                let all: Vec<HotEntry> = self.live.lock().unpersisted().cloned().collect();
-                let some: Vec<HotEntry> = all.into_iter().filter(|_| self.rng.bool()).collect();
-                self.live.lock().persisted(&some);
-                for entry in &some {
-                    assert!(self.unpersisted.remove(&key(entry)), "it was noted");
-                    assert_eq!(self.live.lock().unpersisted_at(entry.place.id, entry.fence), None);
-                    assert!(!self.live.lock().has_fired_since(entry));
-                }
-            }
+            _ => self.persist(),
+        }
+    }
+
+    /// A call for leases ends: its tasks are set aside, served, or with executors.
+    fn end_grant(&mut self) {
+        let Some(some) = self.grants.pop() else { return };
+        if self.rng.bool() {
+            self.live.lock().set_aside(&some, 100);
+            let newer = |entry: &HotEntry| self.fences.get(&entry.place.id) > Some(&entry.fence);
+            assert!(some.iter().all(|entry| self.live.lock().keeps(entry) || newer(entry)));
+            self.aside.extend(some.iter().map(key));
+        }
+        if self.rng.u8(0..4) == 0 {
+            self.live.lock().serve(&some);
+            self.served.extend(some.iter().map(key));
+        }
+        if self.rng.u8(0..3) == 0 {
+            // The store leases a fence once.
+            let leased = &mut self.leased;
+            let mut made = some.clone();
+            made.retain(|entry| leased.insert(key(entry)));
+            self.deliver(&made);
+        }
+        let keys: Vec<Key> = some.iter().map(key).collect();
+        self.live.lock().end_grants(&keys);
+    }
+
+    /// Their database answers again.
+    fn take_aside(&mut self) {
+        let parity = self.rng.i64(0..2);
+        let back = self.live.lock().take_aside(|entry| entry.place.id % 2 == parity);
+        for entry in &back {
+            assert!(self.aside.remove(&key(entry)), "it was set aside");
+            assert!(!self.live.lock().keeps(entry));
+        }
+        self.offered.extend(back);
+    }
+
+    /// The store hears of some that have fired.
+    fn persist(&mut self) {
+        let all: Vec<HotEntry> = self.live.lock().unpersisted().cloned().collect();
+        let some: Vec<HotEntry> = all.into_iter().filter(|_| self.rng.bool()).collect();
+        self.live.lock().persisted(&some);
+        for entry in &some {
+            assert!(self.unpersisted.remove(&key(entry)), "it was noted");
+            assert_eq!(self.live.lock().unpersisted_at(entry.place.id, entry.fence), None);
+            assert!(!self.live.lock().has_fired_since(entry));
         }
     }
 
