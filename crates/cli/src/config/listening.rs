@@ -71,7 +71,7 @@ impl Listening {
         }
         if !access_is_required {
             return Err(self.refused(
-                "no token is required (there is none, or its --grace is not over), and every program that reaches that \
+                "no tokens are required (there are none, or the --grace of the first is not over), and every program that reaches that \
                  address could insert, read and cancel every task; make the first token with `punctual token create --name admin --role admin` and the same settings, or listen \
                  on a loopback address, such as 127.0.0.1:7450, with a proxy in front of it that checks its callers",
             ));

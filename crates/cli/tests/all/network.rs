@@ -182,7 +182,7 @@ fn two_engines_on_a_companys_network_let_in_whom_they_should_and_say_whom_they_d
     let test = "network::two_engines_on_a_companys_network_let_in_whom_they_should_and_say_whom_they_did_not";
     on_a_network_of_its_own(test, &[ENGINES[0], ENGINES[1], SERVERS, CALLER], || {
         let site = Site::new();
-        is_refused(site.serve(ENGINES[0]), "no token is required");
+        is_refused(site.serve(ENGINES[0]), "no tokens are required");
         let first = ["token", "create", "--name", "root", "--role", "admin", "--json"];
         let root = one(&site.on_store(&first).output().unwrap());
         let root = root["token"].as_str().unwrap().to_owned();

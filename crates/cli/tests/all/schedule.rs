@@ -130,7 +130,7 @@ fn what_is_wrong_with_a_schedule_is_said_with_field_value_and_way_out() {
         &with(&["--cron", "@daily", "--time-zone", "Europe/Atlantis"]),
         &["--time-zone:", "Atlantis"],
     );
-    refused(&server, &with(&[]), &["cron", "every_ms", "at"]);
+    refused(&server, &with(&[]), &["--cron", "--every or --at"]);
     refused(&server, &with(&["--every", "1ms"]), &["--every:", "100", "1"]);
     refused(&server, &with(&["--at", "soon"]), &["--at:", "RFC 3339"]);
     refused(&server, &with(&["--cron", "@daily", "--overlap", "sometimes"]), &["overlap", "sometimes"]);
