@@ -1,9 +1,11 @@
 //! The durable truth. What it has acknowledged survives any crash; every change of state is decided here, by a
 //! statement that names the states it may leave (`domain::state`) and the fence it believes in.
 
+mod attempt;
 mod change;
 mod facts;
 
+pub use attempt::{Assignment, EndedAttempt};
 pub use change::Change;
 pub use facts::{Ask, Facts, LeaseFacts};
 
@@ -24,10 +26,10 @@ use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     state::State,
-    task::{Content, NewTask, Priority, Task},
+    task::{NewTask, Task},
     time::Millis,
 };
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
@@ -248,15 +250,6 @@ impl PartialEq<Applied> for Stepped {
     }
 }
 
-/// Of an attempt that has ended: what the row said that the move has found, whichever engine had handed it over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndedAttempt {
-    pub queue: QueueKey,
-    /// Since when an executor had it.
-    pub leased_since: Millis,
-    pub traceparent: Option<String>,
-}
-
 /// One move of one task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -305,33 +298,6 @@ impl Dispatched {
             Self::Paused | Self::Lost => None,
         }
     }
-}
-
-/// What an executor is handed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment {
-    pub place: TaskRef,
-    pub queue: QueueKey,
-    pub task_id: i64,
-    pub task_version: i64,
-    /// The fence of this attempt: the lease token.
-    pub fence: i64,
-    pub attempt: u32,
-    pub max_attempts: u32,
-    pub kind: Name,
-    pub priority: Priority,
-    pub payload: Content,
-    /// As it was asked for; `due_at` is later where it was in the past when it was accepted.
-    pub execute_at: Millis,
-    pub due_at: Millis,
-    pub fired_at: Millis,
-    /// Since when an executor has it, as the store keeps it.
-    pub leased_since: Millis,
-    pub lease_until: Millis,
-    /// Longest time the attempt may take, from its hand-over.
-    pub timeout_ms: Option<i64>,
-    pub labels: BTreeMap<String, String>,
-    pub traceparent: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! one row is otherwise, everything is undone, the rows are looked at, and the move is made again. So a fact must be something
 //! that cannot change while a task keeps its state and its fence.
 
-use super::{Assignment, EndedAttempt};
+use super::attempt::{Assignment, EndedAttempt};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::TaskRef,

@@ -1,0 +1,45 @@
+//! An attempt at a task, as an executor gets it and as it has ended. Must not know how it came about: neither a step nor a grant.
+
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+    task::{Content, Priority},
+    time::Millis,
+};
+use std::collections::BTreeMap;
+
+/// What an executor is handed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    pub place: TaskRef,
+    pub queue: QueueKey,
+    pub task_id: i64,
+    pub task_version: i64,
+    /// The fence of this attempt: the lease token.
+    pub fence: i64,
+    pub attempt: u32,
+    pub max_attempts: u32,
+    pub kind: Name,
+    pub priority: Priority,
+    pub payload: Content,
+    /// As it was asked for; `due_at` is later where it was in the past when it was accepted.
+    pub execute_at: Millis,
+    pub due_at: Millis,
+    pub fired_at: Millis,
+    /// Since when an executor has it, as the store keeps it.
+    pub leased_since: Millis,
+    pub lease_until: Millis,
+    /// Longest time the attempt may take, from its hand-over.
+    pub timeout_ms: Option<i64>,
+    pub labels: BTreeMap<String, String>,
+    pub traceparent: Option<String>,
+}
+
+/// Of an attempt that has ended: what the row said that the move has found, whichever engine had handed it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedAttempt {
+    pub queue: QueueKey,
+    /// Since when an executor had it.
+    pub leased_since: Millis,
+    pub traceparent: Option<String>,
+}
