@@ -121,10 +121,22 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// time that the store has lost. From then on older terms take nothing.
     async fn clear(&self, tenure: Tenure) -> Result<(), Error>;
 
+    /// Whether there is one. False: nothing is ever in it, every task fires from the store, and only the store decides whether
+    /// one was withdrawn. Asks nobody.
+    fn is_there(&self) -> bool {
+        true
+    }
+
     /// In words, whose it is, once `is_whole` has found that it is not this store's: from then on until it is found to
     /// be this store's again every method fails and does nothing. Asks nobody.
     fn stranger(&self) -> Option<String> {
         None
+    }
+
+    /// In words, why nothing goes through to it, whatever answers there: it was not looked at yet, or was found unfit, or another
+    /// store's. Asks nobody.
+    fn refusal(&self) -> Option<String> {
+        self.stranger()
     }
 
     /// How full it is, in thousandths of what it may hold, where it is fullest; 0: it has no bound. From 1000 on `load`

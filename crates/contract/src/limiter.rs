@@ -69,6 +69,28 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error>;
 }
 
+/// Where a limiter that engines share by their store keeps what it knows: one value, and the version of it.
+#[async_trait]
+pub trait LimiterState: Send + Sync + fmt::Debug + 'static {
+    /// What stands. `known`: a version whose value need not be read again.
+    async fn read(&self, known: i64) -> Result<Stands, Error>;
+
+    /// Puts a value in the place of the one of `version`; its own is the next. False: another version stands, and nothing is
+    /// changed.
+    async fn swap(&self, version: i64, value: Vec<u8>) -> Result<bool, Error>;
+}
+
+/// The value of a limiter that stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stands {
+    /// From 0 on.
+    pub version: i64,
+    /// What the clock of the store shows.
+    pub now: Millis,
+    /// Empty: none was written yet. None: it is known.
+    pub value: Option<Vec<u8>>,
+}
+
 /// How long what an engine has said of demands is known.
 pub const DEMANDS_KNOWN_MS: i64 = 5_000;
 

@@ -87,7 +87,7 @@ impl Core {
             filling: Filling::default(),
             timer: Arc::new(Timer::new(clock.now())),
             live: Live::new(partitions, sole),
-            from_store: FromStore::default(),
+            from_store: FromStore::new(hot.is_there()),
             arrivals: Arrivals::default(),
             ahead: Ahead::default(),
             settling: Settling::default(),

@@ -82,13 +82,14 @@ impl Engine {
         &self.core.bus
     }
 
-    /// Of the hot set; what lies in this engine counts as ready.
+    /// Of the hot set; what lies in this engine, or is served from the store, counts as ready.
     ///
     /// # Errors
     /// A failing hot set.
     pub async fn depth(&self) -> Result<Depth, Error> {
         let mut depth = self.core.hot.depth().await?;
-        for (queue, lying) in self.core.arrivals.lying() {
+        let served = self.core.live.lock().count_served();
+        for (queue, lying) in self.core.arrivals.lying().into_iter().chain(served) {
             match depth.ready.iter_mut().find(|it| it.0 == queue) {
                 Some((_, ready)) => *ready += lying,
                 None => depth.ready.push((queue, lying)),
@@ -126,7 +127,13 @@ impl Engine {
     /// The hot set did not answer when last asked: firing goes on from the store.
     #[must_use]
     pub fn hot_is_away(&self) -> bool {
-        self.core.from_store.is_away()
+        self.has_hot_set() && self.core.from_store.is_away()
+    }
+
+    /// False: there is none, and firing goes by the store for good.
+    #[must_use]
+    pub fn has_hot_set(&self) -> bool {
+        self.core.hot.is_there()
     }
 
     /// The hot set was found to be another cluster's: nothing of it is used.

@@ -7,7 +7,7 @@ use crate::{
     engine::Engine,
     executors, idle,
     maintenance::{
-        compensate, deletion, index, leases, mark_ready, offer_again, overdue, reconcile, retention, sweep,
+        compensate, deletion, expire, index, leases, mark_ready, offer_again, overdue, reconcile, retention, sweep,
         unused,
     },
     parts,
@@ -87,6 +87,12 @@ impl Running {
 }
 
 impl Engine {
+    /// Before `start`: the hot set did not answer when it was first asked. Firing begins from the store, and goes on by the hot
+    /// set as soon as it answers.
+    pub fn begins_without_hot_set(&self, error: &Error) {
+        from_store::is_away(&self.core, error);
+    }
+
     /// Starts the wheel's thread and all services; needs a tokio runtime.
     ///
     /// # Errors
@@ -104,6 +110,9 @@ impl Engine {
         self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
+        if self.core.hot.is_there() {
+            self.supervise_hot_set(&supervisor);
+        }
         self.supervise_maintenance(&supervisor);
         self.supervise_deletion(&supervisor);
         Ok(Running { engine: self.clone(), supervisor, wheel_thread })
@@ -120,10 +129,6 @@ impl Engine {
     fn supervise_sharing(&self, supervisor: &Supervisor) {
         let core = &self.core;
         supervisor.every(core, "clock", clock::PERIOD, |core| async move { clock::run_once(&core).await });
-        let asked = |core: Arc<Core>| async move { core.filling.look_through.notified().await };
-        supervisor.every_or_when(core, "adopt", Duration::from_secs(1), asked, |core| async move {
-            adopt::run_once(&core).await
-        });
         if core.shared.is_none() {
             return;
         }
@@ -155,6 +160,27 @@ impl Engine {
             let pushers = Arc::clone(&pushers);
             async move { Ok(pushers.run_once(&core)) }
         });
+    }
+
+    fn supervise_deletion(&self, supervisor: &Supervisor) {
+        supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
+            deletion::run_once(&core, core.now()).await
+        });
+        supervisor.every(&self.core, "idle_queues", idle::PERIOD, |core| async move {
+            idle::run_once(&core, core.now()).await
+        });
+        supervisor.every(&self.core, "index", index::PERIOD, |core| async move {
+            index::run_once(&core, core.now()).await
+        });
+    }
+
+    /// What fills the hot set, and looks after what is in it.
+    fn supervise_hot_set(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        let asked = |core: Arc<Core>| async move { core.filling.look_through.notified().await };
+        supervisor.every_or_when(core, "adopt", Duration::from_secs(1), asked, |core| async move {
+            adopt::run_once(&core).await
+        });
         let period = Duration::from_millis(core.options.claim_interval_ms);
         supervisor.every(
             core,
@@ -167,17 +193,9 @@ impl Engine {
         supervisor.every_or_when(core, "preload", period, asked, |core| async move {
             preload::run_once(&core, core.now()).await
         });
-    }
-
-    fn supervise_deletion(&self, supervisor: &Supervisor) {
-        supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
-            deletion::run_once(&core, core.now()).await
-        });
-        supervisor.every(&self.core, "idle_queues", idle::PERIOD, |core| async move {
-            idle::run_once(&core, core.now()).await
-        });
-        supervisor.every(&self.core, "index", index::PERIOD, |core| async move {
-            index::run_once(&core, core.now()).await
+        let asked = |core: Arc<Core>| async move { core.maintenance.unanswered.asked().await };
+        supervisor.every_or_when(core, "offer_again", offer_again::PERIOD, asked, |core| async move {
+            offer_again::run_once(&core, core.now()).await
         });
     }
 
@@ -193,12 +211,9 @@ impl Engine {
             claimed.and(again).and(fired)?;
             found
         });
-        supervisor.every(core, "from_store", from_store::PERIOD, |core| async move {
+        supervisor.every(core, "from_store", from_store::period(core), |core| async move {
+            expire::look_at_served(&core).await;
             from_store::run_once(&core).await
-        });
-        let asked = |core: Arc<Core>| async move { core.maintenance.unanswered.asked().await };
-        supervisor.every_or_when(core, "offer_again", offer_again::PERIOD, asked, |core| async move {
-            offer_again::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
         supervisor.every(core, "reconcile", period, |core| async move {

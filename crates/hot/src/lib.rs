@@ -4,7 +4,7 @@
 //! In reading order: `line` (entries in time order, found by id too), `slice` (one partition: due or firing, never
 //! both), `ready` (what one queue's executors wait for), `names` (each queue's name once), `memory` (the whole);
 //! `limiter` (who may be in flight, in memory); `redis` (the same, shared by many engines); `near` (what one engine keeps of
-//! that to itself).
+//! that to itself); `none` (no hot set at all), `stored` (the limiter then).
 
 mod line;
 mod slice;
@@ -16,14 +16,18 @@ mod limiter;
 mod memory;
 
 mod near;
+mod none;
 mod redis;
+mod stored;
 
 pub use self::{
     limiter::MemoryLimiter,
     memory::{MemoryHot, Options},
     near::NearHot,
+    none::{NoHot, NoSignals},
     redis::{
         ClusterName, Marker, MemoryUse, RateClock, RedisDoctor, RedisHot, RedisLimiter, RedisOptions,
         RedisProblem, RedisServer, RedisSignals, ScriptLooks,
     },
+    stored::StoredLimiter,
 };

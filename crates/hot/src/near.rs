@@ -523,6 +523,10 @@ impl Hot for NearHot {
         self.shared.stranger()
     }
 
+    fn refusal(&self) -> Option<String> {
+        self.shared.refusal()
+    }
+
     async fn fullness(&self) -> Result<u32, Error> {
         self.shared.fullness().await
     }

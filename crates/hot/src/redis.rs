@@ -121,29 +121,48 @@ impl RedisHot {
     /// this prefix belong to another cluster.
     pub fn connect<'a>(url: &'a str, options: RedisOptions) -> BoxFuture<'a, Result<Self, Error>> {
         Box::pin(async move {
-            let it =
-                Self::open(url, options).await.map_err(|it| Error::did_not_happen("connect to Redis", it))?;
-            let infos = it.infos("look at the Redis servers").await?;
-            for info in infos {
-                info.check().map_err(|it| Error::did_not_happen("connect to Redis", it))?;
+            match Self::begin(url, options).await? {
+                (hot, None) => Ok(hot),
+                (_, Some(away)) => Err(away),
             }
-            it.look_whose_it_is().await?;
-            Ok(it)
         })
     }
 
-    async fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
+    /// The same, where a Redis that is away is no error: until it answers every call fails and does nothing, and the first
+    /// `is_whole` that it answers looks at it as `connect` does. Then or later, whatever `connect` refuses is not used. Says why
+    /// it was not reached; None: it was.
+    ///
+    /// # Errors
+    /// Those of `connect`, but for a Redis that does not answer.
+    pub fn begin<'a>(
+        url: &'a str,
+        options: RedisOptions,
+    ) -> BoxFuture<'a, Result<(Self, Option<Error>), Error>> {
+        Box::pin(async move {
+            let opened = Self::open(url, options);
+            let hot = opened.map_err(|problem| Error::did_not_happen("connect to Redis", problem))?;
+            match hot.identity.look(&hot.quick).await {
+                Ok(()) => Ok((hot, None)),
+                Err(failure) if failure.problem.is_away() => {
+                    Ok((hot, Some(failure.into_error("connect to Redis"))))
+                }
+                Err(failure) => Err(failure.into_error("connect to Redis")),
+            }
+        })
+    }
+
+    fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
         let limits = Limits { connect: options.connect_timeout, response: options.response_timeout };
         let keys = Keys::new(&options.prefix, options.partitions)?;
         let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
         let mut bulk = Vec::new();
         let identity = Arc::new(Identity::new(keys.cluster(), &options.prefix, options.cluster));
         for _ in 0..BULK_CONNECTIONS {
-            bulk.push(Guarded::new(place.link().await?, &identity));
+            bulk.push(Guarded::new(place.link()?, &identity));
         }
         Ok(Self {
             keys,
-            quick: Arc::new(Guarded::new(place.link().await?, &identity)),
+            quick: Arc::new(Guarded::new(place.link()?, &identity)),
             identity,
             place,
             bulk,
@@ -153,10 +172,11 @@ impl RedisHot {
         })
     }
 
-    /// What engines of this prefix tell each other. Listens from now on; whoever calls it must also read it.
+    /// What engines of this prefix tell each other. Listens from now on, or from when Redis answers; whoever calls it must also
+    /// read it.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// When a server answers and refuses.
     pub fn signals(&self) -> BoxFuture<'_, Result<RedisSignals, Error>> {
         Box::pin(async move {
             RedisSignals::new(Arc::clone(&self.place), Arc::clone(&self.quick), self.keys.signals()).await
@@ -175,15 +195,21 @@ impl RedisHot {
         Ok(server::memory(&infos, self.memory_budget_bytes))
     }
 
+    /// A reason not to use it is said once, when it is found.
     async fn look_whose_it_is(&self) -> Result<(), Error> {
-        self.identity.look(&self.quick).await.map_err(|it| it.into_error("look whose the keys in Redis are"))
+        let said = || self.identity.refusal().map(|problem| problem.to_string());
+        let before = said();
+        let Err(failure) = self.identity.look(&self.quick).await else { return Ok(()) };
+        if failure.problem.is_of_servers() && said() != before {
+            tracing::error!(problem = %failure.problem, "this Redis must not be used, and nothing is written to it");
+        }
+        Err(failure.into_error("look whose the keys in Redis are"))
     }
 
     async fn infos(&self, doing: &'static str) -> Result<Vec<Info>, Error> {
         let answers =
             self.bulk().run_everywhere(redis::cmd("INFO")).await.map_err(|it| it.into_error(doing))?;
-        let infos = answers.into_iter().map(Info::of).collect::<Option<Vec<_>>>();
-        infos.ok_or_else(|| Error::did_not_happen(doing, RedisProblem::Answer("INFO as text")))
+        server::read(answers).ok_or_else(|| Error::did_not_happen(doing, RedisProblem::Answer("INFO as text")))
     }
 
     /// In turn: what one waits for does not stand behind the other.
@@ -314,6 +340,10 @@ impl Hot for RedisHot {
 
     fn stranger(&self) -> Option<String> {
         self.identity.stranger()
+    }
+
+    fn refusal(&self) -> Option<String> {
+        self.identity.refusal().map(|problem| problem.to_string())
     }
 
     async fn fullness(&self) -> Result<u32, Error> {

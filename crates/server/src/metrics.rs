@@ -155,7 +155,7 @@ metrics! {
     HOT_FULLNESS Gauge "punctual_hot_fullness_ratio" []
         "How full the hot set is, of what it may hold, where it is fullest; 0 without a bound. From 0.8 on only what is due within 30 s is preloaded."
     HOT_AWAY Gauge "punctual_hot_away" []
-        "1 while the hot set does not answer and firing goes on from the store."
+        "1 while the hot set does not answer and firing goes on from the store; 0 where none is set."
     CLOCK_WALL_AHEAD Gauge "punctual_clock_wall_ahead_seconds" []
         "How far the wall clock of this machine is ahead of the time that the engine goes by."
     CLOCK_DATABASE_AHEAD Gauge "punctual_clock_database_ahead_seconds" []

@@ -61,7 +61,7 @@ pub(crate) struct Settings {
 pub(crate) enum Place {
     /// A file, and memory: one engine.
     Embedded { sqlite_path: PathBuf },
-    /// MySQL databases, and Redis: as many engines as one likes.
+    /// MySQL databases, and Redis or none: as many engines as one likes.
     Shared(SharedPlace),
 }
 
@@ -70,7 +70,8 @@ pub(crate) enum Place {
 pub(crate) struct SharedPlace {
     /// The first one is the catalog.
     pub(crate) mysql_urls: Vec<String>,
-    pub(crate) redis_url: String,
+    /// None: there is none, and tasks fire from the databases.
+    pub(crate) redis_url: Option<String>,
     /// Before every key in Redis.
     pub(crate) prefix: String,
     /// None: what the servers say of themselves.
@@ -87,7 +88,7 @@ impl fmt::Debug for SharedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedPlace")
             .field("mysql", &shown(STORE_URL, &self.mysql_urls.join(",")))
-            .field("redis", &shown(HOT_URL, &self.redis_url))
+            .field("redis", &self.redis_url.as_ref().map(|url| shown(HOT_URL, url)))
             .field("prefix", &self.prefix)
             .finish_non_exhaustive()
     }
@@ -122,6 +123,14 @@ impl Place {
     /// A file that the first start makes.
     pub(crate) fn is_new_file(&self) -> bool {
         matches!(self, Self::Embedded { sqlite_path } if !sqlite_path.exists())
+    }
+
+    /// What `hot.url` means where it is empty.
+    pub(crate) const fn hot_if_unset(&self) -> &'static str {
+        match self {
+            Self::Embedded { .. } => "memory://",
+            Self::Shared(_) => "none",
+        }
     }
 
     /// Without passwords, for people and logs.
@@ -165,20 +174,21 @@ impl Settings {
     }
 }
 
-/// Both halves of one kind: a hot set in memory is that of one engine, and a file is that of one process.
+/// Both halves of one kind: a hot set in memory is that of one engine, and a file is that of one process. Databases need none.
 fn place(layers: &Layers) -> Result<Place, Error> {
     let (store, hot) = (layers.get(STORE_URL).text, layers.get(HOT_URL).text);
     let in_redis = REDIS_SCHEMES.iter().any(|it| hot.starts_with(it) && hot.len() > it.len());
-    if !in_redis && hot != "memory://" {
-        return Err(
-            layers.invalid(HOT_URL, format!("must be memory:// or one of {}", REDIS_SCHEMES.join(", ")))
-        );
+    let is_none = matches!(hot.as_str(), "" | "none");
+    if !in_redis && !is_none && hot != "memory://" {
+        let schemes = REDIS_SCHEMES.join(", ");
+        let reason = format!("must be one of {schemes}; or memory:// on a file; or empty, for none");
+        return Err(layers.invalid(HOT_URL, reason));
     }
-    match (store.starts_with("mysql://"), in_redis) {
-        (false, false) => Ok(Place::Embedded { sqlite_path: sqlite_path(layers)? }),
+    match (store.starts_with("mysql://"), in_redis || is_none) {
+        (false, _) if !in_redis => Ok(Place::Embedded { sqlite_path: sqlite_path(layers)? }),
         (true, true) => Ok(Place::Shared(SharedPlace {
             mysql_urls: mysql_urls(layers, &store)?,
-            redis_url: over_tls(layers, hot)?,
+            redis_url: if in_redis { Some(over_tls(layers, hot)?) } else { None },
             prefix: prefix(layers)?,
             memory_max_bytes: memory_max_bytes(layers)?,
             streams: layers.number(PUSH_STREAMS, 1..=16)?,
@@ -187,12 +197,13 @@ fn place(layers: &Layers) -> Result<Place, Error> {
         })),
         (true, false) => Err(layers.refused(
             HOT_URL,
-            "a mysql store is shared by several engines, and memory is that of one; set it to redis://host:port",
+            "a mysql store is shared by several engines, and memory is that of one; set it to redis://host:port, or leave it \
+             empty to run from the databases alone",
         )),
-        (false, true) => Err(layers.refused(
+        (false, _) => Err(layers.refused(
             STORE_URL,
             "a hot set in redis is shared by several engines, and a file is that of one process; set it to \
-             mysql://user:password@host/database, or leave hot.url at memory://",
+             mysql://user:password@host/database, or leave hot.url empty",
         )),
     }
 }
@@ -412,14 +423,14 @@ fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     Ok(Some(SecretHash::of(&text)))
 }
 
-/// The bus of an embedded engine is its own memory, which no executor reaches.
+/// Without Redis the bus is the engine's own memory, which no executor reaches.
 fn can_push(layers: &Layers, place: &Place) -> Result<bool, Error> {
-    let can = matches!(place, Place::Shared(_));
+    let can = matches!(place, Place::Shared(SharedPlace { redis_url: Some(_), .. }));
     if !can && !layers.get(PUSH_QUEUES).text.is_empty() {
         return Err(layers.refused(
             PUSH_QUEUES,
-            "executors cannot subscribe to an embedded engine: let them ask for tasks, and leave this empty; or run it on a \
-             mysql store and Redis (store.url, hot.url)",
+            "executors subscribe by way of Redis, and this engine has none: let them ask for tasks, and leave this empty; or \
+             run it on a mysql store and Redis (store.url, hot.url)",
         ));
     }
     Ok(can)
@@ -510,12 +521,34 @@ mod tests {
     #[test]
     fn a_shared_store_and_a_shared_hot_set_go_together_or_the_message_says_what_to_set() {
         for (key, url, way_out) in [
-            ("store.url", "mysql://h/d", "redis://host:port"),
             ("hot.url", "redis://h", "mysql://user:password@host/database"),
-            ("hot.url", "redis+cluster://h", "memory://"),
+            ("hot.url", "redis+cluster://h", "leave hot.url empty"),
         ] {
             let (usage, said) = said(key, url);
             assert!(!usage && said.contains(way_out), "{said}");
+        }
+        let memory = with(&[("store.url", "mysql://h/d"), ("hot.url", "memory://")]).unwrap_err();
+        let said = memory.to_string();
+        for part in ["hot.url = memory://", "redis://host:port", "leave it empty"] {
+            assert!(!memory.is_usage() && said.contains(part), "{part:?} is not in {said}");
+        }
+    }
+
+    #[test]
+    fn databases_need_no_redis_and_nobody_can_subscribe_then() {
+        let store = ("store.url", "mysql://h/d");
+        for hot in [None, Some(("hot.url", "")), Some(("hot.url", "none"))] {
+            let flags: Vec<_> = [store].into_iter().chain(hot).collect();
+            let settings = with(&flags).unwrap();
+            let Place::Shared(place) = settings.place else { panic!("a database is shared") };
+            assert_eq!((place.redis_url, settings.engine.can_push), (None, false), "{hot:?}");
+        }
+        assert!(with(&[store, ("hot.url", "redis://h")]).unwrap().engine.can_push);
+        let said = with(&[store, ("queues.push", "q")]).unwrap_err().to_string();
+        assert!(said.contains("queues.push") && said.contains("hot.url"), "{said}");
+        for nothing in ["", "none"] {
+            let place = with(&[("hot.url", nothing)]).unwrap().place;
+            assert!(matches!(place, Place::Embedded { .. }), "{nothing:?}: a file has its memory");
         }
     }
 

@@ -5,8 +5,9 @@ use super::{
     steps::{SERVED, SERVED_HERE},
     table::Table,
 };
+use hashbrown::HashMap;
 use punctual_contract::hot::HotEntry;
-use punctual_domain::name::QueueKey;
+use punctual_domain::{name::QueueKey, time::Millis};
 use std::sync::Arc;
 
 impl Table {
@@ -38,6 +39,32 @@ impl Table {
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
 
+    /// How many of each queue.
+    pub(crate) fn count_served(&self) -> HashMap<Arc<QueueKey>, usize> {
+        let mut counts = HashMap::new();
+        for slot in self.index.all_served().filter_map(|nth| self.slots.get(nth)) {
+            *counts.entry(Arc::clone(&slot.entry.queue)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// When the oldest of each queue fired.
+    pub(crate) fn oldest_served(&self) -> HashMap<Arc<QueueKey>, Millis> {
+        let mut oldest = HashMap::new();
+        for slot in self.index.all_served().filter_map(|nth| self.slots.get(nth)) {
+            let at = oldest.entry(Arc::clone(&slot.entry.queue)).or_insert(slot.entry.fired_at);
+            *at = slot.entry.fired_at.min(*at);
+        }
+        oldest
+    }
+
+    /// Executors are served with these no more. Answers them.
+    pub(crate) fn serve_no_more(&mut self, are_these: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| are_these(&slot.entry));
+        let those: Vec<usize> = self.index.all_served().filter(is_one).collect();
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
+    }
+
     /// The hot set has what there is.
     pub(crate) fn end_serving(&mut self) {
         let those: Vec<usize> = self.index.all_served().collect();
@@ -49,7 +76,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::{live::Live, pipeline::claim::tests::entry};
-    use punctual_domain::{state::State, time::Millis};
+    use punctual_domain::state::State;
 
     #[test]
     fn what_is_ready_comes_by_priority_and_age_and_each_once() {
@@ -65,6 +92,18 @@ mod tests {
         assert_eq!((ids(1), ids(9)), (vec![2], vec![1]));
         live.lock().end_serving();
         assert!(live.lock().slots.is_empty(), "also what nobody might run");
+    }
+
+    #[test]
+    fn what_is_ready_no_more_is_served_no_more_and_the_oldest_of_the_rest_is_known() {
+        let live = Live::new(1, true);
+        let fired = |id: i64, at| HotEntry { fired_at: Millis(at), ..entry(id, at) };
+        live.lock().serve(&[fired(1, 30), fired(2, 10), fired(3, 20)]);
+        let gone = live.lock().serve_no_more(|entry| entry.place.id == 2);
+        assert_eq!(gone.iter().map(|entry| entry.place.id).collect::<Vec<_>>(), [2]);
+        let queue = entry(1, 1).queue;
+        assert_eq!(live.lock().count_served()[&queue], 2);
+        assert_eq!(live.lock().oldest_served()[&queue], Millis(20));
     }
 
     #[test]

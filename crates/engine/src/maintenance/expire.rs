@@ -25,6 +25,15 @@ fn is_late(core: &Core, entry: &HotEntry, now: Millis) -> Option<Reason> {
     is_over.then_some(("pending_timeout", "not started within the queue's pending_timeout_ms"))
 }
 
+/// Buries what is served from the store and was not asked for in time.
+pub(crate) async fn look_at_served(core: &Arc<Core>) {
+    let now = core.now();
+    let late = core.live.lock().serve_no_more(|entry| is_late(core, entry, now).is_some());
+    if !late.is_empty() {
+        drop(keep_those_in_time(core, late).await);
+    }
+}
+
 /// Those that may still start; the others are buried. Those of a part of the store that fails are set aside.
 pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let now = core.now();

@@ -19,7 +19,7 @@ use crate::{
     pipeline::{
         freed::state::Look,
         from_store, kinds,
-        ready_set::{offer, unpark},
+        ready_set::unpark,
         request::{LeaseRequest, Restrictions, may_run},
         terms::{Terms, next_attempt},
     },
@@ -40,6 +40,9 @@ pub(crate) mod state;
 const LANES_KNOWN_MS: i64 = 1_000;
 /// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
 const LANES_MAX: usize = 100;
+
+/// Times that others are asked for in the place of those that wait for a key.
+const PASSED_BY_MAX: usize = 8;
 
 /// A lease that took longer to be made than this may have lost its places: the reconciler rebuilds a limiter that has lost
 /// its members no sooner, and frees what no lease follows much later (`maintenance::reconcile`).
@@ -86,6 +89,20 @@ pub(crate) struct Admitted {
     pub(crate) is_end: bool,
     /// Since when they have their places; None: they need none.
     pub(crate) since: Option<Since>,
+    /// What others of the queue wait for.
+    shut: Vec<Lane>,
+}
+
+impl Admitted {
+    /// It waits for the same as one that was refused.
+    fn is_shut_for(&self, entry: &HotEntry) -> bool {
+        let key = entry.demands.as_ref().and_then(|demands| demands.concurrency_key.as_deref());
+        self.shut.iter().any(|lane| match lane {
+            Lane::Key(shut) => key == Some(shut.as_str()),
+            Lane::Retries => entry.attempt > 0,
+            Lane::Version(_) | Lane::Kind(_) => false,
+        })
+    }
 }
 
 /// At most `wanted`, each with its places. `only`: what its executor takes.
@@ -101,13 +118,13 @@ pub(crate) async fn admit(
     if terms.is_limited {
         return limited(core, request, only, &terms, wanted).await;
     }
-    let looked_at = kinds::looks_through(core, only, wanted);
+    let looked_at = kinds::looks_through(core, only.kinds.is_some(), wanted);
     let (popped, is_end) = from_store::admit(core, request, terms.admission(looked_at)).await?;
     let more = looked_at == wanted && popped.len() == wanted;
     let entries = expire::keep_those_in_time(core, popped).await;
     let entries = keep_those_it_may_run(core, request, &terms, entries).await?;
     let entries = kinds::keep(core, &terms, only, entries, wanted).await?;
-    Ok(Admitted { entries, more, is_end, since: None })
+    Ok(Admitted { entries, more, is_end, ..Admitted::default() })
 }
 
 async fn limited(
@@ -117,7 +134,7 @@ async fn limited(
     terms: &Terms,
     wanted: usize,
 ) -> Result<Admitted, Error> {
-    if core.from_store.is_away() {
+    if core.from_store.hides_limits() {
         return Ok(Admitted::default());
     }
     let now = core.now();
@@ -145,9 +162,9 @@ async fn limited(
         core.limits.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
-    let asked = core.hot.admit(&terms.queue, terms.admission(limit)).await;
-    let popped = asked.inspect_err(|error| core.maintenance.unanswered.admission(error, &terms.queue))?;
-    let full = popped.len() == limit;
+    let looked_at = kinds::looks_through(core, true, limit);
+    let (popped, _) = from_store::admit(core, request, terms.admission(looked_at)).await?;
+    let full = popped.len() == looked_at;
     if full && limit < wanted {
         core.limits.shares.kept_back(terms, room.bound.as_ref());
     }
@@ -156,11 +173,46 @@ async fn limited(
     }
     let entries = expire::keep_those_in_time(core, popped).await;
     let entries = keep_those_it_may_run(core, request, terms, entries).await?;
-    let entries = kinds::keep(core, terms, only, entries, wanted).await?;
-    let granted = grant(core, terms, &look, entries, now.plus(request.lease_ms)).await?;
+    let entries = kinds::keep(core, terms, only, entries, wanted.max(looked_at)).await?;
+    let granted = grant_in_turn(core, terms, &look, entries, (limit, now.plus(request.lease_ms))).await?;
     // Where some were put aside their room is still there, for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
+}
+
+/// At most `most` of them, in their order. More than those are looked at where nothing can be parked: then what waits for a key,
+/// or for a place of retries, stands in the way of nothing behind it.
+async fn grant_in_turn(
+    core: &Arc<Core>,
+    terms: &Terms,
+    look: &Look<'_>,
+    mut entries: Vec<HotEntry>,
+    (most, until): (usize, Millis),
+) -> Result<Admitted, Error> {
+    let mut rest = entries.split_off(most.min(entries.len()));
+    let mut all = grant(core, terms, look, entries, until).await?;
+    for _ in 0..PASSED_BY_MAX {
+        let left = most.saturating_sub(all.entries.len());
+        let is_next = |entry: &HotEntry| !all.is_shut_for(entry);
+        if left == 0 || all.shut.is_empty() || !rest.iter().any(is_next) {
+            break;
+        }
+        let (mut next, mut back): (Vec<_>, Vec<_>) = std::mem::take(&mut rest).into_iter().partition(is_next);
+        rest = next.split_off(left.min(next.len()));
+        // What is granted already must be heard of.
+        let Ok(more) = grant(core, terms, look, next, until).await else {
+            rest.append(&mut back);
+            break;
+        };
+        rest.append(&mut back);
+        all.entries.extend(more.entries);
+        all.shut.extend(more.shut);
+        all.more &= more.more;
+    }
+    if let Err(error) = from_store::offer(core, rest).await {
+        tracing::warn!(%error, "tasks that were looked past could not be offered again; that is repeated");
+    }
+    Ok(all)
 }
 
 /// Those that are granted. The others go back, or are parked.
@@ -180,7 +232,7 @@ async fn grant(
     let answers = match core.limiter.grant(wishes, now).await {
         Ok(answers) => answers,
         Err(error) => {
-            offer(core, entries).await?;
+            from_store::offer(core, entries).await?;
             return Err(error);
         }
     };
@@ -215,18 +267,27 @@ async fn grant(
     }
     core.limits.shares.started(terms, granted.len());
     let more = back.is_empty();
-    let given_back = offer(core, back).await;
+    let given_back = from_store::offer(core, back).await;
+    let shut = lanes.keys().cloned().collect();
     for (lane, entries) in lanes {
-        let parked = core.hot.park(&lane, entries, terms.settings.retries).await;
-        // It may have become free between the answer and now, when nothing stood in the lane.
-        if let Err(error) = async { parked.map(|()| bring_back(core, terms, &lane, 1))?.await }.await {
+        if let Err(error) = put_aside(core, terms, &lane, entries).await {
             tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
         }
     }
     if let Err(error) = given_back {
         tracing::warn!(%error, "tasks that may not go now could not be offered again; that is repeated");
     }
-    Ok(Admitted { entries: granted, more, is_end: false, since })
+    Ok(Admitted { entries: granted, more, is_end: false, since, shut })
+}
+
+/// Into their lane; without a hot set there is none, and they stay where they are served from.
+async fn put_aside(core: &Core, terms: &Terms, lane: &Lane, entries: Vec<HotEntry>) -> Result<(), Error> {
+    if !core.hot.is_there() {
+        return from_store::offer(core, entries).await;
+    }
+    core.hot.park(lane, entries, terms.settings.retries).await?;
+    // It may have become free between the answer and now, when nothing stood in the lane.
+    bring_back(core, terms, lane, 1).await.map(drop)
 }
 
 /// Brings back from a lane what could go now, at most `limit`. How many.

@@ -1,11 +1,14 @@
-//! Firing without the hot set: while it does not answer, or has no room for what is overdue, the partition's owner
-//! fires from the store, and this engine's executors are served from the live table. Late by the period at most.
+//! Firing without the hot set: while it does not answer, has no room for what is overdue, or where there is none, the
+//! partition's owner fires from the store, and executors are served from the live table of the engine that they ask: with what
+//! that engine has fired, and with what other engines have fired and not handed over (`others`). Late by the period at most.
 //!
 //! The store decides here what the hot set decides otherwise: `ready` is written before anyone can have the task, so
 //! that a cancel which comes after is told that it has fired, and one which came before has won. What is served holds
 //! nothing that matters: it is dropped when the hot set is back, and the store says what is still to be handed over.
 //! What the hot set holds of the same tasks is refused by fence and state.
 
+mod others;
+mod seen;
 pub(crate) mod state;
 
 use crate::{
@@ -26,6 +29,7 @@ use punctual_contract::{
     store::{Applied, Change, Scan, Step},
 };
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use seen::Seen;
 use state::Since;
 use std::{
     sync::{Arc, atomic::Ordering::SeqCst},
@@ -35,13 +39,23 @@ use tokio::time::Instant;
 
 /// Between two looks at the hot set, and between two at the store while it is away.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
+/// The same where there is no hot set.
+const PERIOD_WITHOUT: Duration = Duration::from_millis(100);
 /// A hot set that has not answered by then is away, whatever it is doing.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
 const PAGES: usize = 10;
 
+/// Between two runs.
+pub(crate) fn period(core: &Core) -> Duration {
+    if core.hot.is_there() { PERIOD } else { PERIOD_WITHOUT }
+}
+
 /// Looks whether the hot set answers and has what was put into it. Tasks fired without it.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    if !core.hot.is_there() {
+        return fire_all(core).await;
+    }
     let tenures = core.holdings.tenures();
     // One connection that broke, or fell silent, is not the hot set: it is asked once more, on another one.
     let twice = async {
@@ -58,17 +72,17 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
             Ok(0)
         }
         Err(error) => {
-            if !core.from_store.is_away.swap(true, SeqCst) {
-                *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
-                match core.hot.stranger() {
-                    Some(_) => {
-                        tracing::error!(%error, "the hot set is another cluster's: firing goes on from the store");
-                    }
-                    None => tracing::warn!(%error, "the hot set is away: firing goes on from the store"),
-                }
-            }
+            is_away(core, &error);
             fire_all(core).await
         }
+    }
+}
+
+/// From the first failure on.
+pub(crate) fn is_away(core: &Core, error: &Error) {
+    if !core.from_store.is_away.swap(true, SeqCst) {
+        *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
+        tracing::warn!(%error, "the hot set is away: firing goes on from the store");
     }
 }
 
@@ -77,7 +91,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
     let was_away = core.from_store.is_away.swap(false, SeqCst);
     let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
     if was_away {
-        tracing::info!("the hot set answers again");
+        tracing::info!("the hot set answers: firing goes on by it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
         core.filling.preload.notify_one();
         core.live.lock().end_serving();
@@ -105,32 +119,48 @@ async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     ahead::give_up(core).await;
     // Fired, and not offered: the store has them, and shows them.
     drop(core.live.lock().take_held_back());
-    parts::each(core, "from_store", parts::PATIENCE, fire_part).await
+    let fired = parts::each(core, "from_store", parts::PATIENCE, fire_part).await;
+    others::serve(core).await.and(fired)
 }
 
 async fn fire_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
-    let (mut fired, mut result) = (0, Ok(()));
+    let (mut fired, mut seen, mut result) = (0, Seen::default(), Ok(()));
     for partition in parts::owned(&core, part) {
-        match fire_partition(&core, partition).await {
+        match fire_partition(&core, partition, &mut seen).await {
             Ok(count) => fired += count,
             Err(error) => result = Err(error),
         }
     }
+    seen.forget_what_is_gone(&core);
     result.map(|()| fired)
 }
 
-async fn fire_partition(core: &Arc<Core>, partition: Partition) -> Result<usize, Error> {
+async fn fire_partition(core: &Arc<Core>, partition: Partition, seen: &mut Seen) -> Result<usize, Error> {
     let mut fired = 0;
     for _ in 0..PAGES {
-        let after = core.from_store.positions.lock().remove(&partition);
-        let scan = Scan { partition, until: core.now(), after, limit: STEP_LIMIT };
-        let page = core.store.scan(scan).await?;
-        let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+        let (page, is_last) = next_page(core, partition, seen).await?;
         fired += fire(core, page).await?;
-        let Some(next) = next else { break };
-        core.from_store.positions.lock().insert(partition, next);
+        if is_last {
+            break;
+        }
     }
     Ok(fired)
+}
+
+/// What is due in a partition, from where the last page of it ended; and whether that is the end.
+async fn next_page(
+    core: &Core,
+    partition: Partition,
+    seen: &mut Seen,
+) -> Result<(Vec<HotEntry>, bool), Error> {
+    let (until, after) = (core.now(), core.from_store.positions.lock().remove(&partition));
+    let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
+    let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+    seen.add(partition, after, &page, next.unwrap_or((until, i64::MAX)));
+    if let Some(next) = next {
+        core.from_store.positions.lock().insert(partition, next);
+    }
+    Ok((page, next.is_none()))
 }
 
 /// Fires what is due of what a scan has found. Tasks fired.

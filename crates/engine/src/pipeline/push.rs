@@ -108,8 +108,8 @@ async fn run(core: Arc<Core>, queue: Arc<QueueKey>, ending: &CancellationToken) 
 }
 
 pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u64) -> Result<Pushed, Error> {
-    if core.hot.stranger().is_some() {
-        // The bus stands beside it: the other cluster's executors would get these.
+    if core.hot.refusal().is_some() {
+        // The bus stands beside it: it may be another cluster's, whose executors would get these.
         return Ok(Pushed { published: 0, failed: 1 });
     }
     // While the bus takes nothing and executors ask for tasks instead, one shows whether it is back; the others are theirs.

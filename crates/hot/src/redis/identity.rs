@@ -1,13 +1,16 @@
 //! Whose the keys of a prefix are. The first engine of a cluster writes its cluster's name beside them; from then on every
-//! engine compares, when it connects and whenever it looks whether anything was lost. Two clusters on one prefix would take
-//! each other's entries and refuse each other's terms, so that neither fires on time.
+//! engine compares, when Redis first answers it and whenever it looks whether anything was lost. Two clusters on one prefix
+//! would take each other's entries and refuse each other's terms, so that neither fires on time.
 //!
-//! Once another cluster's name was read, no call goes through any more but the next look: neither a read nor a write. What
-//! went through between two looks (half a second) is repaired as a loss is. Must not decide anything about a task.
+//! Before the first look was answered, and once another cluster's name was read, no call goes through but the next look:
+//! neither a read nor a write. The first look also asks whether the servers are fit for an engine, so that one that was away
+//! when the engine began is judged as one that was there. What went through between two looks (half a second) is repaired as
+//! a loss is. Must not decide anything about a task.
 
 use super::{
     link::Link,
     problem::{Failure, RedisProblem},
+    server::{self, Info},
 };
 use parking_lot::RwLock;
 use redis::{Cmd, Value};
@@ -40,21 +43,63 @@ pub(crate) struct Identity {
     key: String,
     prefix: String,
     own: Option<ClusterName>,
-    /// Whoever has it instead.
-    stranger: RwLock<Option<RedisProblem>>,
+    standing: RwLock<Standing>,
+}
+
+/// What is known of the servers and of their keys.
+#[derive(Clone, Debug)]
+enum Standing {
+    /// They have not answered yet.
+    Unknown,
+    /// They are fit, and the keys are this cluster's.
+    Own,
+    /// Another cluster has the keys, or no engine may run on these servers.
+    Refused(RedisProblem),
 }
 
 impl Identity {
     pub(crate) fn new(key: String, prefix: &str, own: Option<ClusterName>) -> Self {
-        Self { key, prefix: prefix.to_owned(), own, stranger: RwLock::default() }
+        Self { key, prefix: prefix.to_owned(), own, standing: RwLock::new(Standing::Unknown) }
     }
 
     pub(crate) fn stranger(&self) -> Option<String> {
-        self.stranger.read().as_ref().map(ToString::to_string)
+        match &*self.standing.read() {
+            Standing::Refused(problem @ RedisProblem::Stranger { .. }) => Some(problem.to_string()),
+            _ => None,
+        }
     }
 
-    /// Writes the own name where none is, and compares.
+    pub(crate) fn refusal(&self) -> Option<RedisProblem> {
+        match &*self.standing.read() {
+            Standing::Unknown => Some(RedisProblem::NotReachedYet),
+            Standing::Own => None,
+            Standing::Refused(problem) => Some(problem.clone()),
+        }
+    }
+
+    /// Whether the servers are fit, as long as nothing goes through; then writes the own name where none is, and compares.
     pub(crate) async fn look(&self, guarded: &Guarded) -> Result<(), Failure> {
+        let is_own = matches!(*self.standing.read(), Standing::Own);
+        let looked = async {
+            if !is_own {
+                let answers = guarded.link.run_everywhere(redis::cmd("INFO")).await?;
+                let infos = server::read(answers).ok_or_else(|| Failure::answer("INFO as text"))?;
+                infos.iter().try_for_each(Info::check).map_err(Failure::before)?;
+            }
+            self.compare(guarded).await
+        };
+        let looked = looked.await;
+        match &looked {
+            Ok(()) => *self.standing.write() = Standing::Own,
+            Err(failure) if failure.problem.is_of_servers() => {
+                *self.standing.write() = Standing::Refused(failure.problem.clone());
+            }
+            Err(_) => {}
+        }
+        looked
+    }
+
+    async fn compare(&self, guarded: &Guarded) -> Result<(), Failure> {
         let Some(own) = &self.own else {
             return Ok(());
         };
@@ -69,13 +114,14 @@ impl Identity {
             }
         };
         let is_own = found.split(' ').next() == own.marker().split(' ').next();
-        let stranger = (!is_own).then(|| RedisProblem::Stranger {
+        if is_own {
+            return Ok(());
+        }
+        Err(Failure::before(RedisProblem::Stranger {
             prefix: self.prefix.clone(),
             own: own.marker(),
             found: found.chars().filter(|it| !it.is_control()).take(250).collect(),
-        });
-        self.stranger.write().clone_from(&stranger);
-        stranger.map_or(Ok(()), |it| Err(Failure::before(it)))
+        }))
     }
 
     async fn read(&self, link: &Link) -> Result<Option<String>, Failure> {
@@ -90,7 +136,7 @@ impl Identity {
     }
 }
 
-/// A link that nothing goes through while the keys are another cluster's.
+/// A link that nothing goes through until the servers are known to be fit and the keys to be the own cluster's.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     link: Link,
@@ -103,7 +149,7 @@ impl Guarded {
     }
 
     fn refusal(&self) -> Option<Failure> {
-        self.identity.stranger.read().clone().map(Failure::before)
+        self.identity.refusal().map(Failure::before)
     }
 
     /// One answer a call, in order.

@@ -150,6 +150,14 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Look, "measure the depth", self.inner.depth()).await
     }
 
+    fn is_there(&self) -> bool {
+        self.inner.is_there()
+    }
+
+    fn refusal(&self) -> Option<String> {
+        self.inner.refusal()
+    }
+
     fn stranger(&self) -> Option<String> {
         self.inner.stranger()
     }

@@ -52,6 +52,7 @@ mod shared;
 mod shares;
 mod simulation;
 mod steps_apart;
+mod stored_limiter;
 mod test_engine;
 mod tls;
 mod unanswered;

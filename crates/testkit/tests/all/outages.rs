@@ -1,5 +1,5 @@
-//! The operator's bad day, on a private Redis and a private MariaDB: Redis flushed, restarted empty, stopped, frozen and
-//! full, and MySQL stopped, while thousands of tasks are pending and some fire. Each time: nothing lost, nothing early,
+//! The operator's bad day, on a private Redis and a private MariaDB: Redis flushed, restarted empty, stopped, not there yet,
+//! frozen and full, and MySQL stopped, while thousands of tasks are pending and some fire. Each time: nothing lost, nothing early,
 //! nothing completed twice. How late it was is printed, and bounded by the benches.
 
 mod apart;
@@ -7,7 +7,9 @@ mod behind;
 mod full;
 mod silence;
 mod site;
+mod start;
 mod stranger;
+mod without;
 
 use site::Site;
 

@@ -16,7 +16,7 @@ const LONG_FILES: usize = 27;
 const LONG_FILE_LINES: usize = 500;
 
 /// The questions: are there other engines, or other owners; is Redis away; is there more than one database?
-const MODE_QUESTIONS: [&str; 9] = [
+const MODE_QUESTIONS: [&str; 10] = [
     ".shared.is_some()",
     ".shared.is_none()",
     "= &core.shared",
@@ -25,6 +25,7 @@ const MODE_QUESTIONS: [&str; 9] = [
     ".parts() == 1",
     ".parts() > 1",
     ".is_away()",
+    ".hides_limits()",
     "is_only_owner()",
 ];
 /// Not where it is defined.

@@ -1,0 +1,99 @@
+//! What other engines have fired, for executors that ask here, while there is no way from one engine to another by the hot set:
+//! it is read from the store and served here, too. The store gives each task to one of all who ask, by its fence; whoever comes
+//! second is refused, and forgets it. Must not fire anything: that is the owner's.
+
+use super::{PAGES, next_page, seen::Seen};
+use crate::{core::Core, parts};
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{Error, hot::HotEntry};
+use punctual_domain::{name::QueueKey, place::Partition, state::State};
+use std::sync::Arc;
+
+/// What fired a moment ago is for the executors of the engine that fired it.
+const OWNERS_FIRST_MS: i64 = 100;
+/// Of one queue, what is served here before more of others is looked for.
+const SERVED_MAX: usize = 1_000;
+
+/// Executors that ask at an interval, and do not wait, ask again within this.
+const ASKED_WITHIN_MS: i64 = 10_000;
+
+/// Of each queue that executors ask for here, how many may still be served.
+type Wanted = HashMap<Arc<QueueKey>, usize>;
+
+/// How many are served now that were not.
+pub(super) async fn serve(core: &Arc<Core>) -> Result<usize, Error> {
+    let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
+    let others: HashSet<Partition> = core.holdings.others().into_iter().collect();
+    let served = {
+        let mut table = core.live.lock();
+        // Nobody asks for them here any more.
+        let is_over = |entry: &HotEntry| {
+            others.contains(&entry.place.partition) && !asked_for.contains(&entry.queue)
+        };
+        drop(table.serve_no_more(is_over));
+        table.count_served()
+    };
+    let left = |queue: &Arc<QueueKey>| SERVED_MAX.saturating_sub(served.get(queue).copied().unwrap_or(0));
+    let wanted: Wanted = asked_for.iter().map(|queue| (Arc::clone(queue), left(queue))).collect();
+    if wanted.is_empty() || others.is_empty() {
+        return Ok(0);
+    }
+    let (wanted, others) = (Arc::new(wanted), Arc::new(others));
+    parts::each(core, "from_others", parts::PATIENCE, move |core, part| {
+        serve_part(core, part, Arc::clone(&others), Arc::clone(&wanted))
+    })
+    .await
+}
+
+async fn serve_part(
+    core: Arc<Core>,
+    part: usize,
+    others: Arc<HashSet<Partition>>,
+    wanted: Arc<Wanted>,
+) -> Result<usize, Error> {
+    let (mut served, mut seen, mut result) = (0, Seen::default(), Ok(()));
+    for partition in others.iter().filter(|partition| parts::is_in(&core, part, **partition)) {
+        match serve_partition(&core, *partition, &wanted, &mut seen).await {
+            Ok(count) => served += count,
+            Err(error) => result = Err(error),
+        }
+    }
+    seen.forget_what_is_gone(&core);
+    result.map(|()| served)
+}
+
+/// Until something was found, or there is no more to look at.
+async fn serve_partition(
+    core: &Arc<Core>,
+    partition: Partition,
+    wanted: &Wanted,
+    seen: &mut Seen,
+) -> Result<usize, Error> {
+    for _ in 0..PAGES {
+        let (page, is_last) = next_page(core, partition, seen).await?;
+        let served = serve_some(core, page, wanted);
+        if served > 0 || is_last {
+            return Ok(served);
+        }
+    }
+    Ok(0)
+}
+
+fn serve_some(core: &Core, mut found: Vec<HotEntry>, wanted: &Wanted) -> usize {
+    let before = core.now().plus(-OWNERS_FIRST_MS);
+    let is_wanted = |entry: &HotEntry| wanted.get(&entry.queue).is_some_and(|left| *left > 0);
+    found.retain(|entry| entry.state == State::Ready && entry.fired_at <= before && is_wanted(entry));
+    let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+    {
+        let mut table = core.live.lock();
+        found.retain(|entry| !table.serves(entry));
+        table.serve(&found);
+    }
+    for entry in &found {
+        *queues.entry(Arc::clone(&entry.queue)).or_default() += 1;
+    }
+    for (queue, count) in queues {
+        core.arrived(&queue, count);
+    }
+    found.len()
+}
