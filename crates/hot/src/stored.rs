@@ -72,7 +72,7 @@ impl StoredLimiter {
     }
 
     /// `act` is done again whenever another engine was quicker, on what that one has left. It is given the clock of rates.
-    async fn change<T>(
+    async fn change<T: Send>(
         &self,
         doing: &'static str,
         now: Millis,

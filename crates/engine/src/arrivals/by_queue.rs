@@ -21,8 +21,7 @@ impl Arrivals {
     /// Those that executors wait for here, or have asked for since an instant.
     pub(crate) fn asked_for(&self, since: Millis) -> HashSet<Arc<QueueKey>> {
         let arrivals = self.0.lock();
-        let is_asked_for = |arrival: &Arrival| arrival.waiting() > 0 || arrival.is_asked_since(since);
-        let asked_for = arrivals.iter().filter(|(_, arrival)| is_asked_for(arrival));
+        let asked_for = arrivals.iter().filter(|(_, arrival)| arrival.is_asked_since(since));
         asked_for.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 

@@ -18,7 +18,7 @@ use tokio::{sync::OnceCell, time::timeout};
 
 pub(crate) enum Link {
     Direct(Box<Direct>),
-    Cluster(Whole),
+    Cluster(Box<Whole>),
 }
 
 /// A Cluster, connected to when it is first needed. Then it finds its nodes again by itself, and may send a call again that
@@ -83,7 +83,7 @@ impl Place {
         match (&self.whole, self.nodes.first()) {
             (Some(client), _) => {
                 let (place, client) = (Arc::clone(self), client.clone());
-                Ok(Link::Cluster(Whole { place, client, connection: OnceCell::new() }))
+                Ok(Link::Cluster(Box::new(Whole { place, client, connection: OnceCell::new() })))
             }
             (None, Some(master)) => {
                 let silences = Arc::clone(&self.silences);

@@ -101,7 +101,8 @@ pub(super) fn read(value: &[u8]) -> Option<Inner> {
         wire.scopes.iter().map(|word| Scope::from_word(word)).collect::<Option<_>>()?;
     let scope = |nth: u32| scopes.get(usize::try_from(nth).ok()?).cloned();
     let rebuilding = wire.rebuilding.map(Rebuilding);
-    let mut inner = Inner { is_whole: wire.is_whole, rebuilding, ..Inner::default() };
+    let mut inner = Inner::default();
+    (inner.is_whole, inner.rebuilding) = (wire.is_whole, rebuilding);
     for it in wire.members {
         let (partition, due_at, id) = it.place;
         inner.hold(Held {
@@ -155,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_limiter_comes_back_as_it_went_and_is_written_alike() {
-        let mut inner = Inner { is_whole: true, rebuilding: Some(Rebuilding(u64::MAX)), ..Inner::default() };
+        let mut inner = Inner::default();
+        (inner.is_whole, inner.rebuilding) = (true, Some(Rebuilding(u64::MAX)));
         let answers = inner.grant_all((1..=4).map(wish), Millis(100), Millis(200));
         assert_eq!(answers[..3], [const { Answer::Granted }; 3]);
         assert_eq!(answers[3], Answer::Blocked(Scope::Queue(queue())));

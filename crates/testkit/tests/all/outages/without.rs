@@ -3,7 +3,7 @@
 
 use super::site::{Crew, PARTITIONS, Site, until};
 use crate::{engine::queue, limits::set_queue};
-use punctual_contract::store::Assignment;
+use punctual_contract::{Store as _, store::Assignment};
 use punctual_domain::{
     name::{Name, QueueKey},
     outcome::Report,
@@ -121,10 +121,10 @@ async fn a_cancel_and_the_firing_are_decided_by_the_store() {
     let now = engines[0].now();
     let tasks = (0..300).map(|nth| task(now.plus(500 + nth * 5), None)).collect();
     let inserted = engines[0].insert(tasks, "test").await.unwrap();
-    let (mut cancelled, mut fired) = (0, 0);
-    for (nth, it) in inserted.iter().enumerate() {
+    let (mut cancelled, mut fired) = (0_usize, 0_usize);
+    for (nth, inserted) in inserted.iter().enumerate() {
         // Around their instants, at another engine than the one before.
-        match engines[nth % 3].cancel(it.task.place, false, "test").await.unwrap() {
+        match engines[nth % 3].cancel(inserted.task.place, false, "test").await.unwrap() {
             Cancelled::Cancelled(task) => {
                 assert_eq!(task.state, State::Cancelled);
                 cancelled += 1;
@@ -146,8 +146,11 @@ async fn a_cancel_and_the_firing_are_decided_by_the_store() {
     })
     .await;
     let books = crew.store.books().await.unwrap();
-    let of = |state| books.standing.iter().filter(|it| it.state == state).map(|it| it.tasks).sum::<i64>();
-    assert_eq!((of(State::Cancelled), of(State::Succeeded)), (cancelled as i64, fired as i64));
+    let of = |state| {
+        let tasks = books.standing.iter().filter(|count| count.state == state).map(|count| count.tasks);
+        usize::try_from(tasks.sum::<i64>()).unwrap()
+    };
+    assert_eq!((of(State::Cancelled), of(State::Succeeded)), (cancelled, fired));
     assert_eq!(came, fired);
     crew.stop().await;
 }
