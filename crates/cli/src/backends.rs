@@ -447,7 +447,7 @@ fn without_redis(store: &MysqlStore) -> Near {
     tracing::info!("no Redis is set (hot.url is empty): tasks fire from the databases, up to 0.1 s late");
     Near {
         hot: Arc::new(NoHot),
-        limiter: Arc::new(StoredLimiter::new(Arc::new(store.limiter_state()), RateClock::Server)),
+        limiter: Arc::new(StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server)),
         bus: Arc::new(MemoryBus::new()),
         signals: Arc::new(NoSignals),
         away: None,

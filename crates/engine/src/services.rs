@@ -7,8 +7,8 @@ use crate::{
     engine::Engine,
     executors, idle,
     maintenance::{
-        compensate, deletion, expire, index, leases, mark_ready, offer_again, overdue, reconcile, retention, sweep,
-        unused,
+        compensate, deletion, expire, index, leases, mark_ready, offer_again, overdue, reconcile, retention,
+        sweep, unused,
     },
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},

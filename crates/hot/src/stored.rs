@@ -11,9 +11,7 @@ use crate::{limiter::Inner, redis::RateClock};
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{
-        Answer, Demand, Flowing, Held, Holders, Limit, LimiterState, Member, Rebuilding, Room, Wish,
-    },
+    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, LimiterState, Member, Rebuilding, Room, Wish},
 };
 use punctual_domain::{limits::Scope, time::Millis};
 use std::{sync::Arc, time::Duration};

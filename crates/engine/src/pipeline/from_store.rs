@@ -26,10 +26,10 @@ use punctual_contract::{
     Error,
     hot::{Admission, HotEntry, Wholeness},
     ownership::Tenure,
-    store::{Applied, Change, Scan, Step},
+    store::{Applied, Change, Step},
 };
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
-use seen::Seen;
+use seen::{PAGES, Seen, next_page};
 use state::Since;
 use std::{
     sync::{Arc, atomic::Ordering::SeqCst},
@@ -43,8 +43,6 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 const PERIOD_WITHOUT: Duration = Duration::from_millis(100);
 /// A hot set that has not answered by then is away, whatever it is doing.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
-const PAGES: usize = 10;
 
 /// Between two runs.
 pub(crate) fn period(core: &Core) -> Duration {
@@ -145,22 +143,6 @@ async fn fire_partition(core: &Arc<Core>, partition: Partition, seen: &mut Seen)
         }
     }
     Ok(fired)
-}
-
-/// What is due in a partition, from where the last page of it ended; and whether that is the end.
-async fn next_page(
-    core: &Core,
-    partition: Partition,
-    seen: &mut Seen,
-) -> Result<(Vec<HotEntry>, bool), Error> {
-    let (until, after) = (core.now(), core.from_store.positions.lock().remove(&partition));
-    let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
-    let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
-    seen.add(partition, after, &page, next.unwrap_or((until, i64::MAX)));
-    if let Some(next) = next {
-        core.from_store.positions.lock().insert(partition, next);
-    }
-    Ok((page, next.is_none()))
 }
 
 /// Fires what is due of what a scan has found. Tasks fired.

@@ -97,8 +97,7 @@ pub(super) fn read(value: &[u8]) -> Option<Inner> {
         [FORMAT, rest @ ..] => rmp_serde::from_slice(rest).ok()?,
         _ => return None,
     };
-    let scopes: Vec<Scope> =
-        wire.scopes.iter().map(|word| Scope::from_word(word)).collect::<Option<_>>()?;
+    let scopes: Vec<Scope> = wire.scopes.iter().map(|word| Scope::from_word(word)).collect::<Option<_>>()?;
     let scope = |nth: u32| scopes.get(usize::try_from(nth).ok()?).cloned();
     let rebuilding = wire.rebuilding.map(Rebuilding);
     let mut inner = Inner::default();

@@ -50,7 +50,7 @@ async fn in_memory() -> Arc<dyn Limiter> {
 async fn table() -> Arc<dyn LimiterState> {
     let url = servers::migrated_database().await;
     let store = MysqlStore::open(&[url], MysqlOptions::default()).await.unwrap();
-    Arc::new(store.limiter_state())
+    Arc::new(store.ownership())
 }
 
 mod memory {

@@ -2,7 +2,7 @@
 //! it is read from the store and served here, too. The store gives each task to one of all who ask, by its fence; whoever comes
 //! second is refused, and forgets it. Must not fire anything: that is the owner's.
 
-use super::{PAGES, next_page, seen::Seen};
+use super::seen::{PAGES, Seen, next_page};
 use crate::{core::Core, parts};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry};
@@ -27,9 +27,8 @@ pub(super) async fn serve(core: &Arc<Core>) -> Result<usize, Error> {
     let served = {
         let mut table = core.live.lock();
         // Nobody asks for them here any more.
-        let is_over = |entry: &HotEntry| {
-            others.contains(&entry.place.partition) && !asked_for.contains(&entry.queue)
-        };
+        let is_over =
+            |entry: &HotEntry| others.contains(&entry.place.partition) && !asked_for.contains(&entry.queue);
         drop(table.serve_no_more(is_over));
         table.count_served()
     };

@@ -1,10 +1,13 @@
-//! What a pass over the store has seen: what is served from the live table, stands where it has looked, and was not seen is ready
-//! no more. Another engine has handed it over, or it was cancelled or changed. Asks nobody.
+//! A pass over what is due in the store, page by page, and what it has seen: what is served from the live table, stands where it
+//! has looked, and was not seen is ready no more. Another engine has handed it over, or it was cancelled or changed. Changes no row.
 
-use crate::core::Core;
+use crate::{core::Core, options::STEP_LIMIT};
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::hot::HotEntry;
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{place::Partition, time::Millis};
+
+/// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
+pub(super) const PAGES: usize = 10;
 
 type Key = (Millis, i64);
 
@@ -39,6 +42,22 @@ impl Seen {
     }
 }
 
+/// What is due in a partition, from where the last page of it ended; and whether that is the end.
+pub(super) async fn next_page(
+    core: &Core,
+    partition: Partition,
+    seen: &mut Seen,
+) -> Result<(Vec<HotEntry>, bool), Error> {
+    let (until, after) = (core.now(), core.from_store.positions.lock().remove(&partition));
+    let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
+    let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+    seen.add(partition, after, &page, next.unwrap_or((until, i64::MAX)));
+    if let Some(next) = next {
+        core.from_store.positions.lock().insert(partition, next);
+    }
+    Ok((page, next.is_none()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,7 +74,10 @@ mod tests {
         assert!(seen.is_gone(&entry(2, 30)) && seen.is_gone(&entry(6, 10)));
         assert!(!seen.is_gone(&entry(5, 10)) && !seen.is_gone(&entry(2, 41)), "it has not looked there");
         let elsewhere = Partition(partition.0 + 1);
-        let other = HotEntry { place: punctual_domain::place::TaskRef { partition: elsewhere, ..found.place }, ..found };
+        let other = HotEntry {
+            place: punctual_domain::place::TaskRef { partition: elsewhere, ..found.place },
+            ..found
+        };
         assert!(!Seen::default().is_gone(&other) && !seen.is_gone(&other));
     }
 }

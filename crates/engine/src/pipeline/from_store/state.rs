@@ -58,7 +58,7 @@ impl FromStore {
 
     /// The hot set is away, and with it the limiter that stands beside it.
     pub(crate) fn hides_limits(&self) -> bool {
-        !self.is_for_good && self.is_away()
+        !self.is_for_good && self.is_away.load(SeqCst)
     }
 
     pub(crate) fn has_hot(&self) -> HasHot {

@@ -51,7 +51,7 @@ impl Statement {
         self
     }
 
-    pub(crate) fn bytes(mut self, value: Vec<u8>) -> Self {
+    pub(super) fn bytes(mut self, value: Vec<u8>) -> Self {
         self.values.push(Value::Bytes(value));
         self
     }

@@ -207,7 +207,7 @@ impl Site {
                 engine
             }
             None => {
-                let limiter = StoredLimiter::new(Arc::new(store.limiter_state()), RateClock::Server);
+                let limiter = StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server);
                 Engine::new(backends(Arc::new(NoHot), Arc::new(limiter), Arc::new(NoSignals)), options)
             }
         };

@@ -27,7 +27,7 @@ const KEEPS_TASKS: [(&str, &str); 12] = [
 ];
 
 /// What is found by its type and keeps no task: a position, or ids of something else.
-const KEEPS_NONE: [(&str, &str); 10] = [
+const KEEPS_NONE: [(&str, &str); 12] = [
     ("account/state.rs", "states"),
     ("evaluations/state.rs", "left"),
     ("evaluations/state.rs", "suspects"),
@@ -40,6 +40,8 @@ const KEEPS_NONE: [(&str, &str); 10] = [
     ("pipeline/outcome.rs", "leases"),
     // One look asks for it and forgets it.
     ("maintenance/overdue.rs", "fired"),
+    ("pipeline/from_store/seen.rs", "found"),
+    ("pipeline/from_store/seen.rs", "spans"),
 ];
 
 /// Collections that outlive a call. A list does only behind a lock.
