@@ -194,13 +194,24 @@ fn a_redis_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_o
         (format!("{host}tls_ca={}", strange.ca.display()), &["no authority", "hot.tls_ca"]),
         (old.url(), &["has expired", "renew"]),
         (format!("rediss://127.0.0.1:{}?tls_ca={ca}", plain.port()), &["no TLS", "redis://"]),
-        (format!("redis://127.0.0.1:{}", good.port()), &["TLS on this port", "rediss://"]),
         (url.replace("127.0.0.1", "poor:geheim2@127.0.0.1"), &["user or password", "hot.url"]),
         (url.replace("127.0.0.1", "poor:geheim@127.0.0.1"), &["may not do this", "ACL SETUSER"]),
         (format!("{host}tls_ca=/no/such/ca.pem"), &["/no/such/ca.pem"]),
     ];
     for (hot, parts) in cases {
         says(&ended(&store, &hot), parts);
+    }
+    // One that hangs up is as good as away: the engine begins, and says what it may be.
+    let unencrypted = format!("redis://127.0.0.1:{}", good.port());
+    let mut hung_up = Running::start(
+        punctual(&["serve", "--listen", "127.0.0.1:0", "--json"])
+            .envs([("PUNCTUAL_STORE_URL", &store), ("PUNCTUAL_HOT_URL", &unencrypted)]),
+    );
+    hung_up.first_line();
+    hung_up.signal("-TERM");
+    let (_, said) = hung_up.ended_saying();
+    for part in ["the hot set is away", "TLS on this port", "rediss://"] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
     }
     // The control: a user with its rights, and a name, is taken.
     let engine = words("engine on >geheim ~p:* &p:* +@all -@dangerous +info");

@@ -13,7 +13,6 @@ pub(crate) mod state;
 
 use crate::{
     core::Core,
-    options::STEP_LIMIT,
     parts,
     pipeline::{
         ahead, ready_set,
