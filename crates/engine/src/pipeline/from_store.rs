@@ -20,7 +20,7 @@ use crate::{
     },
     sharing::terms,
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
     hot::{Admission, HotEntry, Wholeness},
@@ -117,7 +117,7 @@ async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     // Fired, and not offered: the store has them, and shows them.
     drop(core.live.lock().take_held_back());
     let fired = parts::each(core, "from_store", parts::PATIENCE, fire_part).await;
-    others::serve(core).await.and(fired)
+    serve_others(core).await.and(fired)
 }
 
 async fn fire_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
@@ -130,6 +130,33 @@ async fn fire_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     }
     seen.forget_what_is_gone(&core);
     result.map(|()| fired)
+}
+
+/// How many of other engines' tasks are served now that were not.
+async fn serve_others(core: &Arc<Core>) -> Result<usize, Error> {
+    let Some((wanted, others)) = others::wanted(core) else { return Ok(0) };
+    let (wanted, others) = (Arc::new(wanted), Arc::new(others));
+    parts::each(core, "from_others", parts::PATIENCE, move |core, part| {
+        serve_part(core, part, Arc::clone(&others), Arc::clone(&wanted))
+    })
+    .await
+}
+
+async fn serve_part(
+    core: Arc<Core>,
+    part: usize,
+    others: Arc<HashSet<Partition>>,
+    wanted: Arc<others::Wanted>,
+) -> Result<usize, Error> {
+    let (mut served, mut seen, mut result) = (0, Seen::default(), Ok(()));
+    for partition in others.iter().filter(|partition| parts::is_in(&core, part, **partition)) {
+        match others::serve_partition(&core, *partition, &wanted, &mut seen).await {
+            Ok(count) => served += count,
+            Err(error) => result = Err(error),
+        }
+    }
+    seen.forget_what_is_gone(&core);
+    result.map(|()| served)
 }
 
 async fn fire_partition(core: &Arc<Core>, partition: Partition, seen: &mut Seen) -> Result<usize, Error> {

@@ -3,7 +3,7 @@
 //! second is refused, and forgets it. Must not fire anything: that is the owner's.
 
 use super::seen::{PAGES, Seen, next_page};
-use crate::{core::Core, parts};
+use crate::core::Core;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, state::State};
@@ -18,10 +18,10 @@ const SERVED_MAX: usize = 1_000;
 const ASKED_WITHIN_MS: i64 = 10_000;
 
 /// Of each queue that executors ask for here, how many may still be served.
-type Wanted = HashMap<Arc<QueueKey>, usize>;
+pub(super) type Wanted = HashMap<Arc<QueueKey>, usize>;
 
-/// How many are served now that were not.
-pub(super) async fn serve(core: &Arc<Core>) -> Result<usize, Error> {
+/// What executors ask for here, and the partitions where it may be. None: nothing. What nobody asks for here any more is forgotten.
+pub(super) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
     let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
     let others: HashSet<Partition> = core.holdings.others().into_iter().collect();
     let served = {
@@ -35,34 +35,13 @@ pub(super) async fn serve(core: &Arc<Core>) -> Result<usize, Error> {
     let left = |queue: &Arc<QueueKey>| SERVED_MAX.saturating_sub(served.get(queue).copied().unwrap_or(0));
     let wanted: Wanted = asked_for.iter().map(|queue| (Arc::clone(queue), left(queue))).collect();
     if wanted.is_empty() || others.is_empty() {
-        return Ok(0);
+        return None;
     }
-    let (wanted, others) = (Arc::new(wanted), Arc::new(others));
-    parts::each(core, "from_others", parts::PATIENCE, move |core, part| {
-        serve_part(core, part, Arc::clone(&others), Arc::clone(&wanted))
-    })
-    .await
-}
-
-async fn serve_part(
-    core: Arc<Core>,
-    part: usize,
-    others: Arc<HashSet<Partition>>,
-    wanted: Arc<Wanted>,
-) -> Result<usize, Error> {
-    let (mut served, mut seen, mut result) = (0, Seen::default(), Ok(()));
-    for partition in others.iter().filter(|partition| parts::is_in(&core, part, **partition)) {
-        match serve_partition(&core, *partition, &wanted, &mut seen).await {
-            Ok(count) => served += count,
-            Err(error) => result = Err(error),
-        }
-    }
-    seen.forget_what_is_gone(&core);
-    result.map(|()| served)
+    Some((wanted, others))
 }
 
 /// Until something was found, or there is no more to look at.
-async fn serve_partition(
+pub(super) async fn serve_partition(
     core: &Arc<Core>,
     partition: Partition,
     wanted: &Wanted,
