@@ -14,14 +14,16 @@ use std::collections::BTreeMap;
 
 const FORMAT: u8 = 1;
 
+/// The number of its scope; limit, period, burst; units, period, at.
+type WireBucket = (u32, (i64, i64, i64), (i64, i64, i64));
+
 #[derive(Default, Serialize, Deserialize)]
 struct Wire {
     is_whole: bool,
     rebuilding: Option<u64>,
     scopes: Vec<String>,
     members: Vec<WireHeld>,
-    /// Limit, period, burst; units, period, at.
-    buckets: Vec<(u32, (i64, i64, i64), (i64, i64, i64))>,
+    buckets: Vec<WireBucket>,
     demands: Vec<(String, i64, Vec<WireDemand>)>,
 }
 
