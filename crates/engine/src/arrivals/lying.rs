@@ -7,6 +7,9 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
 use std::collections::VecDeque;
 
+/// So far behind in the line, memory is dearer than a read of a row: what a hand-over needs is left out.
+const ASKS_MAX: usize = 20_000;
+
 #[derive(Debug, Default)]
 pub(super) struct Lying {
     queue: VecDeque<(Millis, HotEntry)>,
@@ -22,7 +25,9 @@ impl Lying {
     }
 
     /// Behind what is in the line. What has fired twice, because the hot set forgot it meanwhile, is there once.
-    pub(super) fn push(&mut self, live: &Live, entries: Vec<HotEntry>, now: Millis) {
+    pub(super) fn push(&mut self, live: &Live, mut entries: Vec<HotEntry>, now: Millis) {
+        let far = entries.iter_mut().skip(ASKS_MAX.saturating_sub(self.queue.len()));
+        far.for_each(HotEntry::leave_out_ask);
         let kept = live.lock().keep_in_line(entries);
         self.queue.extend(kept.into_iter().map(|entry| (now, entry)));
     }

@@ -26,8 +26,6 @@ pub(super) enum Group {
     /// it is being told.
     Unreported,
     Reporting,
-    /// Those that are in nobody's hands here, and of which it is known what was asked for: their instant.
-    Known,
     /// Those that were handed over, and of which nothing is to be reported: until when what is known of them is good.
     Reported,
 }

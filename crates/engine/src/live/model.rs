@@ -12,17 +12,17 @@ use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     hot::HotEntry,
-    store::{Ask, Assignment, Beat},
+    store::{Assignment, Beat},
 };
 use punctual_domain::{
     content::Content,
     name::Name,
     place::{Partition, TaskRef},
-    task::{NewTask, Priority},
+    task::Priority,
     time::Millis,
 };
 use punctual_wheel::Wheel;
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 mod after;
 
@@ -89,11 +89,6 @@ struct World {
 
 fn key(entry: &HotEntry) -> Key {
     (entry.place.id, entry.fence)
-}
-
-fn ask() -> Arc<Ask> {
-    let queue = (*entry(1, 1).queue).clone();
-    Arc::new(Ask::of(&NewTask::new(queue, Name::default_namespace(), Millis(1))).expect("it has no payload"))
 }
 
 pub(super) fn lease_of(entry: &HotEntry) -> Assignment {
@@ -165,9 +160,6 @@ impl World {
         let place =
             TaskRef { partition: Partition(u16::try_from(id % i64::from(PARTITIONS)).unwrap()), due_at, id };
         let entry = HotEntry { place, due_at, fence: *fence, ..entry(id, due_at.0) };
-        if self.rng.bool() {
-            self.live.lock().know(vec![(entry.clone(), ask())]);
-        }
         self.hot.insert(id, entry);
     }
 
@@ -334,7 +326,7 @@ impl World {
     }
 
     fn forget_old(&mut self) {
-        self.live.lock().forget_known(self.now.plus(-100), self.now);
+        self.live.lock().forget_old_attempts(self.now);
         let fired = self.live.lock().forget_old(self.now.plus(-100));
         self.gives_up(&fired);
     }

@@ -73,7 +73,7 @@ pub(crate) fn may_be_leased(core: &Core, entry: &HotEntry) -> bool {
 }
 
 fn is_leasable(entry: &HotEntry) -> bool {
-    entry.demands.is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
+    entry.demands().is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
 }
 
 /// Those whose lease will follow, ahead of their instant or soon after it, and need no mark before; and the others.
@@ -230,17 +230,16 @@ impl Candidates {
 async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Millis) {
     // One for all, so that they are one statement.
     let last = entries.iter().map(|it| it.due_at).max().unwrap_or(now);
-    let grant = |(it, known): (&HotEntry, Option<Facts>)| Grant {
+    let grant = |it: &HotEntry| Grant {
         place: it.row(),
         fence: it.fence,
         fired_at: it.due_at,
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
         namespace: it.queue.namespace.clone(),
-        known,
+        known: Facts::of(it),
     };
-    let known = core.live.facts(&entries, |_| true);
-    let grants = entries.iter().zip(known).map(grant).collect();
+    let grants = entries.iter().map(grant).collect();
     let asked = Instant::now();
     let answer = parts::leasing(core, part, parts::PATIENCE, core.store.dispatch(grants, now)).await;
     let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);

@@ -292,7 +292,7 @@ fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
 /// Gives what has fired to executors that wait here with nothing, where no order and no limit has to be kept. Answers
 /// the rest.
 fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>, counted: &HashSet<i64>) -> Vec<HotEntry> {
-    if !core.settings.is_plain(queue) || fired.iter().any(|it| it.demands.is_some()) {
+    if !core.settings.is_plain(queue) || fired.iter().any(|entry| !entry.demands().is_none()) {
         return fired;
     }
     let all = fired.clone();

@@ -379,9 +379,8 @@ async fn dispatch_in(
     }
     let now = core.now();
     let _nobody_else_offers_them = core.live.grants(&entries);
-    let known = core.live.facts(&entries, |entry| !may_be_marked(core, entry, now));
-    let grant = |(entry, known)| grant_of(entry, known, request, now);
-    let grants = entries.iter().zip(known).map(grant).collect();
+    let known = |entry: &HotEntry| Facts::of(entry).filter(|_| !may_be_marked(core, entry, now));
+    let grants = entries.iter().map(|entry| grant_of(entry, known(entry), request, now)).collect();
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));

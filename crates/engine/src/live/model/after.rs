@@ -4,7 +4,7 @@ use super::{
     super::{
         handed_over::{Ended, Unreported},
         stage::{Report, Stage},
-        steps::{REPORTED, is_only_known},
+        steps::REPORTED,
     },
     Key, World, key,
 };
@@ -195,7 +195,7 @@ impl World {
     /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.
     fn refused(&self) -> impl Fn(&HotEntry) -> bool + use<> {
         let slots = self.live.lock().of_model();
-        let slots = slots.into_iter().filter(|slot| !is_only_known(slot.2));
+        let slots = slots.into_iter().filter(|slot| slot.2 != REPORTED);
         let slots: HashMap<i64, (i64, bool)> =
             slots.map(|(id, fence, _, _, is_leased)| (id, (fence, is_leased))).collect();
         move |entry| {
