@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use punctual_domain::{
     chooser::Chooser,
     name::QueueKey,
+    order::Versioned,
     place::{Partition, TaskRef},
     settings::Retries,
     state::State,
@@ -163,6 +164,12 @@ pub struct HotEntry {
     pub attempt: u32,
     /// None: it demands nothing.
     pub demands: Option<Arc<Demands>>,
+}
+
+impl Versioned for HotEntry {
+    fn version(&self) -> (i64, i64) {
+        (self.task_id, self.task_version)
+    }
 }
 
 impl HotEntry {

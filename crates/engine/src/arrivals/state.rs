@@ -1,6 +1,6 @@
 //! Executors that wait for the tasks of one queue, and what lies here for them. Asks nobody for tasks.
 
-use super::lying::Lying;
+use super::backlog::Backlog;
 use crate::{
     clock::{Moment, Present},
     live::Live,
@@ -65,8 +65,7 @@ pub(crate) struct Shelved {
 pub(super) struct Seats {
     pub(super) idle: VecDeque<Idle>,
     pub(super) last: u64,
-    shelf: VecDeque<Shelved>,
-    lying: Lying,
+    pub(super) backlog: Backlog,
     lately: Lately,
     /// Until then nothing is leased ahead: what was, found nobody.
     back_off_until: Millis,
@@ -84,40 +83,53 @@ impl Seats {
         self.idle.iter().map(|it| it.max).sum()
     }
 
-    /// The first that lie here. What was leased too long ago is not handed over any more.
-    pub(super) fn take(&mut self, most: usize, present: Present) -> Vec<Shelved> {
-        let is_good = |it: &&Shelved| it.asked.age(present.breaks) <= GOOD_FOR;
-        let good = self.shelf.iter().take(most).take_while(is_good).count();
-        if good > 0 {
+    /// The first that wait here. What was leased too long ago is not handed over any more.
+    fn take(&mut self, live: &Live, most: usize, present: Present) -> Given {
+        let given = self.backlog.take(live, most, is_good(present));
+        if let Given::Leased(leased) = &given {
+            self.handed_over(leased.len(), present);
+        }
+        given
+    }
+
+    fn handed_over(&mut self, count: usize, present: Present) {
+        if count > 0 {
             self.lately.turn(present.now);
-            self.lately.now += good;
-        }
-        self.shelf.drain(..good).collect()
-    }
-
-    pub(super) fn give_lying(&mut self, live: &Live, now: Millis) {
-        while !self.lying.is_empty() {
-            let Some(Idle { max, gives, .. }) = self.idle.pop_front() else { return };
-            let its = self.lying.take(live, max);
-            if let Err(Given::Fired(back)) = gives.send(Given::Fired(its)) {
-                // It has gone: the next one gets them.
-                self.lying.put_back(live, back, now);
-            }
+            self.lately.now += count;
         }
     }
 
-    pub(super) fn give_from_shelf(&mut self, present: Present) {
-        while let Some(Idle { number, max, gives }) = self.idle.pop_front() {
-            let its = self.take(max, present);
-            if its.is_empty() {
+    /// Gives what waits here to those who wait for it.
+    pub(super) fn give(&mut self, live: &Live, present: Present) {
+        while !self.backlog.is_empty()
+            && let Some(Idle { number, max, gives }) = self.idle.pop_front()
+        {
+            let given = self.take(live, max, present);
+            if given.is_nothing() {
                 return self.idle.push_front(Idle { number, max, gives });
             }
-            let length = its.len();
-            if let Err(Given::Leased(back)) = gives.send(Given::Leased(its)) {
-                // It has gone: the next one gets them.
-                self.lately.now -= length;
-                back.into_iter().rev().for_each(|it| self.shelf.push_front(it));
+            // It has gone: the next one gets them.
+            match gives.send(given) {
+                Ok(()) => {}
+                Err(Given::Fired(back)) => self.backlog.put_to_lease(live, back, present.now),
+                Err(Given::Leased(back)) => {
+                    self.lately.now -= back.len();
+                    self.backlog.put_leased(back);
+                }
             }
+        }
+    }
+}
+
+fn is_good(present: Present) -> impl Fn(&Shelved) -> bool {
+    move |shelved| shelved.asked.age(present.breaks) <= GOOD_FOR
+}
+
+impl Given {
+    const fn is_nothing(&self) -> bool {
+        match self {
+            Self::Fired(entries) => entries.is_empty(),
+            Self::Leased(leased) => leased.is_empty(),
         }
     }
 }
@@ -237,57 +249,66 @@ impl Arrival {
         entries
     }
 
-    /// Lets what has fired lie here for those who ask next, behind what lies here already. Answers what found no room.
+    /// Lets what has fired lie here for those who ask next. Answers what found no room.
     pub(crate) fn lie(
         &self,
         live: &Live,
         mut entries: Vec<HotEntry>,
-        now: Millis,
+        present: Present,
         most: usize,
     ) -> Vec<HotEntry> {
         let mut seats = self.seats.lock();
-        let rest = entries.split_off(entries.len().min(most.saturating_sub(seats.lying.len())));
-        seats.lying.push(live, entries, now);
-        seats.give_lying(live, now);
+        let rest = entries.split_off(entries.len().min(most.saturating_sub(seats.backlog.to_lease())));
+        seats.backlog.put_to_lease(live, entries, present.now);
+        seats.give(live, present);
         rest
     }
 
+    /// How many have fired, lie here and are not leased.
     pub(crate) fn lying(&self) -> usize {
-        self.seats.lock().lying.len()
+        self.seats.lock().backlog.to_lease()
     }
 
-    /// What has fired and lies here, for somebody who asks.
+    /// What has fired, lies here and is not leased, for somebody who asks: as far as nothing that is leased goes before it.
     pub(crate) fn take_lying(&self, live: &Live, most: usize) -> Vec<HotEntry> {
-        self.seats.lock().lying.take(live, most)
+        self.seats.lock().backlog.take_to_lease(live, most)
     }
 
-    /// What has fired and was lying here before an instant: busy executors did not come back for it.
+    /// What has fired and was lying here before an instant, not leased: busy executors did not come back for it.
     pub(crate) fn take_lying_before(&self, live: &Live, before: Millis) -> Vec<HotEntry> {
-        self.seats.lock().lying.take_before(live, before)
+        self.seats.lock().backlog.take_to_lease_before(live, before)
     }
 
     /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something lies
     /// here now.
-    pub(crate) fn hand(&self, leased: Vec<Shelved>, present: Present) -> bool {
+    pub(crate) fn hand(&self, live: &Live, leased: Vec<Shelved>, present: Present) -> bool {
         let mut seats = self.seats.lock();
-        seats.shelf.extend(leased);
-        seats.give_from_shelf(present);
-        !seats.shelf.is_empty()
+        seats.backlog.put_leased(leased);
+        seats.give(live, present);
+        seats.backlog.has_leased()
     }
 
-    /// What lies here, for somebody who asks.
-    pub(crate) fn take(&self, most: usize, present: Present) -> Vec<Shelved> {
-        self.seats.lock().take(most, present)
+    /// What lies here, for somebody who asks while nothing in the ready set goes before it.
+    pub(crate) fn take(&self, live: &Live, most: usize, present: Present) -> Given {
+        self.seats.lock().take(live, most, present)
     }
 
-    /// What has been lying here since before an instant: it found nobody.
+    /// The same, as far as it is leased.
+    pub(crate) fn take_leased(&self, most: usize, present: Present) -> Vec<Shelved> {
+        let mut seats = self.seats.lock();
+        let leased = seats.backlog.take_leased(most, is_good(present));
+        seats.handed_over(leased.len(), present);
+        leased
+    }
+
+    /// What is leased and has been lying here since before an instant: it found nobody.
     pub(crate) fn take_old(&self, before: Millis, back_off_until: Millis) -> Vec<Assignment> {
         let mut seats = self.seats.lock();
-        let old = seats.shelf.iter().take_while(|it| it.since < before).count();
-        if old > 0 {
+        let old = seats.backlog.take_leased_before(before);
+        if !old.is_empty() {
             seats.back_off_until = back_off_until;
         }
-        seats.shelf.drain(..old).map(|it| it.assignment).collect()
+        old.into_iter().map(|shelved| shelved.assignment).collect()
     }
 
     /// Time was set back: what stands beyond the present is forgotten.
@@ -298,8 +319,7 @@ impl Arrival {
     }
 
     pub(crate) fn has_some_here(&self) -> bool {
-        let seats = self.seats.lock();
-        !seats.shelf.is_empty() || !seats.lying.is_empty()
+        !self.seats.lock().backlog.is_empty()
     }
 
     /// How many tasks those who wait would take.
@@ -312,12 +332,12 @@ impl Arrival {
     /// perhaps, or lies here for long: none, they would overtake it.
     pub(crate) fn room(&self, now: Millis) -> usize {
         let mut seats = self.seats.lock();
-        if now < seats.back_off_until || !seats.shelf.is_empty() {
+        if now < seats.back_off_until || seats.backlog.has_leased() {
             return 0;
         }
         let idle = seats.idle_places();
         let is_empty = seats.found_empty.is_some_and(|it| it.0.wakes == self.look().wakes);
-        if idle == 0 && (!is_empty || seats.lying.has_some_since_before(now.plus(-OVERTAKEN_MS))) {
+        if idle == 0 && (!is_empty || seats.backlog.has_to_lease_since_before(now.plus(-OVERTAKEN_MS))) {
             return 0;
         }
         seats.lately.turn(now);

@@ -177,7 +177,7 @@ mod tests {
         live.lock().leave_line(kept.iter());
         assert_eq!(known(&live, &one), [true]);
         live.lock().note_fired(&one);
-        live.lock().serve(&one);
+        live.lock().serve(&one, crate::live::served::tests::plain);
         live.lock().end_serving();
         assert_eq!(known(&live, &one), [true]);
         live.lock().persisted(&one);

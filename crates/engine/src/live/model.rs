@@ -4,7 +4,7 @@
 use super::{
     Live,
     fired::{Fired, Granted, Ready},
-    stage::{Gate, Stage},
+    stage::{Event, Gate, Stage},
     steps::{REPORTED, STEPS},
 };
 use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
@@ -29,12 +29,15 @@ mod after;
 const PARTITIONS: u16 = 3;
 const TASKS: i64 = 24;
 const HORIZON_MS: u64 = 400;
+/// In all worlds together, each legal move is made so often.
+const MADE_MIN: usize = 100;
 
 type Key = (i64, i64);
 
 #[derive(Default)]
 struct Seen {
     stages: HashSet<Stage>,
+    moves: HashMap<(Stage, Event), usize>,
     given: usize,
     withdrawn: usize,
     put_back: usize,
@@ -96,7 +99,7 @@ fn ask() -> Arc<Ask> {
     Arc::new(Ask::of(&NewTask::new(queue, Name::default_namespace(), Millis(1))).expect("it has no payload"))
 }
 
-pub(super) fn lease_of(entry: &HotEntry) -> Assignment {
+pub(crate) fn lease_of(entry: &HotEntry) -> Assignment {
     Assignment {
         place: entry.row(),
         queue: (*entry.queue).clone(),
@@ -289,7 +292,12 @@ impl World {
 
     /// Takes an entry out of the hot set; sometimes it is put back, because its change did not come about.
     fn withdraw(&mut self) {
-        let ids: Vec<i64> = self.hot.keys().copied().collect();
+        // Half of them while the answers to their leases are on the way, so that what is put back often meets these.
+        let is_there =
+            |entry: &&HotEntry| self.hot.get(&entry.place.id).is_some_and(|due| due.fence == entry.fence);
+        let leasing: Vec<i64> = self.leases.iter().filter(is_there).map(|entry| entry.place.id).collect();
+        let all = || self.hot.keys().copied().collect();
+        let ids: Vec<i64> = if leasing.is_empty() || self.rng.bool() { all() } else { leasing };
         let Some(id) = self.rng.choice(ids) else { return };
         let Some(entry) = self.hot.remove(&id) else { return };
         if let Some(on_wheel) = self.live.lock().withdrawn(id, entry.fence) {
@@ -409,14 +417,20 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 20 => world.forget_old(),
                 21..33 => world.hand_over(),
                 33..37 => world.report(),
-                // Rare enough that what is withdrawn is often put back while its lease is on the way.
                 37..39 => world.withdraw(),
                 _ => world.move_partition(),
             }
             world.check();
         }
         seen = world.seen;
+        for (pair, count) in world.live.lock().moves.drain() {
+            *seen.moves.entry(pair).or_default() += count;
+        }
     }
+    let pairs = STEPS.iter().flat_map(|(stage, moves)| moves.iter().map(|(event, _)| (*stage, *event)));
+    let made = pairs.map(|pair| (seen.moves.get(&pair).copied().unwrap_or_default(), pair));
+    let rare: Vec<_> = made.filter(|(count, _)| *count < MADE_MIN).collect();
+    assert!(rare.is_empty(), "each legal move is made often: {rare:?}");
     assert_eq!(seen.stages.len(), STEPS.len(), "every stage was visited");
     let counts = [seen.given, seen.withdrawn, seen.put_back, seen.unwanted, seen.returned];
     let known = [seen.ended, seen.ended_unreported, seen.reported_known];

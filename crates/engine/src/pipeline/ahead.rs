@@ -326,7 +326,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
 
 /// For whoever waits, or asks next.
 pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>) {
-    if !arrival.hand(leased, core.present()) {
+    if !arrival.hand(&core.live, leased, core.present()) {
         return;
     }
     look_after(core, arrival);
@@ -436,7 +436,7 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
     if !is_good || fired.is_empty() {
         return fired;
     }
-    let rest = arrival.lie(&core.live, fired, now, LIE_MAX);
+    let rest = arrival.lie(&core.live, fired, core.present(), LIE_MAX);
     look_after(core, &arrival);
     rest
 }

@@ -8,6 +8,7 @@ use crate::{
     pipeline::{claim, fire},
     sharing::announce::GIVEN_UP,
 };
+use futures_util::FutureExt as _;
 use punctual_contract::{Error, ownership::Signal};
 use std::{sync::Arc, time::Duration};
 
@@ -40,6 +41,25 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
             }
         }
     }
+}
+
+/// Heeds what there is to be heard, for an engine whose clock is moved by hand. Signals heard.
+pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
+    let Some(shared) = &core.shared else { return 0 };
+    let mut heard = 0;
+    while let Some(signals) = shared.signals.next().now_or_never() {
+        match signals {
+            Ok(signals) => {
+                heard += signals.len();
+                signals.into_iter().for_each(|signal| heed(core, signal));
+            }
+            Err(_) => {
+                look_at_everything(core).await;
+                break;
+            }
+        }
+    }
+    heard
 }
 
 fn heed(core: &Core, signal: Signal) {
