@@ -3,8 +3,7 @@
 //! stage `Ready`, so that nobody else looks after it: what the table refuses does not stand here. Must not know whether
 //! something in the ready set goes before it.
 
-use super::state::{Given, Shelved};
-use crate::live::Live;
+use crate::{clock::Moment, live::Live};
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::{
     chooser::{Chooser, Draws, Level},
@@ -14,6 +13,33 @@ use punctual_domain::{
     time::Millis,
 };
 use std::collections::BTreeSet;
+
+/// What somebody who waits is given.
+#[derive(Debug)]
+pub(crate) enum Given {
+    /// Fired: to be leased.
+    Fired(Vec<HotEntry>),
+    /// Leased ahead of its time, and fired.
+    Leased(Vec<Shelved>),
+}
+
+/// Leased ahead of its time, and fired; it lies here until somebody asks.
+#[derive(Debug)]
+pub(crate) struct Shelved {
+    pub(crate) assignment: Assignment,
+    /// When its lease was asked for.
+    pub(crate) asked: Moment,
+    pub(crate) since: Millis,
+}
+
+impl Given {
+    pub(super) const fn is_nothing(&self) -> bool {
+        match self {
+            Self::Fired(entries) => entries.is_empty(),
+            Self::Leased(leased) => leased.is_empty(),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
@@ -60,6 +86,15 @@ impl Backlog {
     /// How many are to be leased.
     pub(super) fn to_lease(&self) -> usize {
         self.to_lease.len()
+    }
+
+    /// The oldest of those: all of them stand in one level.
+    pub(super) fn first_to_lease(&self) -> Option<(Millis, i64)> {
+        let key = |fired: &Fired| match fired {
+            Fired::ToLease(_, entry) => Some(entry.key()),
+            Fired::Leased(_) => None,
+        };
+        self.order.iter().find_map(key)
     }
 
     pub(super) fn has_leased(&self) -> bool {

@@ -1,10 +1,8 @@
 //! Executors that wait for the tasks of one queue, and what lies here for them. Asks nobody for tasks.
 
 use super::backlog::Backlog;
-use crate::{
-    clock::{Moment, Present},
-    live::Live,
-};
+pub(crate) use super::backlog::{Given, Shelved};
+use crate::{clock::Present, live::Live};
 use parking_lot::Mutex;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::time::Millis;
@@ -25,6 +23,8 @@ pub(crate) struct Arrival {
     wakes: AtomicU64,
     /// How often something was put into the ready set that takes turns with what lies here.
     others: AtomicU64,
+    /// How often anything was.
+    offers: AtomicU64,
     pub(super) waiting: AtomicUsize,
     /// Of those who wait, those that are given nothing and look themselves.
     standing: AtomicUsize,
@@ -40,24 +40,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Look {
     wakes: u64,
     others: u64,
-}
-
-/// What somebody who waits is given.
-#[derive(Debug)]
-pub(crate) enum Given {
-    /// Fired: to be leased.
-    Fired(Vec<HotEntry>),
-    /// Leased ahead of its time, and fired.
-    Leased(Vec<Shelved>),
-}
-
-/// Leased ahead of its time, and fired; it lies here until somebody asks.
-#[derive(Debug)]
-pub(crate) struct Shelved {
-    pub(crate) assignment: Assignment,
-    /// When its lease was asked for.
-    pub(crate) asked: Moment,
-    pub(crate) since: Millis,
+    offers: u64,
 }
 
 /// Those who found nothing, in the order in which they came.
@@ -71,6 +54,8 @@ pub(super) struct Seats {
     back_off_until: Millis,
     /// The ready set was empty then, by a look that began with this.
     found_empty: Option<(Look, Instant)>,
+    /// The youngest that was put into the ready set since: due time and id.
+    youngest_ready: Option<(Millis, i64)>,
 }
 
 /// What was leased longer ago than this is given back instead of handed over.
@@ -123,15 +108,6 @@ impl Seats {
 
 fn is_good(present: Present) -> impl Fn(&Shelved) -> bool {
     move |shelved| shelved.asked.age(present.breaks) <= GOOD_FOR
-}
-
-impl Given {
-    const fn is_nothing(&self) -> bool {
-        match self {
-            Self::Fired(entries) => entries.is_empty(),
-            Self::Leased(leased) => leased.is_empty(),
-        }
-    }
 }
 
 /// How many were handed over in the present tenth of a second, and in the one before.
@@ -204,12 +180,39 @@ impl Arrival {
 
     /// To be asked before a look at the ready set.
     pub(crate) fn look(&self) -> Look {
-        Look { wakes: self.wakes.load(SeqCst), others: self.others.load(SeqCst) }
+        Look {
+            wakes: self.wakes.load(SeqCst),
+            others: self.others.load(SeqCst),
+            offers: self.offers.load(SeqCst),
+        }
     }
 
     /// The look found nothing.
     pub(crate) fn is_empty_since(&self, look: Look) {
-        self.seats.lock().found_empty = Some((look, Instant::now()));
+        let mut seats = self.seats.lock();
+        seats.found_empty = Some((look, Instant::now()));
+        if self.offers.load(SeqCst) == look.offers {
+            seats.youngest_ready = None;
+        }
+    }
+
+    /// Tasks are put into the ready set, the youngest of them with this due time and id. To be said before.
+    pub(crate) fn is_offered(&self, youngest: (Millis, i64)) {
+        let mut seats = self.seats.lock();
+        self.offers.fetch_add(1, SeqCst);
+        seats.youngest_ready = seats.youngest_ready.max(Some(youngest));
+    }
+
+    /// All of them are younger than what this engine has put into the ready set since it was found empty.
+    pub(crate) fn are_younger_than_ready(&self, fired: &[HotEntry]) -> bool {
+        let youngest = self.seats.lock().youngest_ready;
+        fired.iter().all(|entry| youngest.is_none_or(|youngest| entry.key() > youngest))
+    }
+
+    /// Something that lies here is older than one of them.
+    pub(crate) fn has_older_than(&self, fired: &[HotEntry]) -> bool {
+        let oldest = self.seats.lock().backlog.first_to_lease();
+        oldest.is_some_and(|oldest| fired.iter().any(|entry| oldest < entry.key()))
     }
 
     /// When somebody looked and found nothing, if nobody was woken since.

@@ -429,7 +429,9 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
         // Of two versions of one task, the newer goes first: the ready set sees to it.
         && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
         && if is_alone(core) {
-            arrival.goes_first() && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
+            arrival.goes_first()
+                && arrival.are_younger_than_ready(&fired)
+                && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
         } else {
             arrival.empty_since().is_some() && arrival.is_asked_since(now.plus(-COMES_BACK_MS))
         };

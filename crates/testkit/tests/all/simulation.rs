@@ -66,8 +66,8 @@ fn keeps_order_with(engines: usize, limits: bool, change: fn(Vec<Op>, u64) -> Ve
     let setup = Setup { engines, faults: Faults::None, hands: Hands::Pull, limits };
     let pause_ms = if limits { 500 } else { 0 };
     let mut order = Order::default();
-    let first = number("PUNCTUAL_FIRST_SEED", 0);
-    for seed in first..first + number("PUNCTUAL_SEEDS", ORDER_SEEDS) {
+    let (first, seeds) = (number("PUNCTUAL_FIRST_SEED", 0), number("PUNCTUAL_SEEDS", ORDER_SEEDS));
+    for seed in first..first + seeds {
         let ops = change(seeded_with_order(seed, MOMENTS, pause_ms), seed);
         match block_on(run(&ops, setup)) {
             Ok(seen) => order.add(seen),
@@ -79,8 +79,13 @@ fn keeps_order_with(engines: usize, limits: bool, change: fn(Vec<Op>, u64) -> Ve
     }
     println!("{order:?}");
     let Order { choices, to_most_urgent, by_age, by_version, leased_ahead } = order;
-    assert!(choices >= 1_000 && by_age >= 1_000 && by_version >= 100, "{order:?} says too little");
-    assert!(limits || leased_ahead >= 100, "{order:?} says too little of what is leased ahead");
+    let seeds = usize::try_from(seeds).unwrap();
+    assert!(
+        by_age >= 3 * seeds && by_version >= seeds / 10 && choices >= seeds / 10,
+        "{order:?} says too little"
+    );
+    // Where something is limited nothing is leased ahead, and it is rarely known what else may go.
+    assert!(limits || choices >= 2 * seeds && leased_ahead >= seeds / 10, "{order:?} says too little");
     let count = |of: usize| f64::from(u32::try_from(of).unwrap());
     let deviations = (count(to_most_urgent) - 0.8 * count(choices)) / (0.16 * count(choices)).sqrt();
     assert!(deviations.abs() < 6.0, "{to_most_urgent} of {choices} went to the most urgent");
