@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use punctual_domain::{
     chooser::Chooser,
     name::{Name, QueueKey},
+    order::Versioned,
     place::{Partition, TaskRef},
     settings::Retries,
     state::State,
@@ -186,6 +187,12 @@ impl Details {
     #[must_use]
     pub fn are_plain(&self) -> bool {
         self.demands.is_none() && self.ask.is_none()
+    }
+}
+
+impl Versioned for HotEntry {
+    fn version(&self) -> (i64, i64) {
+        (self.task_id, self.task_version)
     }
 }
 

@@ -24,7 +24,7 @@ mod table;
 mod unpersisted;
 
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 
 pub(crate) use claims::Loaded;
 pub(crate) use doubt::DoubtfulLease;

@@ -18,11 +18,10 @@ impl Arrivals {
         self.0.lock().get(queue).map_or(0, |arrival| arrival.waiting())
     }
 
+    /// Also where all are busy: who comes back looks at the ready set first.
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
         let arrival = self.0.lock().get(queue).map(Arc::clone);
-        if let Some(arrival) = arrival.filter(|arrival| arrival.waiting() > 0) {
-            arrival.wake_one();
-        }
+        arrival.iter().for_each(|arrival| arrival.wake_one());
     }
 
     /// One who waits for each queue.

@@ -54,7 +54,7 @@ pub(crate) enum Gate {
 }
 
 /// What happened to a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Event {
     /// The hot set has the entry again, at the same fence.
     PutBack,

@@ -14,9 +14,10 @@ use super::{
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
 use punctual_contract::{hot::HotEntry, store::Assignment};
-use punctual_domain::place::Partition;
+use punctual_domain::{chooser::Level, order::Versioned as _, place::Partition, settings::Retries};
 use punctual_wheel::Key;
 use slab::Slab;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -28,6 +29,9 @@ pub(crate) struct Table {
     /// Of how many attempts at executors something is known.
     pub(super) known_attempts: usize,
     spans: Vec<Span>,
+    /// How often each move was made.
+    #[cfg(test)]
+    pub(super) moves: HashMap<(Stage, Event), usize>,
 }
 
 #[derive(Debug)]
@@ -44,11 +48,14 @@ pub(super) struct Slot {
     pub(super) doubt: Option<Box<Doubt>>,
     /// Of what is handed over.
     pub(super) attempt: Option<Box<Attempt>>,
+    /// Of what is served from here.
+    pub(super) level: Level,
 }
 
 impl Slot {
-    pub(super) const fn new(entry: HotEntry, stage: Stage) -> Self {
+    pub(super) fn new(entry: HotEntry, stage: Stage) -> Self {
         Self {
+            level: Level::of(entry.priority, entry.attempt, Retries::default()),
             entry,
             stage,
             on_wheel: None,
@@ -78,7 +85,7 @@ impl Slot {
             stage if has_lease(stage) => due(Group::Leased),
             Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
             Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
-            Stage::Ready { gate: Some(Gate::HotAway) } => Some(Rank::served(&self.entry)),
+            Stage::Ready { gate: Some(Gate::HotAway) } => Some(self.served_rank()),
             Stage::HandedOver { report } => {
                 let attempt = self.attempt.as_ref()?;
                 let since = || attempt.holder.as_ref().map(|holder| holder.since);
@@ -91,6 +98,11 @@ impl Slot {
             }
             _ => None,
         }
+    }
+
+    fn served_rank(&self) -> Rank {
+        let HotEntry { queue, due_at, place, .. } = &self.entry;
+        Rank::Served(Arc::clone(queue), (self.level, *due_at, place.id), self.entry.version())
     }
 
     /// Where it stands while the store does not know that it has fired.
@@ -127,6 +139,8 @@ impl Table {
             unfired: 0,
             known_attempts: 0,
             spans: (0..partitions).map(|_| span()).collect(),
+            #[cfg(test)]
+            moves: HashMap::new(),
         }
     }
 
@@ -134,7 +148,12 @@ impl Table {
     pub(super) fn advance(&mut self, nth: usize, event: Event) -> Option<Moved> {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
-        let Next::To(after) = step(before, event)? else {
+        let next = step(before, event)?;
+        #[cfg(test)]
+        {
+            *self.moves.entry((before, event)).or_default() += 1;
+        }
+        let Next::To(after) = next else {
             return Some(Moved { before, gone: self.remove(nth) });
         };
         if before != after {

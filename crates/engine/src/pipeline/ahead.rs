@@ -325,7 +325,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
 
 /// For whoever waits, or asks next.
 pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>) {
-    if !arrival.hand(leased, core.present()) {
+    if !arrival.hand(&core.live, leased, core.present()) {
         return;
     }
     look_after(core, arrival);
@@ -428,14 +428,16 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
         // Of two versions of one task, the newer goes first: the ready set sees to it.
         && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
         && if is_alone(core) {
-            arrival.goes_first() && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
+            arrival.goes_first()
+                && arrival.are_younger_than_ready(&fired)
+                && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
         } else {
             arrival.empty_since().is_some() && arrival.is_asked_since(now.plus(-COMES_BACK_MS))
         };
     if !is_good || fired.is_empty() {
         return fired;
     }
-    let rest = arrival.lie(&core.live, fired, now, LIE_MAX);
+    let rest = arrival.lie(&core.live, fired, core.present(), LIE_MAX);
     look_after(core, &arrival);
     rest
 }

@@ -246,10 +246,10 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     // Said before they can be seen there, so that nothing lies down behind what they take turns with; and again after it,
     // for what has lain down meanwhile.
     let others_came = || {
-        for (queue, _) in rest.iter().filter(|it| !it.1.is_empty()) {
+        for (queue, fired) in &rest {
             let arrival = core.arrivals.of(queue);
-            if arrival.lying() > 0 {
-                // What lies here is older: the order of all is found in the ready set.
+            if arrival.has_older_than(fired) {
+                // What lies here goes before it: the order of all is found in the ready set.
                 arrival.something_else_came();
             }
         }
