@@ -77,7 +77,6 @@ fn keeps_order_with(engines: usize, limits: bool, change: fn(Vec<Op>, u64) -> Ve
             }
         }
     }
-    println!("{order:?}");
     let Order { choices, to_most_urgent, by_age, by_version, leased_ahead } = order;
     let seeds = usize::try_from(seeds).unwrap();
     assert!(
