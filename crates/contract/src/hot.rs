@@ -1,11 +1,12 @@
 //! The near future: a cache of what is due soon, that can be rebuilt from the store at any time. It decides one
 //! thing: whether a task was withdrawn before it fired, or fired before it was withdrawn.
 
-use crate::{error::Error, ownership::Tenure};
+use crate::{ask::Ask, error::Error, ownership::Tenure};
 use async_trait::async_trait;
 use punctual_domain::{
     chooser::Chooser,
-    name::QueueKey,
+    name::{Name, QueueKey},
+    order::Versioned,
     place::{Partition, TaskRef},
     settings::Retries,
     state::State,
@@ -139,6 +140,13 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         self.stranger()
     }
 
+    /// How far ahead of their instants entries are to bring what a hand-over needs, in milliseconds. What is kept outside of this
+    /// process brings it always; in this process memory is dearer than a read of a row. A back end may keep less of it than it is
+    /// given, and answer entries without it.
+    fn asks_ahead_ms(&self) -> i64 {
+        i64::MAX
+    }
+
     /// How full it is, in thousandths of what it may hold, where it is fullest; 0: it has no bound. From 1000 on `load`
     /// may be refused, which changes nothing of what is there; every other method goes on. Cheap: asked after each
     /// thousand entries.
@@ -173,8 +181,31 @@ pub struct HotEntry {
     pub fired_at: Millis,
     /// Attempts begun: not 0 is a task that is tried again.
     pub attempt: u32,
-    /// None: it demands nothing.
-    pub demands: Option<Arc<Demands>>,
+    pub details: Arc<Details>,
+}
+
+/// What differs in length. Behind a pointer, and shared by entries that say the same: millions of entries are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// None: the entry was written by a release that did not keep it. The row says.
+    pub kind: Option<Name>,
+    pub demands: Demands,
+    /// What a hand-over needs besides. None: too long to travel, or left out for want of room. The row says.
+    pub ask: Option<Arc<Ask>>,
+}
+
+impl Details {
+    /// Entries that say no more than this share it.
+    #[must_use]
+    pub fn are_plain(&self) -> bool {
+        self.demands.is_none() && self.ask.is_none()
+    }
+}
+
+impl Versioned for HotEntry {
+    fn version(&self) -> (i64, i64) {
+        (self.task_id, self.task_version)
+    }
 }
 
 impl HotEntry {
@@ -189,10 +220,26 @@ impl HotEntry {
         TaskRef { due_at: self.due_at, ..self.place }
     }
 
-    /// Demands as an entry keeps them.
     #[must_use]
-    pub fn shared(demands: Demands) -> Option<Arc<Demands>> {
-        (!demands.is_none()).then(|| Arc::new(demands))
+    pub fn kind(&self) -> Option<&Name> {
+        self.details.kind.as_ref()
+    }
+
+    #[must_use]
+    pub fn demands(&self) -> &Demands {
+        &self.details.demands
+    }
+
+    #[must_use]
+    pub fn ask(&self) -> Option<&Arc<Ask>> {
+        self.details.ask.as_ref()
+    }
+
+    /// Its row is read before a hand-over.
+    pub fn leave_out_ask(&mut self) {
+        if self.details.ask.is_some() {
+            Arc::make_mut(&mut self.details).ask = None;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! is promised. Holds no logic and no back end.
 
 pub mod access;
+pub mod ask;
 pub mod audit;
 pub mod blobs;
 pub mod bulk;
@@ -23,6 +24,7 @@ pub mod store;
 pub mod workflows;
 
 pub use access::AccessStore;
+pub use ask::Ask;
 pub use audit::AuditStore;
 pub use blobs::Blobs;
 pub use bulk::BulkStore;

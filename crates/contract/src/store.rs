@@ -7,7 +7,7 @@ mod facts;
 
 pub use attempt::{Assignment, EndedAttempt};
 pub use change::Change;
-pub use facts::{Ask, Facts, LeaseFacts};
+pub use facts::{Facts, LeaseFacts};
 
 use crate::{
     access::AccessStore,

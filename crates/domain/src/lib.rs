@@ -17,6 +17,7 @@ pub mod task;
 
 pub mod chooser;
 pub mod limits;
+pub mod order;
 pub mod shares;
 pub mod versions;
 

@@ -2,9 +2,9 @@
 //! ready set is for what nobody waits for. Holds nothing that matters: an entry that was given to a seat is firing in the
 //! hot set until its hand-over is known, and is offered again if this engine dies.
 
+mod backlog;
 pub(crate) mod by_queue;
 mod looker;
-mod lying;
 pub(crate) mod state;
 
 pub(crate) use looker::Looker;
@@ -28,9 +28,7 @@ impl Arrival {
         seats.last += 1;
         let number = seats.last;
         seats.idle.push_back(Idle { number, max, gives });
-        let present = core.present();
-        seats.give_from_shelf(present);
-        seats.give_lying(&core.live, present.now);
+        seats.give(&core.live, core.present());
         Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given, never_given: None }
     }
 

@@ -2,12 +2,12 @@
 //! that redis-server spends on one, and the memory that a loaded task takes. Writes under a prefix of its own and
 //! takes everything away again; needs a Redis on the same machine for the processor time.
 //!
-//! `cargo run --release -p punctual-hot --example redis_bench -- redis://127.0.0.1:6379 [tasks]`
+//! `cargo run --release -p punctual-hot --example redis_bench -- redis://127.0.0.1:6379 [tasks] [bytes of a payload; 0: without]`
 #![allow(clippy::print_stdout, reason = "its figures are its purpose")]
 
 use punctual_contract::{
-    Hot,
-    hot::{Admission, HotEntry},
+    Ask, Hot,
+    hot::{Admission, Details, HotEntry},
     ownership::Tenure,
 };
 use punctual_domain::{
@@ -15,7 +15,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     settings::Retries,
     state::State,
-    task::Priority,
+    task::{Content, Priority},
     time::Millis,
 };
 use punctual_hot::{RedisHot, RedisOptions};
@@ -29,7 +29,20 @@ const SIDE_BY_SIDE: usize = 4;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-fn entry(id: i64, queue: &Arc<QueueKey>) -> HotEntry {
+/// As most tasks are: a payload, attempts, a trace, no labels. None: only the entry is measured.
+fn ask(payload: usize, due_at: Millis) -> Option<Arc<Ask>> {
+    let ask = |bytes| Ask {
+        payload: Content::binary(vec![b'x'; bytes]),
+        max_attempts: 5,
+        execute_at: due_at,
+        timeout_ms: None,
+        labels: BTreeMap::new(),
+        traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+    };
+    (payload > 0).then(|| Arc::new(ask(payload)))
+}
+
+fn entry(id: i64, queue: &Arc<QueueKey>, payload: usize) -> HotEntry {
     let partition = Partition(u16::try_from(id % i64::from(PARTITIONS)).unwrap_or(0));
     // Shuffled over an hour, as due times are.
     let due_at = Millis(DUE_AT + (id * 7_919_333) % 3_600_000);
@@ -45,7 +58,11 @@ fn entry(id: i64, queue: &Arc<QueueKey>) -> HotEntry {
         state: State::Scheduled,
         fired_at: Millis::ZERO,
         attempt: 0,
-        demands: None,
+        details: Arc::new(Details {
+            kind: Name::new("charge").ok(),
+            ask: ask(payload, due_at),
+            ..Details::default()
+        }),
     }
 }
 
@@ -54,6 +71,7 @@ async fn main() -> Outcome<()> {
     let mut args = env::args().skip(1);
     let url = args.next().ok_or("the first argument is the address: redis://127.0.0.1:6379")?;
     let tasks = args.next().map_or(Ok(200_000), |it| it.parse())?;
+    let payload = args.next().map_or(Ok(200), |it| it.parse())?;
     let prefix = format!("bench-{}", std::process::id());
     let hot = Arc::new(RedisHot::connect(&url, RedisOptions { prefix, ..RedisOptions::default() }).await?);
     let server = Server::of(&url);
@@ -62,16 +80,21 @@ async fn main() -> Outcome<()> {
         "step", "batch", "tasks/s", "redis CPU us/task", "bytes/task"
     );
     for batch in [100, 1_000] {
-        run(&hot, &server, tasks, batch).await?;
+        run(&hot, &server, (tasks, payload), batch).await?;
     }
     Ok(())
 }
 
-async fn run(hot: &Arc<RedisHot>, server: &Server, tasks: usize, batch: usize) -> Outcome<()> {
+async fn run(
+    hot: &Arc<RedisHot>,
+    server: &Server,
+    (tasks, payload): (usize, usize),
+    batch: usize,
+) -> Outcome<()> {
     let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("orders")? };
     let queue = Arc::new(queue);
     let bench = Bench { hot: Arc::clone(hot), server, tasks, batch };
-    let entries: Vec<HotEntry> = (0..i64::try_from(tasks)?).map(|id| entry(id, &queue)).collect();
+    let entries: Vec<HotEntry> = (0..i64::try_from(tasks)?).map(|id| entry(id, &queue, payload)).collect();
     let before = hot.memory().await?.used_bytes;
     bench
         .step("load", entries.chunks(batch).map(<[_]>::to_vec).collect(), async |hot, it| hot.load(it).await)

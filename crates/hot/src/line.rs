@@ -24,6 +24,8 @@ pub(crate) struct Line {
     /// Slots, hashed by the id of the entry that is in them.
     by_id: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    /// Of what hand-overs need, which its entries bring.
+    ask_bytes: usize,
 }
 
 impl Line {
@@ -35,7 +37,12 @@ impl Line {
             order: BTreeMap::new(),
             by_id: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
+            ask_bytes: 0,
         }
+    }
+
+    pub(crate) const fn ask_bytes(&self) -> usize {
+        self.ask_bytes
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -89,6 +96,7 @@ impl Line {
     }
 
     fn fill_slot(&mut self, entry: HotEntry) -> u32 {
+        self.ask_bytes += ask_bytes(&entry);
         if let Some(slot) = self.free.pop() {
             if let Some(place) = index(slot).and_then(|it| self.slots.get_mut(it)) {
                 *place = Some(entry);
@@ -110,11 +118,18 @@ impl Line {
         }
         let entry = index(slot).and_then(|it| self.slots.get_mut(it)).and_then(Option::take);
         self.free.push(slot);
+        self.ask_bytes -= entry.as_ref().map_or(0, ask_bytes);
         if self.order.is_empty() && self.slots.len() > KEPT_SLOTS {
             *self = Self::by(self.at);
         }
         entry
     }
+}
+
+/// With what the allocator and the map of labels take besides, about.
+fn ask_bytes(entry: &HotEntry) -> usize {
+    const BESIDES: usize = 256;
+    entry.ask().map_or(0, |ask| ask.bytes() + BESIDES)
 }
 
 fn index(slot: u32) -> Option<usize> {

@@ -9,7 +9,7 @@
 use crate::{
     names::Names,
     ready::ReadySet,
-    slice::{Loaded, Slice},
+    slice::{ASKS_MAX_BYTES, Loaded, Slice},
 };
 use async_trait::async_trait;
 use hashbrown::HashMap;
@@ -45,6 +45,9 @@ pub struct MemoryHot {
     memory_max_bytes: Option<u64>,
 }
 
+/// What is due so soon brings what its hand-over needs.
+const ASKS_AHEAD_MS: i64 = 10_000;
+
 /// What an entry costs, with its places in the orders and the index, its queue's name and what the allocator adds: measured
 /// with 800,000 of them.
 const ENTRY_BYTES: u64 = 560;
@@ -52,7 +55,9 @@ const ENTRY_BYTES: u64 = 560;
 impl MemoryHot {
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let slices = (0..options.partitions.max(1)).map(|_| Mutex::new(Slice::new())).collect();
+        let partitions = options.partitions.max(1);
+        let slice = |_| Mutex::new(Slice::new(ASKS_MAX_BYTES / usize::from(partitions)));
+        let slices = (0..partitions).map(slice).collect();
         Self {
             slices,
             ready: Mutex::default(),
@@ -130,8 +135,7 @@ impl MemoryHot {
     }
 
     fn with_shared_name(&self, entry: HotEntry) -> HotEntry {
-        let queue = self.names.lock().share(&entry.queue);
-        HotEntry { queue, ..entry }
+        self.names.lock().shared(entry)
     }
 }
 
@@ -280,10 +284,18 @@ impl Hot for MemoryHot {
         Ok(())
     }
 
+    /// What is due later is looked at: there may be a million of it.
+    fn asks_ahead_ms(&self) -> i64 {
+        ASKS_AHEAD_MS
+    }
+
     async fn fullness(&self) -> Result<u32, Error> {
         let Some(most) = self.memory_max_bytes else { return Ok(0) };
         let entries = u64::try_from(self.entries()).unwrap_or(u64::MAX);
-        let thousandths = entries.saturating_mul(ENTRY_BYTES).saturating_mul(1_000) / most.max(1);
+        let asks: usize = self.slices.iter().map(|slice| slice.lock().ask_bytes()).sum();
+        let bytes =
+            entries.saturating_mul(ENTRY_BYTES).saturating_add(u64::try_from(asks).unwrap_or(u64::MAX));
+        let thousandths = bytes.saturating_mul(1_000) / most.max(1);
         Ok(u32::try_from(thousandths).unwrap_or(u32::MAX))
     }
 }
@@ -304,7 +316,10 @@ pub(crate) fn sample(id: i64, due_at: i64, fence: i64) -> HotEntry {
         state: State::Scheduled,
         fired_at: Millis::ZERO,
         attempt: 0,
-        demands: None,
+        details: Arc::new(punctual_contract::hot::Details {
+            kind: Name::new("k").ok(),
+            ..Default::default()
+        }),
     }
 }
 

@@ -20,7 +20,7 @@ mod tests;
 use self::beyond::Beyond;
 use crate::{
     names::Names,
-    slice::{Loaded, Slice},
+    slice::{ASKS_MAX_BYTES, Loaded, Slice},
 };
 use async_trait::async_trait;
 use hashbrown::HashMap;
@@ -39,7 +39,7 @@ use std::{
     },
 };
 
-/// Entries kept here: some 60 MB. What comes beyond goes to the shared one.
+/// Entries kept here: some 60 MB, and what hand-overs need of them besides, which is bounded. What comes beyond goes to the shared one.
 const NEAR_MAX: usize = 200_000;
 /// Entries that go over in one call.
 const SHARE_MAX: usize = 1_000;
@@ -76,8 +76,11 @@ impl NearHot {
     /// `partitions`: as many as the shared one has.
     #[must_use]
     pub fn new(shared: Arc<dyn Hot>, partitions: u16) -> Self {
-        let side =
-            |_| Mutex::new(Side { near: Slice::new(), beyond: Beyond::default(), going: HashMap::new() });
+        let asks_max = ASKS_MAX_BYTES / usize::from(partitions.max(1));
+        let side = |_| {
+            let near = Slice::new(asks_max);
+            Mutex::new(Side { near, beyond: Beyond::default(), going: HashMap::new() })
+        };
         Self {
             shared,
             sides: (0..partitions.max(1)).map(side).collect(),
@@ -334,8 +337,8 @@ impl Hot for NearHot {
         self.is_alone.store(true, SeqCst);
         let mut loaded = 0;
         for it in entries {
-            let queue = self.names.lock().share(&it.queue);
-            let put = self.with(it.place.partition, |near| near.load(HotEntry { queue, ..it }));
+            let entry = self.names.lock().shared(it);
+            let put = self.with(entry.place.partition, |near| near.load(entry));
             loaded += usize::from(matches!(put, Some(Loaded::Put { .. })));
         }
         Ok(loaded)

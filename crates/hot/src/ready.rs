@@ -5,37 +5,31 @@
 use hashbrown::HashMap;
 use punctual_contract::hot::{Admission, HotEntry, Lane};
 use punctual_domain::{
-    chooser::{Draws, LEVELS, Level},
+    chooser::{Draws, Level},
+    order::{Order, Position},
     settings::Retries,
-    time::Millis,
 };
 use std::{
     collections::BTreeMap,
     ops::Bound::{Excluded, Unbounded},
 };
 
-type Place = (Level, Millis, i64);
-
 #[derive(Clone, Debug)]
 enum Stands {
-    InOrder(Place),
-    Parked(Lane, Place),
+    InOrder(Position),
+    Parked(Lane, Position),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct ReadySet {
-    order: BTreeMap<Place, HotEntry>,
-    /// How many stand in each level of the order.
-    waiting: [usize; LEVELS],
+    /// The queue says the namespace, which the versions of one task share.
+    order: Order<HotEntry>,
     by_id: HashMap<i64, Stands>,
-    /// `(task_id, task_version, id)` of what is in the order: the versions of one task, which all share the queue's
-    /// namespace.
-    versions: BTreeMap<(i64, i64, i64), Place>,
-    lanes: BTreeMap<Lane, BTreeMap<Place, HotEntry>>,
+    lanes: BTreeMap<Lane, BTreeMap<Position, HotEntry>>,
     parked: usize,
 }
 
-fn place_of(entry: &HotEntry, retries: Retries) -> Place {
+fn place_of(entry: &HotEntry, retries: Retries) -> Position {
     (Level::of(entry.priority, entry.attempt, retries), entry.due_at, entry.place.id)
 }
 
@@ -63,12 +57,8 @@ impl ReadySet {
         self.put_at(place_of(&entry, retries), entry);
     }
 
-    fn put_at(&mut self, place: Place, entry: HotEntry) {
+    fn put_at(&mut self, place: Position, entry: HotEntry) {
         self.by_id.insert(entry.place.id, Stands::InOrder(place));
-        self.versions.insert((entry.task_id, entry.task_version, entry.place.id), place);
-        if let Some(it) = self.waiting.get_mut(place.0.index()) {
-            *it += 1;
-        }
         self.order.insert(place, entry);
     }
 
@@ -112,13 +102,11 @@ impl ReadySet {
         }
     }
 
-    /// The next by the chooser; a level that is the only one costs no draw.
+    /// The next by the chooser.
     pub(crate) fn pop(&mut self, admission: &Admission, draws: &mut Draws) -> Option<HotEntry> {
-        let level = admission.chooser.choose(&self.waiting, draws)?;
-        let (_, first) = self.order.range((level, Millis(i64::MIN), i64::MIN)..).next()?;
-        let all_versions = (first.task_id, i64::MIN, i64::MIN)..=(first.task_id, i64::MAX, i64::MAX);
-        let (newest, _) = self.versions.range(all_versions).next_back()?;
-        self.remove_id(newest.2)
+        let entry = self.order.pop(&admission.chooser, draws)?;
+        self.by_id.remove(&entry.place.id);
+        Some(entry)
     }
 
     fn fence(&self, id: i64) -> Option<i64> {
@@ -131,14 +119,7 @@ impl ReadySet {
 
     fn remove_id(&mut self, id: i64) -> Option<HotEntry> {
         match self.by_id.remove(&id)? {
-            Stands::InOrder(place) => {
-                let entry = self.order.remove(&place)?;
-                self.versions.remove(&(entry.task_id, entry.task_version, entry.place.id));
-                if let Some(it) = self.waiting.get_mut(place.0.index()) {
-                    *it -= 1;
-                }
-                Some(entry)
-            }
+            Stands::InOrder(place) => self.order.remove(&place),
             Stands::Parked(lane, place) => {
                 let parked = self.lanes.get_mut(&lane)?;
                 let entry = parked.remove(&place)?;
@@ -190,12 +171,12 @@ mod tests {
         put(&mut set, of_task(sample(1, 10, 2), 7, 1, 3));
         put(&mut set, of_task(sample(1, 10, 1), 7, 1, 1));
         put(&mut set, of_task(sample(1, 10, 2), 7, 1, 1));
-        assert_eq!((set.len(), set.order.keys().next().unwrap().0.number()), (1, 2));
+        assert_eq!((set.len(), set.order.iter().next().unwrap().priority.level()), (1, 3));
         put(&mut set, of_task(sample(1, 10, 3), 7, 1, 1));
         set.remove(1, 2);
-        assert_eq!((set.len(), set.by_id.len(), set.versions.len()), (1, 1, 1), "a newer fence stays");
+        assert_eq!((set.len(), set.by_id.len()), (1, 1), "a newer fence stays");
         set.remove(1, 3);
-        assert_eq!((set.len(), set.by_id.len(), set.versions.len()), (0, 0, 0));
+        assert_eq!((set.len(), set.by_id.len()), (0, 0));
     }
 
     #[test]

@@ -6,6 +6,9 @@ use punctual_contract::hot::{HotEntry, Withdrawn};
 use punctual_domain::time::Millis;
 use std::{collections::HashSet, ops::Range};
 
+/// Of what hand-overs need, in all partitions of one process. A partition has its share of it.
+pub(crate) const ASKS_MAX_BYTES: usize = 32 << 20;
+
 #[derive(Debug)]
 pub(crate) struct Slice {
     due: Line,
@@ -13,6 +16,8 @@ pub(crate) struct Slice {
     firing: Line,
     /// The newest term that has taken here.
     term: i64,
+    /// Of what hand-overs need. Entries that come beyond it are kept without.
+    asks_max_bytes: usize,
 }
 
 /// What became of one entry of a load.
@@ -25,8 +30,25 @@ pub(crate) enum Loaded {
 }
 
 impl Slice {
-    pub(crate) fn new() -> Self {
-        Self { due: Line::by(|it| it.due_at), firing: Line::by(|it| it.fired_at), term: i64::MIN }
+    pub(crate) fn new(asks_max_bytes: usize) -> Self {
+        Self {
+            due: Line::by(|it| it.due_at),
+            firing: Line::by(|it| it.fired_at),
+            term: i64::MIN,
+            asks_max_bytes,
+        }
+    }
+
+    /// Of what hand-overs need, which its entries bring.
+    pub(crate) const fn ask_bytes(&self) -> usize {
+        self.due.ask_bytes() + self.firing.ask_bytes()
+    }
+
+    fn bounded(&self, mut entry: HotEntry) -> HotEntry {
+        if self.ask_bytes() >= self.asks_max_bytes {
+            entry.leave_out_ask();
+        }
+        entry
     }
 
     /// The newest that has taken here.
@@ -40,7 +62,7 @@ impl Slice {
             return Vec::new();
         }
         let firing = self.fired_before(Millis::MAX, 0..usize::MAX).cloned().collect();
-        *self = Self { term, ..Self::new() };
+        *self = Self { term, ..Self::new(self.asks_max_bytes) };
         firing
     }
 
@@ -50,6 +72,7 @@ impl Slice {
             return Loaded::Refused;
         }
         let displaced = self.firing.remove(id);
+        let entry = self.bounded(entry);
         self.due.put(HotEntry { fired_at: Millis::ZERO, ..entry });
         Loaded::Put { displaced }
     }
@@ -63,6 +86,7 @@ impl Slice {
         }
         self.due.remove(id);
         let displaced = self.firing.remove(id);
+        let entry = self.bounded(entry);
         self.firing.put(entry);
         Loaded::Put { displaced }
     }

@@ -4,7 +4,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use punctual_contract::{Hot as _, hot::HotEntry};
+use punctual_contract::{
+    Hot as _,
+    hot::{Details, HotEntry},
+};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{TaskRef, partition_of},
@@ -37,7 +40,7 @@ fn entry(id: i64, due_at: Millis) -> HotEntry {
         state: State::Scheduled,
         fired_at: Millis::ZERO,
         attempt: 0,
-        demands: None,
+        details: Arc::new(Details { kind: Name::new("k").ok(), ..Details::default() }),
     }
 }
 

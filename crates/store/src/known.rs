@@ -26,7 +26,7 @@ pub(crate) fn assigned(grant: &Grant, facts: &Facts, since: Millis, lease_until:
         fence: grant.fence + 1,
         attempt: facts.attempt + 1,
         max_attempts: ask.max_attempts,
-        kind: ask.kind.clone(),
+        kind: facts.kind.clone(),
         priority: facts.priority,
         payload: ask.payload.clone(),
         execute_at: ask.execute_at,

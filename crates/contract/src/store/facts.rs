@@ -4,14 +4,15 @@
 //! that cannot change while a task keeps its state and its fence.
 
 use super::attempt::{Assignment, EndedAttempt};
+use crate::{ask::Ask, hot::HotEntry};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::TaskRef,
     state::{Event, State},
-    task::{Content, NewTask, Priority},
+    task::Priority,
     time::Millis,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// Of a task that waits: all that its hand-over answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,48 +27,28 @@ pub struct Facts {
     pub priority: Priority,
     /// Attempts begun so far.
     pub attempt: u32,
+    pub kind: Name,
     pub ask: Arc<Ask>,
 }
 
-/// What a caller has asked for, as far as executors are handed it and no entry of the hot set has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    pub kind: Name,
-    pub payload: Content,
-    pub max_attempts: u32,
-    pub execute_at: Millis,
-    pub timeout_ms: Option<i64>,
-    pub labels: BTreeMap<String, String>,
-    pub traceparent: Option<String>,
-}
-
-impl Ask {
-    /// A task with a longer payload is looked at.
-    pub const PAYLOAD_LEN_MAX: usize = 1_024;
-
-    /// None: its payload is too long.
+impl Facts {
+    /// Of an entry whose row is still in the state that the entry names. None: the entry came without what was asked for.
     #[must_use]
-    pub fn of(task: &NewTask) -> Option<Self> {
-        (task.payload.bytes.len() <= Self::PAYLOAD_LEN_MAX).then(|| Self {
-            kind: task.kind.clone(),
-            payload: task.payload.clone(),
-            max_attempts: task.max_attempts,
-            execute_at: task.execute_at,
-            timeout_ms: task.timeout_ms,
-            labels: task.labels.clone(),
-            traceparent: task.traceparent.clone(),
+    pub fn of(entry: &HotEntry) -> Option<Self> {
+        let (kind, ask) = entry.kind().zip(entry.ask())?;
+        Some(Self {
+            state: entry.state,
+            place: entry.place,
+            queue: Arc::clone(&entry.queue),
+            task_id: entry.task_id,
+            task_version: entry.task_version,
+            priority: entry.priority,
+            attempt: entry.attempt,
+            kind: kind.clone(),
+            ask: Arc::clone(ask),
         })
     }
 
-    /// Of what differs in length, about.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
-        self.payload.bytes.len() + labels
-    }
-}
-
-impl Facts {
     /// The move that they are for may leave the state that they name.
     #[must_use]
     pub fn may_go(&self) -> bool {

@@ -25,11 +25,10 @@ impl Arrivals {
         asked_for.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 
+    /// Also where all are busy: who comes back looks at the ready set first.
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
         let arrival = self.0.lock().get(queue).map(Arc::clone);
-        if let Some(arrival) = arrival.filter(|arrival| arrival.waiting() > 0) {
-            arrival.wake_one();
-        }
+        arrival.iter().for_each(|arrival| arrival.wake_one());
     }
 
     /// One who waits for each queue.

@@ -1,10 +1,8 @@
 //! Executors that wait for the tasks of one queue, and what lies here for them. Asks nobody for tasks.
 
-use super::lying::Lying;
-use crate::{
-    clock::{Moment, Present},
-    live::Live,
-};
+use super::backlog::Backlog;
+pub(crate) use super::backlog::{Given, Shelved};
+use crate::{clock::Present, live::Live};
 use parking_lot::Mutex;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::time::Millis;
@@ -25,6 +23,8 @@ pub(crate) struct Arrival {
     wakes: AtomicU64,
     /// How often something was put into the ready set that takes turns with what lies here.
     others: AtomicU64,
+    /// How often anything was.
+    offers: AtomicU64,
     pub(super) waiting: AtomicUsize,
     /// Of those who wait, those that are given nothing and look themselves.
     standing: AtomicUsize,
@@ -40,24 +40,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Look {
     wakes: u64,
     others: u64,
-}
-
-/// What somebody who waits is given.
-#[derive(Debug)]
-pub(crate) enum Given {
-    /// Fired: to be leased.
-    Fired(Vec<HotEntry>),
-    /// Leased ahead of its time, and fired.
-    Leased(Vec<Shelved>),
-}
-
-/// Leased ahead of its time, and fired; it lies here until somebody asks.
-#[derive(Debug)]
-pub(crate) struct Shelved {
-    pub(crate) assignment: Assignment,
-    /// When its lease was asked for.
-    pub(crate) asked: Moment,
-    pub(crate) since: Millis,
+    offers: u64,
 }
 
 /// Those who found nothing, in the order in which they came.
@@ -65,13 +48,14 @@ pub(crate) struct Shelved {
 pub(super) struct Seats {
     pub(super) idle: VecDeque<Idle>,
     pub(super) last: u64,
-    shelf: VecDeque<Shelved>,
-    lying: Lying,
+    pub(super) backlog: Backlog,
     lately: Lately,
     /// Until then nothing is leased ahead: what was, found nobody.
     back_off_until: Millis,
     /// The ready set was empty then, by a look that began with this.
     found_empty: Option<(Look, Instant)>,
+    /// The youngest that was put into the ready set since: due time and id.
+    youngest_ready: Option<(Millis, i64)>,
 }
 
 /// What was leased longer ago than this is given back instead of handed over.
@@ -84,42 +68,46 @@ impl Seats {
         self.idle.iter().map(|it| it.max).sum()
     }
 
-    /// The first that lie here. What was leased too long ago is not handed over any more.
-    pub(super) fn take(&mut self, most: usize, present: Present) -> Vec<Shelved> {
-        let is_good = |it: &&Shelved| it.asked.age(present.breaks) <= GOOD_FOR;
-        let good = self.shelf.iter().take(most).take_while(is_good).count();
-        if good > 0 {
+    /// The first that wait here. What was leased too long ago is not handed over any more.
+    fn take(&mut self, live: &Live, most: usize, present: Present) -> Given {
+        let given = self.backlog.take(live, most, is_good(present));
+        if let Given::Leased(leased) = &given {
+            self.handed_over(leased.len(), present);
+        }
+        given
+    }
+
+    fn handed_over(&mut self, count: usize, present: Present) {
+        if count > 0 {
             self.lately.turn(present.now);
-            self.lately.now += good;
-        }
-        self.shelf.drain(..good).collect()
-    }
-
-    pub(super) fn give_lying(&mut self, live: &Live, now: Millis) {
-        while !self.lying.is_empty() {
-            let Some(Idle { max, gives, .. }) = self.idle.pop_front() else { return };
-            let its = self.lying.take(live, max);
-            if let Err(Given::Fired(back)) = gives.send(Given::Fired(its)) {
-                // It has gone: the next one gets them.
-                self.lying.put_back(live, back, now);
-            }
+            self.lately.now += count;
         }
     }
 
-    pub(super) fn give_from_shelf(&mut self, present: Present) {
-        while let Some(Idle { number, max, gives }) = self.idle.pop_front() {
-            let its = self.take(max, present);
-            if its.is_empty() {
+    /// Gives what waits here to those who wait for it.
+    pub(super) fn give(&mut self, live: &Live, present: Present) {
+        while !self.backlog.is_empty()
+            && let Some(Idle { number, max, gives }) = self.idle.pop_front()
+        {
+            let given = self.take(live, max, present);
+            if given.is_nothing() {
                 return self.idle.push_front(Idle { number, max, gives });
             }
-            let length = its.len();
-            if let Err(Given::Leased(back)) = gives.send(Given::Leased(its)) {
-                // It has gone: the next one gets them.
-                self.lately.now -= length;
-                back.into_iter().rev().for_each(|it| self.shelf.push_front(it));
+            // It has gone: the next one gets them.
+            match gives.send(given) {
+                Ok(()) => {}
+                Err(Given::Fired(back)) => self.backlog.put_to_lease(live, back, present.now),
+                Err(Given::Leased(back)) => {
+                    self.lately.now -= back.len();
+                    self.backlog.put_leased(back);
+                }
             }
         }
     }
+}
+
+fn is_good(present: Present) -> impl Fn(&Shelved) -> bool {
+    move |shelved| shelved.asked.age(present.breaks) <= GOOD_FOR
 }
 
 /// How many were handed over in the present tenth of a second, and in the one before.
@@ -192,12 +180,39 @@ impl Arrival {
 
     /// To be asked before a look at the ready set.
     pub(crate) fn look(&self) -> Look {
-        Look { wakes: self.wakes.load(SeqCst), others: self.others.load(SeqCst) }
+        Look {
+            wakes: self.wakes.load(SeqCst),
+            others: self.others.load(SeqCst),
+            offers: self.offers.load(SeqCst),
+        }
     }
 
     /// The look found nothing.
     pub(crate) fn is_empty_since(&self, look: Look) {
-        self.seats.lock().found_empty = Some((look, Instant::now()));
+        let mut seats = self.seats.lock();
+        seats.found_empty = Some((look, Instant::now()));
+        if self.offers.load(SeqCst) == look.offers {
+            seats.youngest_ready = None;
+        }
+    }
+
+    /// Tasks are put into the ready set, the youngest of them with this due time and id. To be said before.
+    pub(crate) fn is_offered(&self, youngest: (Millis, i64)) {
+        let mut seats = self.seats.lock();
+        self.offers.fetch_add(1, SeqCst);
+        seats.youngest_ready = seats.youngest_ready.max(Some(youngest));
+    }
+
+    /// All of them are younger than what this engine has put into the ready set since it was found empty.
+    pub(crate) fn are_younger_than_ready(&self, fired: &[HotEntry]) -> bool {
+        let youngest = self.seats.lock().youngest_ready;
+        fired.iter().all(|entry| youngest.is_none_or(|youngest| entry.key() > youngest))
+    }
+
+    /// Something that lies here is older than one of them.
+    pub(crate) fn has_older_than(&self, fired: &[HotEntry]) -> bool {
+        let oldest = self.seats.lock().backlog.first_to_lease();
+        oldest.is_some_and(|oldest| fired.iter().any(|entry| oldest < entry.key()))
     }
 
     /// When somebody looked and found nothing, if nobody was woken since.
@@ -237,57 +252,66 @@ impl Arrival {
         entries
     }
 
-    /// Lets what has fired lie here for those who ask next, behind what lies here already. Answers what found no room.
+    /// Lets what has fired lie here for those who ask next. Answers what found no room.
     pub(crate) fn lie(
         &self,
         live: &Live,
         mut entries: Vec<HotEntry>,
-        now: Millis,
+        present: Present,
         most: usize,
     ) -> Vec<HotEntry> {
         let mut seats = self.seats.lock();
-        let rest = entries.split_off(entries.len().min(most.saturating_sub(seats.lying.len())));
-        seats.lying.push(live, entries, now);
-        seats.give_lying(live, now);
+        let rest = entries.split_off(entries.len().min(most.saturating_sub(seats.backlog.to_lease())));
+        seats.backlog.put_to_lease(live, entries, present.now);
+        seats.give(live, present);
         rest
     }
 
+    /// How many have fired, lie here and are not leased.
     pub(crate) fn lying(&self) -> usize {
-        self.seats.lock().lying.len()
+        self.seats.lock().backlog.to_lease()
     }
 
-    /// What has fired and lies here, for somebody who asks.
+    /// What has fired, lies here and is not leased, for somebody who asks: as far as nothing that is leased goes before it.
     pub(crate) fn take_lying(&self, live: &Live, most: usize) -> Vec<HotEntry> {
-        self.seats.lock().lying.take(live, most)
+        self.seats.lock().backlog.take_to_lease(live, most)
     }
 
-    /// What has fired and was lying here before an instant: busy executors did not come back for it.
+    /// What has fired and was lying here before an instant, not leased: busy executors did not come back for it.
     pub(crate) fn take_lying_before(&self, live: &Live, before: Millis) -> Vec<HotEntry> {
-        self.seats.lock().lying.take_before(live, before)
+        self.seats.lock().backlog.take_to_lease_before(live, before)
     }
 
     /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something lies
     /// here now.
-    pub(crate) fn hand(&self, leased: Vec<Shelved>, present: Present) -> bool {
+    pub(crate) fn hand(&self, live: &Live, leased: Vec<Shelved>, present: Present) -> bool {
         let mut seats = self.seats.lock();
-        seats.shelf.extend(leased);
-        seats.give_from_shelf(present);
-        !seats.shelf.is_empty()
+        seats.backlog.put_leased(leased);
+        seats.give(live, present);
+        seats.backlog.has_leased()
     }
 
-    /// What lies here, for somebody who asks.
-    pub(crate) fn take(&self, most: usize, present: Present) -> Vec<Shelved> {
-        self.seats.lock().take(most, present)
+    /// What lies here, for somebody who asks while nothing in the ready set goes before it.
+    pub(crate) fn take(&self, live: &Live, most: usize, present: Present) -> Given {
+        self.seats.lock().take(live, most, present)
     }
 
-    /// What has been lying here since before an instant: it found nobody.
+    /// The same, as far as it is leased.
+    pub(crate) fn take_leased(&self, most: usize, present: Present) -> Vec<Shelved> {
+        let mut seats = self.seats.lock();
+        let leased = seats.backlog.take_leased(most, is_good(present));
+        seats.handed_over(leased.len(), present);
+        leased
+    }
+
+    /// What is leased and has been lying here since before an instant: it found nobody.
     pub(crate) fn take_old(&self, before: Millis, back_off_until: Millis) -> Vec<Assignment> {
         let mut seats = self.seats.lock();
-        let old = seats.shelf.iter().take_while(|it| it.since < before).count();
-        if old > 0 {
+        let old = seats.backlog.take_leased_before(before);
+        if !old.is_empty() {
             seats.back_off_until = back_off_until;
         }
-        seats.shelf.drain(..old).map(|it| it.assignment).collect()
+        old.into_iter().map(|shelved| shelved.assignment).collect()
     }
 
     /// Time was set back: what stands beyond the present is forgotten.
@@ -298,8 +322,7 @@ impl Arrival {
     }
 
     pub(crate) fn has_some_here(&self) -> bool {
-        let seats = self.seats.lock();
-        !seats.shelf.is_empty() || !seats.lying.is_empty()
+        !self.seats.lock().backlog.is_empty()
     }
 
     /// How many tasks those who wait would take.
@@ -312,12 +335,12 @@ impl Arrival {
     /// perhaps, or lies here for long: none, they would overtake it.
     pub(crate) fn room(&self, now: Millis) -> usize {
         let mut seats = self.seats.lock();
-        if now < seats.back_off_until || !seats.shelf.is_empty() {
+        if now < seats.back_off_until || seats.backlog.has_leased() {
             return 0;
         }
         let idle = seats.idle_places();
         let is_empty = seats.found_empty.is_some_and(|it| it.0.wakes == self.look().wakes);
-        if idle == 0 && (!is_empty || seats.lying.has_some_since_before(now.plus(-OVERTAKEN_MS))) {
+        if idle == 0 && (!is_empty || seats.backlog.has_to_lease_since_before(now.plus(-OVERTAKEN_MS))) {
             return 0;
         }
         seats.lately.turn(now);

@@ -10,7 +10,7 @@ use crate::{
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
     shares,
-    sharing::{adopt, announce, own},
+    sharing::{adopt, announce, listen, own},
 };
 use futures_util::future::BoxFuture;
 use punctual_contract::{Error as BackendError, store::Scan};
@@ -41,6 +41,7 @@ impl Engine {
             let core = &self.core;
             clock::run_once(core).await?;
             let now = core.now();
+            listen::run_once(core).await;
             // Whether or not it can be known who owns what: what is held is gone on with.
             let owned = own::run_once(core).await;
             control::run_once(core).await?;

@@ -104,7 +104,7 @@ impl Table {
             if !self.span(entry.place.partition).is_open {
                 continue;
             }
-            let ask = self.take_known(&entry);
+            self.make_way(entry.place.id);
             match self.by_id.get(&entry.place.id).copied() {
                 Some(nth) if self.is_refused(nth, &entry) => {
                     if self.advance(nth, Event::PutBack).is_some() {
@@ -117,8 +117,7 @@ impl Table {
                 Some(nth) => loaded.stale.extend(self.remove(nth).and_then(|older| older.on_wheel)),
                 None => {}
             }
-            let slot = Slot { ask, ..Slot::new(entry.clone(), Stage::Claiming { due: false }) };
-            self.insert_slot(slot);
+            self.insert(entry.clone(), Stage::Claiming { due: false });
             loaded.accepted.push(entry);
         }
         loaded

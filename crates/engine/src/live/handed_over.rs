@@ -11,7 +11,7 @@ use super::{
 };
 use hashbrown::HashMap;
 use punctual_contract::{
-    hot::HotEntry,
+    hot::{Details, HotEntry},
     store::{Assignment, Beat, LeaseFacts},
 };
 use punctual_domain::{name::QueueKey, state::State, time::Millis};
@@ -121,7 +121,7 @@ impl Table {
     }
 
     /// Those of which facts are good until now at most.
-    pub(super) fn forget_old_attempts(&mut self, now: Millis) {
+    pub(crate) fn forget_old_attempts(&mut self, now: Millis) {
         let over = self.index.until(Group::Reported, now).collect::<Vec<usize>>();
         over.into_iter().for_each(|nth| drop(self.advance(nth, Event::Settled)));
     }
@@ -237,7 +237,7 @@ pub(crate) fn leased_entry(lease: &Assignment, queue: &Arc<QueueKey>) -> HotEntr
         state: State::Dispatched,
         fired_at: lease.fired_at,
         attempt: lease.attempt,
-        demands: None,
+        details: Arc::new(Details { kind: Some(lease.kind.clone()), ..Details::default() }),
     }
 }
 
@@ -332,7 +332,7 @@ mod tests {
     fn what_is_unreported_is_here_longer_than_what_is_known_of_it_is_good() {
         let live = Live::new(1, true);
         let lease = hand_over(&live);
-        live.lock().forget_known(Millis(0), NOW.plus(10));
+        live.lock().forget_old_attempts(NOW.plus(10));
         assert_eq!(state(&live, &lease), (true, true));
         let ended = live.lock().ended(std::iter::once((1, lease.fence)), NOW.plus(10));
         assert_eq!((ended.unreported.len(), ended.known.len()), (1, 0), "it is looked at");
@@ -349,5 +349,40 @@ mod tests {
         assert_eq!(state_of_attempt(&live, &lease), (false, false), "the answer of its hand-over comes late");
         let ended = end(&live, &lease);
         assert_eq!((ended.unreported.len(), ended.known.len(), live.lock().len()), (0, 0, 1));
+    }
+
+    #[test]
+    fn an_attempt_is_known_once_with_its_fence_until_it_has_probably_begun() {
+        let live = Live::new(2, true);
+        let leases = [1, 2, 3].map(|id| lease_of(&entry(id, 1)));
+        let queue = Arc::clone(&entry(1, 1).queue);
+        live.lock().know_attempts(&queue, &leases, NOW.plus(10));
+        let ended = |id, fence, now| live.lock().ended(std::iter::once((id, fence)), now).known.len();
+        let fence = leases[0].fence;
+        assert_eq!(ended(1, fence + 1, NOW), 0, "another attempt");
+        assert_eq!([ended(1, fence, NOW), ended(1, fence, NOW)], [1, 0]);
+        assert_eq!(ended(2, fence, NOW.plus(10)), 0, "it has probably begun");
+        live.lock().forget_old_attempts(NOW.plus(9));
+        assert_eq!(live.lock().slots.len(), 1);
+        live.lock().forget_old_attempts(NOW.plus(10));
+        let table = live.lock();
+        assert_eq!((table.slots.len(), table.known_attempts), (0, 0));
+    }
+
+    #[test]
+    fn what_was_handed_over_stands_in_nobodys_way() {
+        let live = Live::new(2, true);
+        let queue = Arc::clone(&entry(1, 1).queue);
+        for fence in [1, 2] {
+            live.lock().know_attempts(&queue, &[lease_of(&entry(1, 1))], Millis::MAX);
+            let again = HotEntry { fence, ..entry(1, 1) };
+            assert_eq!(live.lock().load(vec![again.clone()]).accepted.len(), 1, "{fence}");
+            assert_eq!(live.lock().known_attempts, 0);
+            live.lock().forget(1, fence);
+            assert_eq!(live.lock().slots.len(), 0);
+        }
+        live.lock().know_attempts(&queue, &[lease_of(&entry(1, 1))], Millis::MAX);
+        live.lock().close(punctual_domain::place::Partition(0));
+        assert_eq!(live.lock().known_attempts, 1, "its executor reports here, whoever owns its partition");
     }
 }

@@ -1,8 +1,12 @@
 //! Slots by why and when they are looked for: one index for every such question. Must not know what a stage is: the table
 //! says where a slot belongs.
 
-use punctual_contract::hot::HotEntry;
-use punctual_domain::{name::QueueKey, time::Millis};
+use hashbrown::HashMap;
+use punctual_domain::{
+    name::QueueKey,
+    order::{Order, Position, Versioned},
+    time::Millis,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Why slots are looked for, and of which instant.
@@ -26,8 +30,6 @@ pub(super) enum Group {
     /// it is being told.
     Unreported,
     Reporting,
-    /// Those that are in nobody's hands here, and of which it is known what was asked for: their instant.
-    Known,
     /// Those that were handed over, and of which nothing is to be reported: until when what is known of them is good.
     Reported,
 }
@@ -39,38 +41,63 @@ const GROUPS: usize = Group::Reported as usize + 1;
 pub(super) enum Rank {
     /// With the id of the task.
     At(Group, Millis, i64),
-    /// Of a queue that is served from the table: by level, instant and id.
-    Served(Arc<QueueKey>, u8, Millis, i64),
+    /// Of a queue that is served from the table: where it stands in its order, and its task's id and version.
+    Served(Arc<QueueKey>, Position, (i64, i64)),
 }
 
-impl Rank {
-    pub(super) fn served(entry: &HotEntry) -> Self {
-        Self::Served(Arc::clone(&entry.queue), entry.priority.level(), entry.due_at, entry.place.id)
+/// The number of a slot that is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    pub(super) nth: usize,
+    version: (i64, i64),
+}
+
+impl Versioned for Served {
+    fn version(&self) -> (i64, i64) {
+        self.version
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    slots: BTreeMap<Rank, usize>,
+    slots: BTreeMap<(Group, Millis, i64), usize>,
     counts: [usize; GROUPS],
+    served: HashMap<Arc<QueueKey>, Order<Served>>,
 }
 
 impl Index {
     pub(super) fn insert(&mut self, rank: Rank, nth: usize) {
-        let group = group_of(&rank);
-        if self.slots.insert(rank, nth).is_none() {
-            self.count(group, |count| count + 1);
+        match rank {
+            Rank::At(group, at, id) => {
+                if self.slots.insert((group, at, id), nth).is_none() {
+                    self.count(group, |count| count + 1);
+                }
+            }
+            Rank::Served(queue, position, version) => {
+                self.served.entry(queue).or_default().insert(position, Served { nth, version });
+            }
         }
     }
 
     pub(super) fn remove(&mut self, rank: &Rank) {
-        if self.slots.remove(rank).is_some() {
-            self.count(group_of(rank), |count| count - 1);
+        match rank {
+            Rank::At(group, at, id) => {
+                if self.slots.remove(&(*group, *at, *id)).is_some() {
+                    self.count(*group, |count| count - 1);
+                }
+            }
+            Rank::Served(queue, position, _) => {
+                let Some(order) = self.served.get_mut(queue) else { return };
+                order.remove(position);
+                if order.is_empty() {
+                    self.served.remove(queue);
+                }
+            }
         }
     }
 
-    fn count(&mut self, group: Option<Group>, next: impl Fn(usize) -> usize) {
-        if let Some(count) = group.and_then(|group| self.counts.get_mut(group as usize)) {
+    fn count(&mut self, group: Group, next: impl Fn(usize) -> usize) {
+        if let Some(count) = self.counts.get_mut(group as usize) {
             *count = next(*count);
         }
     }
@@ -85,43 +112,40 @@ impl Index {
 
     /// Those until an instant, the earliest first.
     pub(super) fn until(&self, group: Group, until: Millis) -> impl Iterator<Item = usize> {
-        let first = Rank::At(group, Millis(i64::MIN), i64::MIN);
-        self.slots.range(first..=Rank::At(group, until, i64::MAX)).map(|(_, nth)| *nth)
+        let range = (group, Millis(i64::MIN), i64::MIN)..=(group, until, i64::MAX);
+        self.slots.range(range).map(|(_, nth)| *nth)
     }
 
     pub(super) fn all(&self, group: Group) -> impl Iterator<Item = usize> {
         self.until(group, Millis::MAX)
     }
 
-    /// Those of one queue, the most urgent first.
-    pub(super) fn served(&self, queue: &Arc<QueueKey>) -> impl Iterator<Item = usize> {
-        let first = Rank::Served(Arc::clone(queue), 0, Millis(i64::MIN), i64::MIN);
-        let last = Rank::Served(Arc::clone(queue), u8::MAX, Millis::MAX, i64::MAX);
-        self.slots.range(first..=last).map(|(_, nth)| *nth)
+    /// Those of one queue, in their order.
+    pub(super) fn served(&mut self, queue: &Arc<QueueKey>) -> Option<&mut Order<Served>> {
+        self.served.get_mut(queue)
     }
 
     /// Those of every queue.
     pub(super) fn all_served(&self) -> impl Iterator<Item = usize> {
-        let ranks = self.slots.iter().rev().take_while(|(rank, _)| matches!(rank, Rank::Served(..)));
-        ranks.map(|(_, nth)| *nth)
+        self.served.values().flat_map(Order::iter).map(|served| served.nth)
     }
 
     #[cfg(test)]
     pub(super) fn has(&self, rank: &Rank, nth: usize) -> bool {
-        self.slots.get(rank) == Some(&nth)
+        match rank {
+            Rank::At(group, at, id) => self.slots.get(&(*group, *at, *id)) == Some(&nth),
+            Rank::Served(queue, position, _) => {
+                let order = self.served.get(queue);
+                order.and_then(|order| order.get(position)).is_some_and(|served| served.nth == nth)
+            }
+        }
     }
 
     #[cfg(test)]
     pub(super) fn total(&self) -> usize {
-        assert_eq!(self.counts.iter().sum::<usize>() + self.all_served().count(), self.slots.len());
-        self.slots.len()
-    }
-}
-
-const fn group_of(rank: &Rank) -> Option<Group> {
-    match rank {
-        Rank::At(group, ..) => Some(*group),
-        Rank::Served(..) => None,
+        assert_eq!(self.counts.iter().sum::<usize>(), self.slots.len());
+        assert!(self.served.values().all(|order| !order.is_empty()));
+        self.slots.len() + self.all_served().count()
     }
 }
 
@@ -129,6 +153,16 @@ const fn group_of(rank: &Rank) -> Option<Group> {
 mod tests {
     use super::*;
     use crate::pipeline::claim::tests::entry;
+    use punctual_domain::{chooser::Level, settings::Retries, task::Priority};
+
+    fn served(id: i64, at: i64) -> Rank {
+        let level = Level::of(Priority::default(), 0, Retries::default());
+        Rank::Served(entry(id, at).queue, (level, Millis(at), id), (id, 0))
+    }
+
+    fn served_in(index: &Index) -> Vec<usize> {
+        index.all_served().collect()
+    }
 
     #[test]
     fn each_group_is_read_by_itself_in_the_order_of_instants() {
@@ -142,19 +176,23 @@ mod tests {
         ] {
             index.insert(Rank::At(group, Millis(at), id), usize::try_from(id).unwrap());
         }
-        index.insert(Rank::served(&entry(5, 2)), 5);
-        index.insert(Rank::served(&entry(6, 1)), 6);
+        index.insert(served(5, 2), 5);
+        index.insert(served(6, 1), 6);
         let leased = |index: &Index, until| index.until(Group::Leased, Millis(until)).collect::<Vec<_>>();
         assert_eq!((leased(&index, 4), leased(&index, 5)), (vec![3], vec![3, 1]));
         assert_eq!((index.len(Group::Leased), index.total()), (2, 6));
-        assert_eq!(index.served(&entry(5, 2).queue).collect::<Vec<_>>(), [6, 5]);
+        assert_eq!(served_in(&index), [6, 5]);
+        assert!(index.has(&served(6, 1), 6) && !index.has(&served(6, 1), 5));
         for _ in 0..2 {
             index.remove(&Rank::At(Group::Leased, Millis(5), 1));
-            index.remove(&Rank::served(&entry(6, 1)));
+            index.remove(&served(6, 1));
         }
         assert_eq!((leased(&index, 9), index.len(Group::Leased)), (vec![3], 1));
         index.remove(&Rank::At(Group::Candidate, Millis(9), 2));
         assert!(index.is_empty(Group::Candidate) && !index.is_empty(Group::Reporting));
-        assert_eq!(index.all_served().collect::<Vec<_>>(), [5]);
+        assert_eq!(
+            (served_in(&index), index.served(&entry(5, 2).queue).map(|order| order.len())),
+            (vec![5], Some(1))
+        );
     }
 }

@@ -5,7 +5,7 @@ use super::{
     index::Group,
     stage::{Event, Stage},
     steps::{BLOCKED, GATED, HELD_BACK, IN_LINE, RETRY, awaits_executor, has_lease, is_kept},
-    table::{Slot, Table},
+    table::Table,
 };
 use punctual_contract::hot::HotEntry;
 use punctual_domain::place::Partition;
@@ -92,8 +92,6 @@ impl Table {
     pub(crate) fn end_grants(&mut self, grants: &[(i64, i64)]) {
         for (id, fence) in grants {
             let Some(nth) = self.at_fence(*id, *fence) else { continue };
-            // What is known of it may be wrong, or was used.
-            self.forget_ask(nth);
             self.let_go(nth, Event::GrantEnded);
         }
     }
@@ -108,7 +106,7 @@ impl Table {
     /// `stage`: of an entry that comes into the table with it. False: it is kept already or has its own lease, or something
     /// newer is here.
     pub(super) fn keep(&mut self, entry: &HotEntry, event: Event, stage: Stage) -> bool {
-        let ask = self.take_known(entry);
+        self.make_way(entry.place.id);
         let there = self.by_id.get(&entry.place.id).copied();
         match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
             Some((_, slot)) if slot.entry.fence > entry.fence => return false,
@@ -118,7 +116,7 @@ impl Table {
             Some((nth, _)) => drop(self.remove(nth)),
             None => {}
         }
-        self.insert_slot(Slot { ask, ..Slot::new(entry.clone(), stage) });
+        self.insert(entry.clone(), stage);
         true
     }
 }

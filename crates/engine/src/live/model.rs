@@ -4,7 +4,7 @@
 use super::{
     Live,
     fired::{Fired, Granted, Ready},
-    stage::{Gate, Stage},
+    stage::{Event, Gate, Report, Stage},
     steps::{REPORTED, STEPS},
 };
 use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
@@ -12,29 +12,55 @@ use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     hot::HotEntry,
-    store::{Ask, Assignment, Beat},
+    store::{Assignment, Beat},
 };
 use punctual_domain::{
     content::Content,
     name::Name,
     place::{Partition, TaskRef},
-    task::{NewTask, Priority},
+    task::Priority,
     time::Millis,
 };
 use punctual_wheel::Wheel;
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 mod after;
 
 const PARTITIONS: u16 = 3;
 const TASKS: i64 = 24;
 const HORIZON_MS: u64 = 400;
+/// Legal moves that the operations here make never, or by chance. The list only gets shorter.
+const SELDOM: [(Stage, &[Event]); 11] = [
+    (Stage::Leasing { due: false }, &[Event::Forgotten]),
+    (Stage::Leasing { due: true }, &[Event::Forgotten]),
+    (Stage::Leased { in_doubt: false }, &[Event::Claimed, Event::Forgotten]),
+    (
+        Stage::Leased { in_doubt: true },
+        &[Event::Claimed, Event::Due, Event::TakeLost, Event::Withdrawn, Event::Forgotten, Event::GivenUp],
+    ),
+    (Stage::Ready { gate: None }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
+    (Stage::Ready { gate: Some(Gate::Database) }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
+    (Stage::Ready { gate: Some(Gate::Retry) }, OFFERED_ELSEWHERE),
+    (Stage::Ready { gate: Some(Gate::HotAway) }, OFFERED_ELSEWHERE),
+    (Stage::Granting, &[Event::GrantBegun]),
+    (Stage::HandedOver { report: Report::Owed }, &[Event::Reported]),
+    (Stage::HandedOver { report: Report::Asked }, &[Event::NotReported]),
+];
+/// What comes to a task that is kept here when something else offers it once more.
+const OFFERED_ELSEWHERE: &[Event] = &[
+    Event::GrantBegun,
+    Event::Lined,
+    Event::Blocked(Gate::Database),
+    Event::Blocked(Gate::Retry),
+    Event::Blocked(Gate::HotAway),
+];
 
 type Key = (i64, i64);
 
 #[derive(Default)]
 struct Seen {
     stages: HashSet<Stage>,
+    moves: HashMap<(Stage, Event), usize>,
     given: usize,
     withdrawn: usize,
     put_back: usize,
@@ -91,12 +117,7 @@ fn key(entry: &HotEntry) -> Key {
     (entry.place.id, entry.fence)
 }
 
-fn ask() -> Arc<Ask> {
-    let queue = (*entry(1, 1).queue).clone();
-    Arc::new(Ask::of(&NewTask::new(queue, Name::default_namespace(), Millis(1))).expect("it has no payload"))
-}
-
-pub(super) fn lease_of(entry: &HotEntry) -> Assignment {
+pub(crate) fn lease_of(entry: &HotEntry) -> Assignment {
     Assignment {
         place: entry.row(),
         queue: (*entry.queue).clone(),
@@ -165,9 +186,6 @@ impl World {
         let place =
             TaskRef { partition: Partition(u16::try_from(id % i64::from(PARTITIONS)).unwrap()), due_at, id };
         let entry = HotEntry { place, due_at, fence: *fence, ..entry(id, due_at.0) };
-        if self.rng.bool() {
-            self.live.lock().know(vec![(entry.clone(), ask())]);
-        }
         self.hot.insert(id, entry);
     }
 
@@ -289,7 +307,12 @@ impl World {
 
     /// Takes an entry out of the hot set; sometimes it is put back, because its change did not come about.
     fn withdraw(&mut self) {
-        let ids: Vec<i64> = self.hot.keys().copied().collect();
+        // Half of them while the answers to their leases are on the way, so that what is put back often meets these.
+        let is_there =
+            |entry: &&HotEntry| self.hot.get(&entry.place.id).is_some_and(|due| due.fence == entry.fence);
+        let leasing: Vec<i64> = self.leases.iter().filter(is_there).map(|entry| entry.place.id).collect();
+        let all = || self.hot.keys().copied().collect();
+        let ids: Vec<i64> = if leasing.is_empty() || self.rng.bool() { all() } else { leasing };
         let Some(id) = self.rng.choice(ids) else { return };
         let Some(entry) = self.hot.remove(&id) else { return };
         if let Some(on_wheel) = self.live.lock().withdrawn(id, entry.fence) {
@@ -334,7 +357,7 @@ impl World {
     }
 
     fn forget_old(&mut self) {
-        self.live.lock().forget_known(self.now.plus(-100), self.now);
+        self.live.lock().forget_old_attempts(self.now);
         let fired = self.live.lock().forget_old(self.now.plus(-100));
         self.gives_up(&fired);
     }
@@ -409,14 +432,27 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 20 => world.forget_old(),
                 21..33 => world.hand_over(),
                 33..37 => world.report(),
-                // Rare enough that what is withdrawn is often put back while its lease is on the way.
                 37..39 => world.withdraw(),
                 _ => world.move_partition(),
             }
             world.check();
         }
         seen = world.seen;
+        for (pair, count) in world.live.lock().moves.drain() {
+            *seen.moves.entry(pair).or_default() += count;
+        }
     }
+    let is_seldom = |(stage, event): &(Stage, Event)| {
+        SELDOM.iter().any(|(seldom, events)| seldom == stage && events.contains(event))
+    };
+    let pairs = STEPS.iter().flat_map(|(stage, moves)| moves.iter().map(|(event, _)| (*stage, *event)));
+    let missing: Vec<_> = pairs.filter(|pair| !is_seldom(pair) && !seen.moves.contains_key(pair)).collect();
+    assert!(missing.is_empty(), "legal moves that were never made: {missing:?}");
+    let put_back = seen.moves.get(&(Stage::Held, Event::PutBack));
+    assert!(
+        put_back.is_some_and(|count| *count >= 100),
+        "put back while a lease is on the way: {put_back:?}"
+    );
     assert_eq!(seen.stages.len(), STEPS.len(), "every stage was visited");
     let counts = [seen.given, seen.withdrawn, seen.put_back, seen.unwanted, seen.returned];
     let known = [seen.ended, seen.ended_unreported, seen.reported_known];

@@ -27,8 +27,6 @@ pub(crate) enum Stage {
     /// With an executor. The entry has the fence of the lease. Where its lease was made ahead the store does not know at first who
     /// has it; where nothing is to be reported it is in the table as long as what is known of the attempt may save a look.
     HandedOver { report: Report },
-    /// In nobody's hands here. What its hand-over needs is known, because this engine has inserted or read it.
-    Known,
 }
 
 /// Whether the store knows who has a task.
@@ -56,7 +54,7 @@ pub(crate) enum Gate {
 }
 
 /// What happened to a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Event {
     /// The hot set has the entry again, at the same fence.
     PutBack,

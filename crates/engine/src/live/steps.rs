@@ -8,7 +8,7 @@ use Event::{
     TakeLost, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Known, Leased, Leasing, Offered, Ready, Waiting};
+use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,6 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
     (UNREPORTED,   &[(ReportBegun, To(REPORTING)), (Reported, To(REPORTED)), (Ended, Gone)]),
     (REPORTING,    &[(Reported, To(REPORTED)), (NotReported, To(UNREPORTED)), (Ended, Gone)]),
     (REPORTED,     &[(Ended, Gone), (Settled, Gone)]),
-    (Known,        &[(Forgotten, Gone)]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -106,16 +105,6 @@ pub(crate) const fn is_kept(stage: Stage) -> bool {
 /// task in the hot set with this fence knows that the lease was given back.
 pub(crate) const fn is_executors(stage: Stage) -> bool {
     matches!(stage, InDoubt | HandedOver { .. })
-}
-
-/// The task is in nobody's hands here, and nothing of it is to be settled: whatever comes with an entry takes its place.
-pub(crate) const fn is_only_known(stage: Stage) -> bool {
-    matches!(stage, Known | REPORTED)
-}
-
-/// The task leaves the table and goes on elsewhere with the fence that it has: what is known of it is still good.
-pub(crate) const fn goes_on(event: Event) -> bool {
-    matches!(event, Claimed | NotClaimed | NotGranted | Due | Settled)
 }
 
 #[cfg(test)]
@@ -167,7 +156,7 @@ mod tests {
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
         // What has a lease of an executor comes into the table with it.
-        let first = [CLAIMING, Offered, InDoubt, UNREPORTED, Known];
+        let first = [CLAIMING, Offered, InDoubt, UNREPORTED];
         let reached = first.map(|first| reached(first, &EVENTS)).concat();
         assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
         for (stage, moves) in STEPS {
@@ -186,11 +175,11 @@ mod tests {
         let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
-        let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage) || stage == Known;
+        let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage);
         let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || has_fired(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),
-            "what has fired stays, and what is known, whoever owns its partition"
+            "what has fired stays, whoever owns its partition"
         );
     }
 

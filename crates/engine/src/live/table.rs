@@ -7,18 +7,14 @@ use super::{
     doubt::Doubt,
     handed_over::Attempt,
     index::{Group, Index, Rank},
-    known::bytes_of,
     span::Span,
     stage::{Event, Gate, Report, Stage},
-    steps::{Next, REPORTED, goes_on, has_lease, is_before_lease, is_claimed, step},
+    steps::{Next, REPORTED, has_lease, is_before_lease, is_claimed, step},
 };
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
-use punctual_contract::{
-    hot::HotEntry,
-    store::{Ask, Assignment},
-};
-use punctual_domain::place::Partition;
+use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_domain::{chooser::Level, order::Versioned as _, place::Partition, settings::Retries};
 use punctual_wheel::Key;
 use slab::Slab;
 use std::sync::Arc;
@@ -30,11 +26,12 @@ pub(crate) struct Table {
     pub(super) index: Index,
     /// How many have not fired.
     pub(super) unfired: usize,
-    /// Of what was asked for, as far as it is known.
-    pub(super) ask_bytes: usize,
     /// Of how many attempts at executors something is known.
     pub(super) known_attempts: usize,
     spans: Vec<Span>,
+    /// How often each move was made.
+    #[cfg(test)]
+    pub(super) moves: HashMap<(Stage, Event), usize>,
 }
 
 #[derive(Debug)]
@@ -49,15 +46,16 @@ pub(super) struct Slot {
     pub(super) is_unpersisted: bool,
     /// A lease of it may have been made that its executor has not heard of.
     pub(super) doubt: Option<Box<Doubt>>,
-    /// What was asked for, if it is known and not handed over.
-    pub(super) ask: Option<Arc<Ask>>,
     /// Of what is handed over.
     pub(super) attempt: Option<Box<Attempt>>,
+    /// Of what is served from here.
+    pub(super) level: Level,
 }
 
 impl Slot {
-    pub(super) const fn new(entry: HotEntry, stage: Stage) -> Self {
+    pub(super) fn new(entry: HotEntry, stage: Stage) -> Self {
         Self {
+            level: Level::of(entry.priority, entry.attempt, Retries::default()),
             entry,
             stage,
             on_wheel: None,
@@ -65,7 +63,6 @@ impl Slot {
             lease: None,
             is_unpersisted: false,
             doubt: None,
-            ask: None,
             attempt: None,
         }
     }
@@ -88,7 +85,7 @@ impl Slot {
             stage if has_lease(stage) => due(Group::Leased),
             Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
             Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
-            Stage::Ready { gate: Some(Gate::HotAway) } => Some(Rank::served(&self.entry)),
+            Stage::Ready { gate: Some(Gate::HotAway) } => Some(self.served_rank()),
             Stage::HandedOver { report } => {
                 let attempt = self.attempt.as_ref()?;
                 let since = || attempt.holder.as_ref().map(|holder| holder.since);
@@ -99,9 +96,13 @@ impl Slot {
                 };
                 Some(Rank::At(group, at, self.entry.place.id))
             }
-            Stage::Known => due(Group::Known),
             _ => None,
         }
+    }
+
+    fn served_rank(&self) -> Rank {
+        let HotEntry { queue, due_at, place, .. } = &self.entry;
+        Rank::Served(Arc::clone(queue), (self.level, *due_at, place.id), self.entry.version())
     }
 
     /// Where it stands while the store does not know that it has fired.
@@ -136,9 +137,10 @@ impl Table {
             by_id: HashMap::new(),
             index: Index::default(),
             unfired: 0,
-            ask_bytes: 0,
             known_attempts: 0,
             spans: (0..partitions).map(|_| span()).collect(),
+            #[cfg(test)]
+            moves: HashMap::new(),
         }
     }
 
@@ -146,12 +148,13 @@ impl Table {
     pub(super) fn advance(&mut self, nth: usize, event: Event) -> Option<Moved> {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
-        let Next::To(after) = step(before, event)? else {
-            let gone = self.remove(nth);
-            if let Some(slot) = gone.as_ref().filter(|slot| slot.lease.is_none() && goes_on(event)) {
-                self.remember(slot);
-            }
-            return Some(Moved { before, gone });
+        let next = step(before, event)?;
+        #[cfg(test)]
+        {
+            *self.moves.entry((before, event)).or_default() += 1;
+        }
+        let Next::To(after) = next else {
+            return Some(Moved { before, gone: self.remove(nth) });
         };
         if before != after {
             let old = slot.rank();
@@ -195,13 +198,19 @@ impl Table {
         }
     }
 
+    /// What is known of an attempt of which nothing is to be reported keeps no entry out.
+    pub(super) fn make_way(&mut self, id: i64) {
+        let nth = self.by_id.get(&id).copied();
+        let is_over = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| slot.stage == REPORTED);
+        nth.filter(is_over).map(|nth| self.remove(nth));
+    }
+
     pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) -> usize {
         self.insert_slot(Slot::new(entry, stage))
     }
 
     pub(super) fn insert_slot(&mut self, slot: Slot) -> usize {
         let (id, stage) = (slot.entry.place.id, slot.stage);
-        self.ask_bytes += bytes_of(slot.ask.as_ref());
         self.known_attempts += usize::from(slot.has_facts());
         let rank = slot.rank();
         let nth = self.slots.insert(slot);
@@ -220,7 +229,6 @@ impl Table {
         let ranks = [slot.rank(), slot.doubt_rank(), slot.unpersisted_rank()];
         ranks.iter().flatten().for_each(|rank| self.index.remove(rank));
         self.unfired -= usize::from(is_claimed(slot.stage));
-        self.ask_bytes -= bytes_of(slot.ask.as_ref());
         self.known_attempts -= usize::from(slot.has_facts());
         Some(slot)
     }
@@ -272,7 +280,6 @@ impl Table {
             assert_eq!(has_holder, is_handed_over && slot.stage != REPORTED, "{id} {:?}", slot.stage);
             assert!(slot.stage != REPORTED || slot.has_facts(), "{id} is kept for nothing");
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
-            assert!(slot.stage != Stage::Known || slot.ask.is_some(), "{id} is known for nothing");
             assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
             let ranks = [slot.rank(), slot.doubt_rank(), slot.unpersisted_rank()];
             assert!(ranks.iter().flatten().all(is_in), "{id} {:?}", slot.stage);
@@ -283,7 +290,6 @@ impl Table {
         let all = self.slots.iter().map(of).collect();
         assert_eq!(ranked, self.index.total(), "nothing else is in the index");
         let slots = || self.slots.iter().map(|(_, slot)| slot);
-        assert_eq!(self.ask_bytes, slots().map(|slot| bytes_of(slot.ask.as_ref())).sum::<usize>());
         assert_eq!(self.known_attempts, slots().filter(|slot| slot.has_facts()).count());
         all
     }

@@ -2,13 +2,7 @@
 //! (`maintenance::mark_ready`), because nothing but what is shown rests on it. A crash forgets it, and the next owner of the
 //! partition offers the task again. Must not decide what is worth the write.
 
-use super::{
-    index::Group,
-    kept::is_decided,
-    stage::Stage,
-    steps::awaits_executor,
-    table::{Slot, Table},
-};
+use super::{index::Group, kept::is_decided, stage::Stage, steps::awaits_executor, table::Table};
 use hashbrown::HashSet;
 use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
@@ -33,7 +27,7 @@ impl Table {
 
     /// None: it has a lease of its own, or something newer is here.
     pub(super) fn slot_of_fired(&mut self, entry: &HotEntry) -> Option<usize> {
-        let ask = self.take_known(entry);
+        self.make_way(entry.place.id);
         let there = self.by_id.get(&entry.place.id).copied();
         match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
             Some((_, slot)) if slot.entry.fence > entry.fence => return None,
@@ -43,7 +37,7 @@ impl Table {
             Some((nth, _)) => drop(self.remove(nth)),
             None => {}
         }
-        Some(self.insert_slot(Slot { ask, ..Slot::new(entry.clone(), Stage::Offered) }))
+        Some(self.insert(entry.clone(), Stage::Offered))
     }
 
     /// The store knows of these, or they are not counted as fired: nothing is to be written of them, nor of older attempts.

@@ -323,7 +323,7 @@ async fn keep_those_it_may_run(
     let (good, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|it| may_run(it, request));
     let mut lanes = BTreeMap::<String, Vec<HotEntry>>::new();
     for it in others {
-        let range = it.demands.as_ref().and_then(|it| it.handler_versions.clone()).unwrap_or_default();
+        let range = it.demands().handler_versions.clone().unwrap_or_default();
         lanes.entry(range).or_default().push(it);
     }
     for (range, entries) in lanes {

@@ -73,7 +73,7 @@ pub(crate) fn may_be_leased(core: &Core, entry: &HotEntry) -> bool {
 }
 
 fn is_leasable(entry: &HotEntry) -> bool {
-    entry.demands.is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
+    entry.demands().is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
 }
 
 /// Those whose lease will follow, ahead of their instant or soon after it, and need no mark before; and the others.
@@ -230,17 +230,16 @@ impl Candidates {
 async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Millis) {
     // One for all, so that they are one statement.
     let last = entries.iter().map(|it| it.due_at).max().unwrap_or(now);
-    let grant = |(it, known): (&HotEntry, Option<Facts>)| Grant {
+    let grant = |it: &HotEntry| Grant {
         place: it.row(),
         fence: it.fence,
         fired_at: it.due_at,
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
         namespace: it.queue.namespace.clone(),
-        known,
+        known: Facts::of(it),
     };
-    let known = core.live.facts(&entries, |_| true);
-    let grants = entries.iter().zip(known).map(grant).collect();
+    let grants = entries.iter().map(grant).collect();
     let asked = Instant::now();
     let answer = parts::leasing(core, part, parts::PATIENCE, core.store.dispatch(grants, now)).await;
     let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);
@@ -326,7 +325,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
 
 /// For whoever waits, or asks next.
 pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>) {
-    if !arrival.hand(leased, core.present()) {
+    if !arrival.hand(&core.live, leased, core.present()) {
         return;
     }
     look_after(core, arrival);
@@ -429,14 +428,16 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
         // Of two versions of one task, the newer goes first: the ready set sees to it.
         && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
         && if is_alone(core) {
-            arrival.goes_first() && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
+            arrival.goes_first()
+                && arrival.are_younger_than_ready(&fired)
+                && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
         } else {
             arrival.empty_since().is_some() && arrival.is_asked_since(now.plus(-COMES_BACK_MS))
         };
     if !is_good || fired.is_empty() {
         return fired;
     }
-    let rest = arrival.lie(&core.live, fired, now, LIE_MAX);
+    let rest = arrival.lie(&core.live, fired, core.present(), LIE_MAX);
     look_after(core, &arrival);
     rest
 }

@@ -50,7 +50,7 @@ pub(crate) async fn claim_from(core: &Arc<Core>, partition: Partition, from: Mil
 /// is not there any more.
 pub(crate) async fn run_again(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let until = now.plus(core.options.lookahead_ms);
-    core.live.lock().forget_known(now.plus(-FORGET_AFTER_MS), now);
+    core.live.lock().forget_old_attempts(now);
     let fired = core.live.lock().forget_old(now.plus(-FORGET_AFTER_MS));
     core.live.lock().hold_back(&fired);
     let slices = core.owned().map(|partition| (partition, None)).collect();
@@ -275,7 +275,7 @@ pub(crate) mod tests {
             state: State::Scheduled,
             fired_at: Millis::ZERO,
             attempt: 0,
-            demands: None,
+            details: Arc::default(),
         }
     }
 }

@@ -246,10 +246,10 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     // Said before they can be seen there, so that nothing lies down behind what they take turns with; and again after it,
     // for what has lain down meanwhile.
     let others_came = || {
-        for (queue, _) in rest.iter().filter(|it| !it.1.is_empty()) {
+        for (queue, fired) in &rest {
             let arrival = core.arrivals.of(queue);
-            if arrival.lying() > 0 {
-                // What lies here is older: the order of all is found in the ready set.
+            if arrival.has_older_than(fired) {
+                // What lies here goes before it: the order of all is found in the ready set.
                 arrival.something_else_came();
             }
         }
@@ -292,7 +292,7 @@ fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
 /// Gives what has fired to executors that wait here with nothing, where no order and no limit has to be kept. Answers
 /// the rest.
 fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>, counted: &HashSet<i64>) -> Vec<HotEntry> {
-    if !core.settings.is_plain(queue) || fired.iter().any(|it| it.demands.is_some()) {
+    if !core.settings.is_plain(queue) || fired.iter().any(|entry| !entry.demands().is_none()) {
         return fired;
     }
     let all = fired.clone();

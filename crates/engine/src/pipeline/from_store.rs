@@ -27,7 +27,9 @@ use punctual_contract::{
     ownership::Tenure,
     store::{Applied, Change, Step},
 };
-use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use punctual_domain::{
+    chooser::Level, name::QueueKey, place::Partition, settings::Retries, state::State, time::Millis,
+};
 use seen::{PAGES, Seen, next_page};
 use state::Since;
 use std::{
@@ -234,13 +236,26 @@ fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     let fired = won.iter().filter(|it| it.1).count();
     core.from_store.passes_by();
     let won: Vec<HotEntry> = won.into_iter().map(|(entry, _)| entry).collect();
-    core.live.lock().serve(&won);
+    serve(core, &won);
     core.meters.fired_from_store(fired);
     for (queue, (count, lateness_ms)) in queues {
         core.meters.queue(&queue).fired(&lateness_ms);
         core.arrived(&queue, count);
     }
     fired
+}
+
+/// Each stands where its queue wants it.
+fn serve(core: &Core, entries: &[HotEntry]) {
+    let mut retries: HashMap<&Arc<QueueKey>, Retries> = HashMap::new();
+    for entry in entries {
+        retries.entry(&entry.queue).or_insert_with(|| core.settings.queue(&entry.queue).retries);
+    }
+    let level = |entry: &HotEntry| {
+        let retries = retries.get(&entry.queue).copied().unwrap_or_default();
+        Level::of(entry.priority, entry.attempt, retries)
+    };
+    core.live.lock().serve(entries, level);
 }
 
 /// What is ready in a queue, wherever it is; and whether that is all that is in its ready set.
@@ -250,7 +265,7 @@ pub(crate) async fn admit(
     admission: Admission,
 ) -> Result<(Vec<HotEntry>, bool), Error> {
     let may_run = |entry: &HotEntry| may_run(entry, request);
-    let mut admitted = core.live.lock().take_served(&request.queue, admission.limit, may_run);
+    let mut admitted = core.live.lock().take_served(&request.queue, admission, may_run);
     let limit = admission.limit - admitted.len();
     if limit == 0 || core.from_store.is_away() {
         return Ok((admitted, false));
@@ -270,7 +285,7 @@ pub(crate) async fn admit(
 /// These were admitted, and could not be handed over.
 pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
     if core.from_store.is_away() {
-        core.live.lock().serve(&entries);
+        serve(core, &entries);
         return Ok(());
     }
     ready_set::offer(core, entries).await

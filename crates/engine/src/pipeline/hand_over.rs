@@ -107,14 +107,15 @@ async fn wait_and_lease(
     let mut late = Late::new(core);
     let (mut given, mut looker) = (Vec::new(), None);
     loop {
-        if given.is_empty() {
-            let lies_here = arrival.take(may_be_given, core.present());
-            let leased = ahead::handed_over(core, request, lies_here);
-            if !leased.is_empty() {
-                return Ok(leased);
-            }
-            if is_known_empty(core, request, only, &arrival).is_some() {
-                given = arrival.take_lying(&core.live, may_be_given);
+        if given.is_empty() && is_known_empty(core, request, only, &arrival).is_some() {
+            match arrival.take(&core.live, may_be_given, core.present()) {
+                Given::Fired(fired) => given = fired,
+                Given::Leased(leased) => {
+                    let leased = ahead::handed_over(core, request, leased);
+                    if !leased.is_empty() {
+                        return Ok(leased);
+                    }
+                }
             }
         }
         let notified = arrival.notified();
@@ -125,7 +126,12 @@ async fn wait_and_lease(
             _ => {
                 // What was given is handed over without a look.
                 let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
-                let leased = admit_and_grant(core, request, given, caller).await?;
+                let mut leased = admit_and_grant(core, request, given, caller).await?;
+                if leased.is_empty() {
+                    // Nothing in the ready set goes before what was leased ahead.
+                    let ahead = arrival.take_leased(may_be_given, core.present());
+                    leased = ahead::handed_over(core, request, ahead);
+                }
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
                 }
@@ -277,7 +283,7 @@ async fn grant(
     let only = &caller.only;
     if !may_stay || !is_simple(core, request, only) {
         // There may be others: the order of all is found in one place.
-        ahead::lies_no_more(core, arrival.take_lying(&core.live, usize::MAX)).await;
+        ahead::lies_no_more(core, arrival.take_lying_before(&core.live, Millis::MAX)).await;
     }
     for _ in 0..ROUNDS_MAX {
         if core.settings.is_paused(&request.queue) {
@@ -379,9 +385,8 @@ async fn dispatch_in(
     }
     let now = core.now();
     let _nobody_else_offers_them = core.live.grants(&entries);
-    let known = core.live.facts(&entries, |entry| !may_be_marked(core, entry, now));
-    let grant = |(entry, known)| grant_of(entry, known, request, now);
-    let grants = entries.iter().zip(known).map(grant).collect();
+    let known = |entry: &HotEntry| Facts::of(entry).filter(|_| !may_be_marked(core, entry, now));
+    let grants = entries.iter().map(|entry| grant_of(entry, known(entry), request, now)).collect();
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));

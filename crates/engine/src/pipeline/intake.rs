@@ -9,9 +9,9 @@ use crate::{
 };
 use hashbrown::HashMap;
 use punctual_contract::{
-    Error, Happened,
-    hot::HotEntry,
-    store::{Ask, Inserted},
+    Ask, Error, Happened,
+    hot::{Details, HotEntry},
+    store::Inserted,
 };
 use punctual_domain::{
     insert::Decision,
@@ -23,8 +23,8 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// What is due this soon is loaded whatever is known of the preloader, which may not have begun.
 const SOON_MS: i64 = 10_000;
-/// What is due this soon is known until it fires: later it will mostly be another engine's to hand over.
-const KNOWN_MS: i64 = 10_000;
+/// What is due this soon brings what its hand-over needs, however short of room the hot set is.
+const ASK_MS: i64 = 10_000;
 /// What is new and due this soon need not be where other engines would find it, if there are none.
 const NEAR_MS: i64 = 10_000;
 /// How far the clocks of two engines may be apart without a task being loaded late.
@@ -43,37 +43,18 @@ pub(crate) async fn insert(
     }
     outside::inserted(core, put, &inserted);
     let inserted = inserted?;
-    let (mut new, mut others, mut known) = (Vec::new(), Vec::new(), Vec::new());
-    let known_until = core.now().plus(KNOWN_MS);
+    let (mut new, mut others) = (Vec::new(), Vec::new());
     for it in inserted.iter().flatten() {
         match it.decision {
-            Decision::Create => {
-                let entry = entry_of(&it.task);
-                known.extend(known_of(&entry, &it.task, known_until));
-                new.push(entry);
-            }
+            Decision::Create => new.push(entry_of(&it.task)),
             Decision::Replace => others.push(entry_of(&it.task)),
             _ => continue,
         }
         core.meters.queue(&it.task.ask.queue).inserted(1);
     }
-    core.live.lock().know(known);
     admit(core, new, Ids::New).await;
     admit(core, others, Ids::Known).await;
     Ok(inserted)
-}
-
-/// What was just read and is due soon is handed over by this engine without another look at its row, as far as it stays as it
-/// is.
-pub(crate) fn know(core: &Core, entries: &[HotEntry], tasks: &[Task]) {
-    let until = core.now().plus(KNOWN_MS);
-    let known = entries.iter().zip(tasks).filter_map(|(entry, task)| known_of(entry, task, until));
-    core.live.lock().know(known.collect());
-}
-
-fn known_of(entry: &HotEntry, task: &Task, until: Millis) -> Option<(HotEntry, Arc<Ask>)> {
-    let ask = (entry.due_at <= until).then(|| Ask::of(&task.ask)).flatten()?;
-    Some((entry.clone(), Arc::new(ask)))
 }
 
 /// Whether anything may be in the hot set under their ids.
@@ -140,10 +121,11 @@ pub(crate) async fn load_and_claim(core: &Arc<Core>, entries: Vec<HotEntry>) -> 
     load(core, entries, Ids::Known).await
 }
 
-async fn load(core: &Arc<Core>, entries: Vec<HotEntry>, ids: Ids) -> Result<usize, Error> {
+async fn load(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) -> Result<usize, Error> {
     if entries.is_empty() {
         return Ok(0);
     }
+    leave_out_asks(core, &mut entries);
     let loaded = match ids {
         Ids::New => core.hot.load_near(entries.clone()).await?,
         Ids::Known => {
@@ -162,6 +144,13 @@ async fn load(core: &Arc<Core>, entries: Vec<HotEntry>, ids: Ids) -> Result<usiz
         });
     }
     Ok(loaded)
+}
+
+/// What a hand-over needs travels with the entry as far as the hot set has room for it; where it is left out, the row is read.
+fn leave_out_asks(core: &Core, entries: &mut [HotEntry]) {
+    let ahead_ms = if core.filling.room.is_short() { ASK_MS } else { core.hot.asks_ahead_ms() };
+    let until = core.now().plus(ahead_ms);
+    entries.iter_mut().filter(|entry| entry.due_at > until).for_each(HotEntry::leave_out_ask);
 }
 
 /// What was not put in has fired already, or is there with a newer fence: claiming it would be wrong, so that who is
@@ -210,6 +199,10 @@ pub(crate) fn entry_of(task: &Task) -> HotEntry {
         state: task.state,
         fired_at: Millis::ZERO,
         attempt: task.attempt,
-        demands: HotEntry::shared(task.ask.demands.clone()),
+        details: Arc::new(Details {
+            kind: Some(task.ask.kind.clone()),
+            demands: task.ask.demands.clone(),
+            ask: Ask::of(&task.ask).map(Arc::new),
+        }),
     }
 }

@@ -1,5 +1,4 @@
-//! Executors that take only tasks of some kinds. The kind of a task stands in the store, not in the ready set, so that those who
-//! take any pay nothing for it: only what was popped for one who does not is looked up. What is of another kind is
+//! Executors that take only tasks of some kinds. An entry says its kind. What was popped for such an executor and is of another kind is
 //! parked in the lane of that kind, out of the order, where whoever takes it finds it: an executor of that kind, one that takes
 //! any, or after seconds the reconciler, which brings some of it back in case it was parked at another engine. Decides
 //! nothing about a task; losing what is known here costs an interval.
@@ -15,8 +14,8 @@ use punctual_contract::{
     Error,
     hot::{HotEntry, Lane},
 };
-use punctual_domain::name::Name;
-use std::collections::BTreeMap;
+use punctual_domain::{name::Name, place::TaskRef};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Lanes of a queue that are looked at for that.
 const LANES_MAX: usize = 500;
@@ -72,21 +71,12 @@ pub(super) async fn keep(
     wanted: usize,
 ) -> Result<Vec<HotEntry>, Error> {
     let Some(kinds) = only.kinds.as_ref().filter(|_| !entries.is_empty()) else { return Ok(entries) };
-    let places: Vec<_> = entries.iter().map(HotEntry::row).collect();
-    let tasks = match core.store.read(&places).await {
-        Ok(tasks) => tasks,
-        Err(error) => {
-            from_store::offer(core, entries).await?;
-            return Err(error);
-        }
-    };
+    let entries = with_kinds(core, entries).await?;
     let (mut kept, mut back) = (Vec::new(), Vec::new());
     let mut others = BTreeMap::<Name, Vec<HotEntry>>::new();
-    for (entry, task) in entries.into_iter().zip(tasks) {
-        match task {
-            Some(task) if !kinds.contains(&task.ask.kind) => {
-                others.entry(task.ask.kind).or_default().push(entry)
-            }
+    for entry in entries {
+        match entry.kind().cloned() {
+            Some(kind) if !kinds.contains(&kind) => others.entry(kind).or_default().push(entry),
             // Of what is gone its lease decides.
             _ if kept.len() < wanted => kept.push(entry),
             _ => back.push(entry),
@@ -101,6 +91,33 @@ pub(super) async fn keep(
         tracing::warn!(%error, "tasks of other kinds could not be offered again; that is repeated");
     }
     Ok(kept)
+}
+
+/// Entries of an older release do not say their kind: their rows do. On an error all are offered again.
+async fn with_kinds(core: &Core, mut entries: Vec<HotEntry>) -> Result<Vec<HotEntry>, Error> {
+    let (nths, places): (Vec<usize>, Vec<TaskRef>) = entries
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| entry.kind().is_none())
+        .map(|(nth, entry)| (nth, entry.row()))
+        .unzip();
+    if places.is_empty() {
+        return Ok(entries);
+    }
+    match core.store.read(&places).await {
+        Ok(tasks) => {
+            for (nth, task) in nths.into_iter().zip(tasks) {
+                if let Some((entry, task)) = entries.get_mut(nth).zip(task) {
+                    Arc::make_mut(&mut entry.details).kind = Some(task.ask.kind);
+                }
+            }
+            Ok(entries)
+        }
+        Err(error) => {
+            from_store::offer(core, entries).await?;
+            Err(error)
+        }
+    }
 }
 
 async fn park(core: &Core, terms: &Terms, others: BTreeMap<Name, Vec<HotEntry>>) {

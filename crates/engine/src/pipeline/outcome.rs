@@ -12,7 +12,6 @@ use crate::{
 use hashbrown::HashMap;
 use punctual_contract::{
     Error,
-    hot::HotEntry,
     limiter::Member,
     store::{Applied, Change, LeaseFacts, Step},
 };
@@ -269,11 +268,8 @@ pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
     }
     match core.store.read(places).await {
         Ok(tasks) => {
-            let waiting: Vec<Task> =
-                tasks.into_iter().flatten().filter(|task| task.state.is_waiting()).collect();
-            let entries: Vec<HotEntry> = waiting.iter().map(intake::entry_of).collect();
-            intake::know(core, &entries, &waiting);
-            intake::admit_to_hot_set(core, entries).await;
+            let waiting = tasks.iter().flatten().filter(|task| task.state.is_waiting());
+            intake::admit_to_hot_set(core, waiting.map(intake::entry_of).collect()).await;
         }
         Err(error) => tracing::warn!(%error, "next attempts wait for the sweep"),
     }

@@ -7,7 +7,7 @@ use punctual_contract::{
     Error,
     hot::{HotEntry, Lane},
 };
-use punctual_domain::{name::QueueKey, settings::Retries, task::Priority};
+use punctual_domain::{name::QueueKey, settings::Retries, task::Priority, time::Millis};
 use std::sync::Arc;
 
 /// At most so many of what was parked in a lane come back.
@@ -27,6 +27,14 @@ pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Err
     // These take their turns with what lies in the engine.
     let is_other = |it: &&HotEntry| it.priority != Priority::default() || it.attempt > 0;
     let others: HashSet<_> = entries.iter().filter(is_other).map(|it| Arc::clone(&it.queue)).collect();
+    let mut youngest: HashMap<&Arc<QueueKey>, (Millis, i64)> = HashMap::new();
+    for entry in &entries {
+        let key = youngest.entry(&entry.queue).or_insert_with(|| entry.key());
+        *key = entry.key().max(*key);
+    }
+    for (queue, key) in youngest {
+        core.arrivals.of(queue).is_offered(key);
+    }
     let offered = put(core, entries).await;
     others.iter().for_each(|it| core.arrivals.of(it).something_else_came());
     offered

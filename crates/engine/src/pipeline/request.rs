@@ -58,6 +58,6 @@ impl Only {
 
 /// Its version may run the task.
 pub(crate) fn may_run(entry: &HotEntry, request: &LeaseRequest) -> bool {
-    let demanded = entry.demands.as_ref().and_then(|it| it.handler_versions.as_deref());
+    let demanded = entry.demands().handler_versions.as_deref();
     versions::may_run(demanded, request.version.as_deref())
 }

@@ -110,7 +110,7 @@ impl Terms {
     }
 
     pub(crate) fn wish(&self, entry: &HotEntry, until: Millis) -> Wish {
-        let key = entry.demands.as_ref().and_then(|it| it.concurrency_key.as_deref());
+        let key = entry.demands().concurrency_key.as_deref();
         let (limits, rates) = self.of_task(entry.attempt, key);
         Wish { member: next_attempt(entry), place: entry.row(), until, limits, rates }
     }

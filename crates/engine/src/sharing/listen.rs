@@ -8,7 +8,8 @@ use crate::{
     pipeline::{claim, fire},
     sharing::announce::GIVEN_UP,
 };
-use punctual_contract::{Error, ownership::Signal};
+use futures_util::FutureExt as _;
+use punctual_contract::{Error, Signals, ownership::Signal};
 use std::{sync::Arc, time::Duration};
 
 /// After signals could not be heard.
@@ -16,13 +17,13 @@ const DEAF: Duration = Duration::from_millis(500);
 
 /// Listens until the engine stops.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
-    let Some(shared) = core.shared.clone() else { return Ok(0) };
+    let Some(others) = others(&core) else { return Ok(0) };
     let mut heard = 0;
     loop {
         let signals = tokio::select! {
             biased;
             () = core.work.stopping.cancelled() => return Ok(heard),
-            it = shared.signals.next() => it,
+            signals = others.next() => signals,
         };
         match signals {
             Ok(signals) => {
@@ -40,6 +41,30 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
             }
         }
     }
+}
+
+/// Heeds what there is to be heard, for an engine whose clock is moved by hand. Signals heard.
+pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
+    let Some(others) = others(core) else { return 0 };
+    let mut heard = 0;
+    while let Some(signals) = others.next().now_or_never() {
+        match signals {
+            Ok(signals) => {
+                heard += signals.len();
+                signals.into_iter().for_each(|signal| heed(core, signal));
+            }
+            Err(_) => {
+                look_at_everything(core).await;
+                break;
+            }
+        }
+    }
+    heard
+}
+
+/// None: there are no other engines.
+fn others(core: &Core) -> Option<Arc<dyn Signals>> {
+    core.shared.as_ref().map(|shared| Arc::clone(&shared.signals))
 }
 
 fn heed(core: &Core, signal: Signal) {

@@ -2,23 +2,31 @@
 //! millions of them are kept: arrays, not maps, which the format byte allows. A format is never changed, only
 //! followed by another; what cannot be read is forgotten and loaded again.
 
-use punctual_contract::hot::{HotEntry, Lane};
+use punctual_contract::{
+    Ask,
+    hot::{Details, HotEntry, Lane},
+};
 use punctual_domain::{
     chooser::Level,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     settings::Retries,
     state::State,
-    task::{Demands, Priority},
+    task::{Content, Demands, Priority},
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-/// A first attempt that demands nothing: nearly all tasks.
+/// Of a body whose names are short, without what was asked for.
+const BODY_BYTES: usize = 128;
+
+/// A first attempt that demands nothing, of a release that kept neither the kind nor what was asked for.
 const PLAIN: u8 = 1;
+/// The same with `Demanded`.
+const WITH_DEMANDS: u8 = 2;
 /// `More` follows.
-const WITH_MORE: u8 = 2;
+const WITH_MORE: u8 = 3;
 
 /// A number as eight bytes that are ordered as the numbers are.
 pub(crate) const fn ordered(number: i64) -> [u8; 8] {
@@ -60,59 +68,96 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// What few entries have.
+/// What `WITH_DEMANDS` has besides.
 #[derive(Default, Serialize, Deserialize)]
-struct More {
+struct Demanded {
     attempt: u32,
     concurrency_key: Option<String>,
     handler_versions: Option<String>,
 }
 
-impl More {
-    fn of(entry: &HotEntry) -> Option<Self> {
-        if entry.attempt == 0 && entry.demands.is_none() {
-            return None;
-        }
-        let Demands { concurrency_key, handler_versions } =
-            entry.demands.as_deref().cloned().unwrap_or_default();
-        Some(Self { attempt: entry.attempt, concurrency_key, handler_versions })
-    }
+#[derive(Default, Serialize, Deserialize)]
+struct More<'a> {
+    demanded: Demanded,
+    kind: Option<&'a str>,
+    #[serde(borrow)]
+    ask: Option<Asked<'a>>,
+}
 
-    fn demands(self) -> Option<Arc<Demands>> {
+/// What was asked for, as it travels.
+#[derive(Serialize, Deserialize)]
+struct Asked<'a> {
+    content: u8,
+    #[serde(borrow, with = "serde_bytes")]
+    payload: &'a [u8],
+    max_attempts: u32,
+    /// From `execute_at` to `due_at`; 0 of a first attempt.
+    late_ms: i64,
+    timeout_ms: Option<i64>,
+    #[serde(borrow)]
+    labels: BTreeMap<&'a str, &'a str>,
+    traceparent: Option<&'a str>,
+}
+
+impl<'a> More<'a> {
+    fn of(entry: &'a HotEntry) -> Self {
+        let Demands { concurrency_key, handler_versions } = entry.demands().clone();
+        let demanded = Demanded { attempt: entry.attempt, concurrency_key, handler_versions };
+        let ask = entry.ask().map(|ask| Asked {
+            content: ask.payload.code(),
+            payload: &ask.payload.bytes,
+            max_attempts: ask.max_attempts,
+            late_ms: entry.due_at.0.wrapping_sub(ask.execute_at.0),
+            timeout_ms: ask.timeout_ms,
+            labels: ask.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+            traceparent: ask.traceparent.as_deref(),
+        });
+        Self { demanded, kind: entry.kind().map(Name::as_str), ask }
+    }
+}
+
+impl Demanded {
+    fn demands(self) -> Demands {
         let Self { concurrency_key, handler_versions, .. } = self;
-        HotEntry::shared(Demands { concurrency_key, handler_versions })
+        Demands { concurrency_key, handler_versions }
+    }
+}
+
+impl Asked<'_> {
+    fn ask(self, due_at: i64) -> Option<Arc<Ask>> {
+        let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        Some(Arc::new(Ask {
+            payload: Content::from_code(self.content, self.payload.to_vec())?,
+            max_attempts: self.max_attempts,
+            execute_at: Millis(due_at.wrapping_sub(self.late_ms)),
+            timeout_ms: self.timeout_ms,
+            labels: self.labels.into_iter().map(owned).collect(),
+            traceparent: self.traceparent.map(str::to_owned),
+        }))
     }
 }
 
 /// What a partition keeps under an entry's id.
 pub(crate) fn body_of(entry: &HotEntry) -> Vec<u8> {
-    let mut body = Vec::with_capacity(64);
-    let more = More::of(entry);
-    body.push(if more.is_some() { WITH_MORE } else { PLAIN });
+    let mut body = Vec::with_capacity(BODY_BYTES + entry.ask().map_or(0, |ask| ask.bytes()));
+    body.push(WITH_MORE);
     body.extend(ordered(entry.fence));
-    match more {
-        Some(more) => write(&mut body, &(Rest::of(entry), more)),
-        None => write(&mut body, &Rest::of(entry)),
-    }
+    write(&mut body, &(Rest::of(entry), More::of(entry)));
     body
 }
 
 /// What a queue's ready set keeps under the entry's task.
 pub(crate) fn record_of(entry: &HotEntry) -> Vec<u8> {
-    let more = More::of(entry);
-    let mut record = vec![0, 0, if more.is_some() { WITH_MORE } else { PLAIN }];
+    let mut record = Vec::with_capacity(BODY_BYTES + entry.ask().map_or(0, |ask| ask.bytes()));
+    record.extend([0, 0, WITH_MORE]);
     record.extend(ordered(entry.place.id));
     record.extend(ordered(entry.fence));
     record.extend(ordered(entry.task_version));
-    let (partition, fired_at) = (entry.place.partition.0, entry.fired_at.0);
-    match more {
-        Some(more) => write(&mut record, &(partition, fired_at, Rest::of(entry), more)),
-        None => write(&mut record, &(partition, fired_at, Rest::of(entry))),
-    }
-    let follows =
-        u16::try_from(record.len() - 2).expect("a few names of at most 256 bytes and a dozen numbers");
-    if let Some(it) = record.first_chunk_mut() {
-        *it = follows.to_be_bytes();
+    write(&mut record, &(entry.place.partition.0, entry.fired_at.0, Rest::of(entry), More::of(entry)));
+    let follows = u16::try_from(record.len() - 2)
+        .expect("a few names of at most 256 bytes, a dozen numbers and what was asked for, which is bounded");
+    if let Some(length) = record.first_chunk_mut() {
+        *length = follows.to_be_bytes();
     }
     record
 }
@@ -153,10 +198,12 @@ fn write(bytes: &mut Vec<u8>, value: &impl Serialize) {
     rmp_serde::encode::write(bytes, value).expect("numbers and names are written to memory");
 }
 
-/// Reads many; entries of one queue that stand side by side share its name.
+/// Reads many; entries of one queue and kind that stand side by side share these names.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    last: Option<Arc<QueueKey>>,
+    queue: Option<Arc<QueueKey>>,
+    /// Of the last kind, and no more.
+    last: Arc<Details>,
 }
 
 impl Reader {
@@ -171,7 +218,11 @@ impl Reader {
         let [format, fence @ ..] = head else { return None };
         let (rest, more) = match *format {
             PLAIN => (rmp_serde::from_slice(rest).ok()?, More::default()),
-            WITH_MORE => rmp_serde::from_slice::<(Rest<'_>, More)>(rest).ok()?,
+            WITH_DEMANDS => {
+                let (rest, demanded) = rmp_serde::from_slice::<(Rest<'_>, Demanded)>(rest).ok()?;
+                (rest, More { demanded, ..More::default() })
+            }
+            WITH_MORE => rmp_serde::from_slice::<(Rest<'_>, More<'_>)>(rest).ok()?,
             _ => return None,
         };
         self.entry(partition, (number(id)?, number(fence)?), fired_at, &rest, more)
@@ -180,10 +231,14 @@ impl Reader {
     pub(crate) fn record(&mut self, record: &[u8]) -> Option<HotEntry> {
         let (head, rest) = record.split_at_checked(27)?;
         let [_, _, format, numbers @ ..] = head else { return None };
-        let (partition, fired_at, rest, more): (u16, i64, Rest<'_>, More) = match *format {
+        let (partition, fired_at, rest, more): (u16, i64, Rest<'_>, More<'_>) = match *format {
             PLAIN => {
                 let (partition, fired_at, rest) = rmp_serde::from_slice(rest).ok()?;
                 (partition, fired_at, rest, More::default())
+            }
+            WITH_DEMANDS => {
+                let (partition, fired_at, rest, demanded) = rmp_serde::from_slice(rest).ok()?;
+                (partition, fired_at, rest, More { demanded, ..More::default() })
             }
             WITH_MORE => rmp_serde::from_slice(rest).ok()?,
             _ => return None,
@@ -198,8 +253,9 @@ impl Reader {
         (id, fence): (i64, i64),
         fired_at: Millis,
         rest: &Rest<'_>,
-        more: More,
+        more: More<'_>,
     ) -> Option<HotEntry> {
+        let More { demanded, kind, ask } = more;
         Some(HotEntry {
             place: TaskRef { partition, due_at: Millis(rest.due_at.wrapping_add(rest.moved_ms)), id },
             due_at: Millis(rest.due_at),
@@ -211,18 +267,31 @@ impl Reader {
             deadline_at: rest.deadline_at.map_or(Millis::MAX, Millis),
             state: State::from_code(rest.state)?,
             fired_at,
-            attempt: more.attempt,
-            demands: more.demands(),
+            attempt: demanded.attempt,
+            details: self.details(kind, demanded.demands(), ask.and_then(|asked| asked.ask(rest.due_at))),
         })
     }
 
     fn queue(&mut self, namespace: &str, queue: &str) -> Option<Arc<QueueKey>> {
-        let is_it = |it: &&Arc<QueueKey>| it.queue.as_str() == queue && it.namespace.as_str() == namespace;
-        if let Some(known) = self.last.as_ref().filter(is_it) {
+        let is_same =
+            |known: &&Arc<QueueKey>| known.queue.as_str() == queue && known.namespace.as_str() == namespace;
+        if let Some(known) = self.queue.as_ref().filter(is_same) {
             return Some(Arc::clone(known));
         }
         let key = QueueKey { namespace: Name::new(namespace).ok()?, queue: Name::new(queue).ok()? };
-        Some(Arc::clone(self.last.insert(Arc::new(key))))
+        Some(Arc::clone(self.queue.insert(Arc::new(key))))
+    }
+
+    fn details(&mut self, kind: Option<&str>, demands: Demands, ask: Option<Arc<Ask>>) -> Arc<Details> {
+        let is_last = self.last.kind.as_ref().map(Name::as_str) == kind;
+        if !is_last {
+            let kind = kind.and_then(|kind| Name::new(kind).ok());
+            self.last = Arc::new(Details { kind, ..Details::default() });
+        }
+        if demands.is_none() && ask.is_none() {
+            return Arc::clone(&self.last);
+        }
+        Arc::new(Details { kind: self.last.kind.clone(), demands, ask })
     }
 }
 
@@ -238,20 +307,68 @@ mod tests {
         assert_eq!(numbers.map(|it| number(&ordered(it)).unwrap()), numbers);
     }
 
+    fn with_ask(entry: HotEntry, payload: usize, labels: &[(&str, &str)]) -> HotEntry {
+        let ask = Ask {
+            payload: Content::binary(vec![b'x'; payload]),
+            max_attempts: 5,
+            execute_at: entry.due_at.plus(-3),
+            timeout_ms: Some(60_000),
+            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+        };
+        let kind = Some(Name::new("charge-card").unwrap());
+        let details = Details { kind, ask: Some(Arc::new(ask)), ..Details::default() };
+        HotEntry { details: Arc::new(details), ..entry }
+    }
+
     #[test]
-    fn an_ordinary_body_takes_at_most_64_bytes_with_its_header() {
+    fn an_ordinary_body_is_small() {
         let task = HotEntry {
             place: TaskRef { due_at: Millis(1_800_000_000_000), ..sample(1 << 40, 0, 1).place },
             task_id: 1 << 52,
             ..sample(1 << 40, 1_800_000_000_000, 1_000)
         };
-        // Redis: 3 bytes before the text, 1 after; its allocator gives 64.
-        assert!(body_of(&task).len() + 4 <= 64, "{}", body_of(&task).len());
+        // Redis: 3 bytes before the text, 1 after; its allocator gives the next size, which is a quarter more at most.
+        assert!(body_of(&task).len() + 4 <= 80, "{}", body_of(&task).len());
+        let long = with_ask(task, 200, &[("region", "eu-west-1"), ("tenant", "42")]);
+        assert!(body_of(&long).len() + 4 <= 448, "{}", body_of(&long).len());
+        assert!(record_of(&long).len() + 4 <= 448, "{}", record_of(&long).len());
+    }
+
+    #[test]
+    fn what_was_asked_for_comes_back_as_it_went() {
+        let entry = with_ask(sample(7, 9_000, 2), 0, &[("a", "b"), ("", "é")]);
+        let mut outside = entry.clone();
+        let ask = Ask { payload: Content::outside(true, "k", 70_000), ..(**entry.ask().unwrap()).clone() };
+        Arc::make_mut(&mut outside.details).ask = Some(Arc::new(ask));
+        let mut reader = Reader::default();
+        for entry in [entry, outside] {
+            let read = reader.body(Partition(0), &ordered(7), &body_of(&entry), Millis::ZERO).unwrap();
+            assert_eq!((&read, reader.record(&record_of(&entry)).as_ref()), (&entry, Some(&entry)));
+        }
+    }
+
+    #[test]
+    fn what_an_older_release_wrote_is_read() {
+        let entry = HotEntry { attempt: 2, details: Arc::default(), ..sample(7, 1, 2) };
+        let demanded = Demanded { attempt: 2, ..Demanded::default() };
+        let (mut body, mut record) = (vec![WITH_DEMANDS], vec![0, 0, WITH_DEMANDS]);
+        body.extend(ordered(2));
+        record.extend([ordered(7), ordered(2), ordered(entry.task_version)].concat());
+        write(&mut body, &(Rest::of(&entry), &demanded));
+        write(&mut record, &(0_u16, 0_i64, Rest::of(&entry), &demanded));
+        let mut reader = Reader::default();
+        assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO).unwrap(), entry);
+        assert_eq!(reader.record(&record).unwrap(), entry);
+        let (mut body, first) = (vec![PLAIN], HotEntry { attempt: 0, ..entry });
+        body.extend(ordered(2));
+        write(&mut body, &Rest::of(&first));
+        assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO).unwrap(), first);
     }
 
     #[test]
     fn what_another_release_wrote_is_not_misread() {
-        let entry = sample(7, 1, 2);
+        let entry = with_ask(sample(7, 1, 2), 9, &[("a", "b")]);
         let (mut body, mut record) = (body_of(&entry), record_of(&entry));
         let mut reader = Reader::default();
         assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO).unwrap(), entry);
@@ -259,14 +376,9 @@ mod tests {
         for length in 0..body.len() {
             assert_eq!(reader.body(Partition(0), &ordered(7), &body[..length], Millis::ZERO), None);
         }
-        let retry = HotEntry {
-            attempt: 2,
-            demands: HotEntry::shared(Demands {
-                concurrency_key: Some("k".repeat(256)),
-                handler_versions: Some(">=2".into()),
-            }),
-            ..entry
-        };
+        let mut retry = HotEntry { attempt: 2, ..entry };
+        Arc::make_mut(&mut retry.details).demands =
+            Demands { concurrency_key: Some("k".repeat(256)), handler_versions: Some(">=2".into()) };
         assert_eq!(reader.body(Partition(0), &ordered(7), &body_of(&retry), Millis::ZERO).unwrap(), retry);
         assert_eq!(reader.record(&record_of(&retry)).unwrap(), retry);
         (body[0], record[2]) = (WITH_MORE + 1, WITH_MORE + 1);

@@ -145,8 +145,13 @@ fn result(row: &MySqlRow) -> sqlx::Result<Option<TaskResult>> {
 
 /// From the column of its code and that of its bytes.
 pub(crate) fn content(row: &MySqlRow, code: usize, bytes: usize) -> sqlx::Result<Content> {
+    content_of(row, code, row.try_get(bytes)?)
+}
+
+/// From the column of its code and its bytes.
+pub(crate) fn content_of(row: &MySqlRow, code: usize, bytes: Vec<u8>) -> sqlx::Result<Content> {
     let number: u8 = small(row, code)?;
-    Content::from_code(number, row.try_get(bytes)?)
+    Content::from_code(number, bytes)
         .ok_or_else(|| odd(code, format!("{number} is not the code of a content")))
 }
 

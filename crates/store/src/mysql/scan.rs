@@ -5,8 +5,16 @@ use super::{
     floor::{Floors, Key},
     hosted, row, statements_moves as sql,
 };
-use punctual_contract::{hot::HotEntry, store::Scan};
-use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
+use punctual_contract::{
+    Ask,
+    hot::{Details, HotEntry},
+    store::Scan,
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+    time::Millis,
+};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::sync::Arc;
 
@@ -16,7 +24,7 @@ pub(crate) async fn scan(
     floors: &Floors,
     scan: &Scan,
 ) -> sqlx::Result<Option<Vec<HotEntry>>> {
-    let mut queues = Queues::default();
+    let mut names = Names::default();
     let mut found = Vec::new();
     let floor = match scan.after {
         None => floors.moved(conn, scan.partition).await?,
@@ -24,13 +32,13 @@ pub(crate) async fn scan(
     };
     let Some(floor) = floor else { return Ok(None) };
     let (behind, over) = floor.behind(conn, scan.partition, scan.after).await?;
-    add(&mut found, &behind, scan, &mut queues)?;
+    add(&mut found, &behind, scan, &mut names)?;
     found.retain(|it| it.state.is_waiting() && it.due_at <= scan.until);
     found.truncate(scan.limit);
     // Nothing is below the floor but what was just looked at.
     let after = scan.after.max(floor.passed);
     let is_past = floors.is_past(scan.until);
-    ahead(conn, scan, after, is_past, &mut found, &mut queues).await?;
+    ahead(conn, scan, after, is_past, &mut found, &mut names).await?;
     if !hosted::missing(conn, [scan.partition]).await?.is_empty() {
         return Ok(None);
     }
@@ -45,14 +53,14 @@ async fn ahead(
     after: Option<Key>,
     is_past: bool,
     found: &mut Vec<HotEntry>,
-    queues: &mut Queues,
+    names: &mut Names,
 ) -> sqlx::Result<()> {
     let partition = row::partition_no(scan.partition);
     let left = scan.limit - found.len();
     // After the last id of an instant there is nothing of it.
     if let Some((due_at, id)) = after.filter(|it| left > 0 && it.0 <= scan.until && it.1 < i64::MAX) {
         let rest = sqlx::query(sql::SCAN_INSTANT).bind(partition).bind(due_at.0).bind(id);
-        add(found, &rest.bind(rows(left)).fetch_all(&mut *conn).await?, scan, queues)?;
+        add(found, &rest.bind(rows(left)).fetch_all(&mut *conn).await?, scan, names)?;
     }
     let left = scan.limit - found.len();
     let mut after = after.map_or(Millis(-1), |it| it.0);
@@ -63,7 +71,7 @@ async fn ahead(
     }
     if left > 0 && after < scan.until {
         let page = sqlx::query(sql::SCAN).bind(partition).bind(after.0).bind(scan.until.0);
-        add(found, &page.bind(rows(left)).fetch_all(conn).await?, scan, queues)?;
+        add(found, &page.bind(rows(left)).fetch_all(conn).await?, scan, names)?;
     }
     Ok(())
 }
@@ -72,15 +80,15 @@ fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn add(found: &mut Vec<HotEntry>, rows: &[MySqlRow], scan: &Scan, queues: &mut Queues) -> sqlx::Result<()> {
+fn add(found: &mut Vec<HotEntry>, rows: &[MySqlRow], scan: &Scan, names: &mut Names) -> sqlx::Result<()> {
     for it in rows {
-        found.push(hot_entry(it, scan, queues)?);
+        found.push(hot_entry(it, scan, names)?);
     }
     Ok(())
 }
 
 /// Columns of scan/scan.sql.
-fn hot_entry(row: &MySqlRow, scan: &Scan, queues: &mut Queues) -> sqlx::Result<HotEntry> {
+fn hot_entry(row: &MySqlRow, scan: &Scan, names: &mut Names) -> sqlx::Result<HotEntry> {
     let execute_at = row::millis(row, 9)?;
     let deadline_ms: Option<i64> = row.try_get(10)?;
     let fired_at: Option<i64> = row.try_get(12)?;
@@ -88,7 +96,7 @@ fn hot_entry(row: &MySqlRow, scan: &Scan, queues: &mut Queues) -> sqlx::Result<H
         place: TaskRef { partition: scan.partition, due_at: row::millis(row, 1)?, id: row.try_get(0)? },
         due_at: row::millis(row, 2)?,
         fence: row.try_get(3)?,
-        queue: queues.shared(row, 4, 5)?,
+        queue: names.queue(row, 4, 5)?,
         priority: row::priority(row, 6)?,
         task_id: row.try_get(7)?,
         task_version: row.try_get(8)?,
@@ -96,28 +104,60 @@ fn hot_entry(row: &MySqlRow, scan: &Scan, queues: &mut Queues) -> sqlx::Result<H
         state: row::state(row, 11)?,
         fired_at: fired_at.map_or(Millis::ZERO, Millis),
         attempt: row::small(row, 13)?,
-        demands: HotEntry::shared(row::demands(row, 14)?),
+        details: Arc::new(Details {
+            kind: Some(names.kind(row, 15)?),
+            demands: row::demands(row, 14)?,
+            ask: ask(row, execute_at)?.map(Arc::new),
+        }),
     })
 }
 
-/// The queues of a scan, so that its entries share them. A scan meets few; with more than it remembers, some are
+/// None: its payload is not in the row, or the rest is too long to travel.
+fn ask(row: &MySqlRow, execute_at: Millis) -> sqlx::Result<Option<Ask>> {
+    let Some(bytes) = row.try_get::<Option<Vec<u8>>, _>(17)? else { return Ok(None) };
+    let ask = Ask {
+        payload: row::content_of(row, 16, bytes)?,
+        max_attempts: row::small(row, 18)?,
+        execute_at,
+        timeout_ms: row.try_get(19)?,
+        labels: row::labels(row, 20)?,
+        traceparent: row.try_get(21)?,
+    };
+    Ok(ask.fitting())
+}
+
+/// The queues and kinds of a scan, so that its entries share them. A scan meets few; with more than it remembers, some are
 /// made twice, which only costs memory.
 #[derive(Default)]
-struct Queues(Vec<Arc<QueueKey>>);
+struct Names {
+    queues: Vec<Arc<QueueKey>>,
+    kinds: Vec<Name>,
+}
 
-impl Queues {
+impl Names {
     const REMEMBERED: usize = 16;
 
-    fn shared(&mut self, row: &MySqlRow, namespace: usize, queue: usize) -> sqlx::Result<Arc<QueueKey>> {
+    fn queue(&mut self, row: &MySqlRow, namespace: usize, queue: usize) -> sqlx::Result<Arc<QueueKey>> {
         let (wanted_namespace, wanted_queue): (&str, &str) = (row.try_get(namespace)?, row.try_get(queue)?);
         let same = |it: &&Arc<QueueKey>| {
             it.queue.as_str() == wanted_queue && it.namespace.as_str() == wanted_namespace
         };
-        if let Some(known) = self.0.iter().rev().take(Self::REMEMBERED).find(same) {
+        if let Some(known) = self.queues.iter().rev().take(Self::REMEMBERED).find(same) {
             return Ok(Arc::clone(known));
         }
         let new = Arc::new(row::queue_key(row, namespace, queue)?);
-        self.0.push(Arc::clone(&new));
+        self.queues.push(Arc::clone(&new));
+        Ok(new)
+    }
+
+    fn kind(&mut self, row: &MySqlRow, at: usize) -> sqlx::Result<Name> {
+        let wanted: &str = row.try_get(at)?;
+        let known = self.kinds.iter().rev().take(Self::REMEMBERED).find(|kind| kind.as_str() == wanted);
+        if let Some(known) = known {
+            return Ok(known.clone());
+        }
+        let new = row::name(row, at)?;
+        self.kinds.push(new.clone());
         Ok(new)
     }
 }

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::chunks;
 use punctual_contract::{
-    hot::HotEntry,
+    Ask,
+    hot::{Details, HotEntry},
     store::{
         Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, PendingBytes, Query, Scan, Tally,
     },
@@ -191,9 +192,9 @@ fn rows(limit: usize) -> i64 {
 }
 
 pub(crate) fn scan(conn: &Connection, scan: &Scan) -> rusqlite::Result<Vec<HotEntry>> {
-    let mut queues = Queues::default();
+    let mut names = Names::default();
     let mut entries = |text: &str, params: [i64; 4]| -> rusqlite::Result<Vec<HotEntry>> {
-        let entry = |it: &Row<'_>| hot_entry(it, scan, &mut queues);
+        let entry = |it: &Row<'_>| hot_entry(it, scan, &mut names);
         conn.prepare_cached(text)?.query_map(params, entry)?.collect()
     };
     let partition = i64::from(scan.partition.0);
@@ -211,7 +212,7 @@ pub(crate) fn scan(conn: &Connection, scan: &Scan) -> rusqlite::Result<Vec<HotEn
     Ok(found)
 }
 
-fn hot_entry(row: &Row<'_>, scan: &Scan, queues: &mut Queues) -> rusqlite::Result<HotEntry> {
+fn hot_entry(row: &Row<'_>, scan: &Scan, names: &mut Names) -> rusqlite::Result<HotEntry> {
     let execute_at = row::millis(row, 9)?;
     let deadline_ms: Option<i64> = row.get(10)?;
     let fired_at: Option<i64> = row.get(12)?;
@@ -219,7 +220,7 @@ fn hot_entry(row: &Row<'_>, scan: &Scan, queues: &mut Queues) -> rusqlite::Resul
         place: TaskRef { partition: scan.partition, due_at: row::millis(row, 1)?, id: row.get(0)? },
         due_at: row::millis(row, 2)?,
         fence: row.get(3)?,
-        queue: queues.shared(row, 4, 5)?,
+        queue: names.queue(row, 4, 5)?,
         priority: row::priority(row, 6)?,
         task_id: row.get(7)?,
         task_version: row.get(8)?,
@@ -227,29 +228,61 @@ fn hot_entry(row: &Row<'_>, scan: &Scan, queues: &mut Queues) -> rusqlite::Resul
         state: row::state(row, 11)?,
         fired_at: fired_at.map_or(Millis::ZERO, Millis),
         attempt: row.get(13)?,
-        demands: HotEntry::shared(row::demands(row, 14)?),
+        details: Arc::new(Details {
+            kind: Some(names.kind(row, 15)?),
+            demands: row::demands(row, 14)?,
+            ask: ask(row, execute_at)?.map(Arc::new),
+        }),
     })
 }
 
-/// The queues of a scan, so that its entries share them. A scan meets few; with more than it remembers, some are
+/// None: its payload is not in the row, or the rest is too long to travel.
+fn ask(row: &Row<'_>, execute_at: Millis) -> rusqlite::Result<Option<Ask>> {
+    let Some(bytes) = row.get::<_, Option<Vec<u8>>>(17)? else { return Ok(None) };
+    let ask = Ask {
+        payload: row::content_of(row, 16, bytes)?,
+        max_attempts: row.get(18)?,
+        execute_at,
+        timeout_ms: row.get(19)?,
+        labels: row::labels(row, 20)?,
+        traceparent: row.get(21)?,
+    };
+    Ok(ask.fitting())
+}
+
+/// The queues and kinds of a scan, so that its entries share them. A scan meets few; with more than it remembers, some are
 /// made twice, which only costs memory.
 #[derive(Default)]
-struct Queues(Vec<Arc<QueueKey>>);
+struct Names {
+    queues: Vec<Arc<QueueKey>>,
+    kinds: Vec<Name>,
+}
 
-impl Queues {
+impl Names {
     const REMEMBERED: usize = 16;
 
-    fn shared(&mut self, row: &Row<'_>, namespace: usize, queue: usize) -> rusqlite::Result<Arc<QueueKey>> {
+    fn queue(&mut self, row: &Row<'_>, namespace: usize, queue: usize) -> rusqlite::Result<Arc<QueueKey>> {
         let (wanted_namespace, wanted_queue) =
             (row.get_ref(namespace)?.as_str()?, row.get_ref(queue)?.as_str()?);
         let same = |it: &&Arc<QueueKey>| {
             it.queue.as_str() == wanted_queue && it.namespace.as_str() == wanted_namespace
         };
-        if let Some(known) = self.0.iter().rev().take(Self::REMEMBERED).find(same) {
+        if let Some(known) = self.queues.iter().rev().take(Self::REMEMBERED).find(same) {
             return Ok(Arc::clone(known));
         }
         let new = Arc::new(row::queue_key(row, namespace, queue)?);
-        self.0.push(Arc::clone(&new));
+        self.queues.push(Arc::clone(&new));
+        Ok(new)
+    }
+
+    fn kind(&mut self, row: &Row<'_>, at: usize) -> rusqlite::Result<Name> {
+        let wanted: &str = row.get_ref(at)?.as_str()?;
+        let known = self.kinds.iter().rev().take(Self::REMEMBERED).find(|kind| kind.as_str() == wanted);
+        if let Some(known) = known {
+            return Ok(known.clone());
+        }
+        let new = row::name(row, at)?;
+        self.kinds.push(new.clone());
         Ok(new)
     }
 }

@@ -135,8 +135,13 @@ fn result(row: &Row<'_>) -> rusqlite::Result<Option<TaskResult>> {
 
 /// From the column of its code and that of its bytes.
 pub(crate) fn content(row: &Row<'_>, code: usize, bytes: usize) -> rusqlite::Result<Content> {
+    content_of(row, code, row.get(bytes)?)
+}
+
+/// From the column of its code and its bytes.
+pub(crate) fn content_of(row: &Row<'_>, code: usize, bytes: Vec<u8>) -> rusqlite::Result<Content> {
     let number: u8 = row.get(code)?;
-    Content::from_code(number, row.get(bytes)?)
+    Content::from_code(number, bytes)
         .ok_or_else(|| odd(code, format!("{number} is not the code of a content")))
 }
 

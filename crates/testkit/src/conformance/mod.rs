@@ -100,6 +100,7 @@ macro_rules! for_each_store_case {
             dispatch::each_attempt_has_a_higher_fence_than_the_last,
             facts::a_hand_over_with_facts_is_one_without,
             facts::a_next_attempt_is_handed_over_with_facts,
+            facts::what_is_scanned_brings_what_a_hand_over_needs,
             facts::what_is_known_is_not_looked_at,
             facts::rows_that_are_not_alike_are_handed_over_with_facts,
             facts::tasks_that_are_otherwise_are_looked_at,

@@ -169,6 +169,10 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Look, "look whether it is whole", self.inner.is_whole(tenures)).await
     }
 
+    fn asks_ahead_ms(&self) -> i64 {
+        self.inner.asks_ahead_ms()
+    }
+
     async fn fullness(&self) -> Result<u32, Error> {
         self.faults.run(HotGroup::Look, "look how full it is", self.inner.fullness()).await
     }

@@ -8,6 +8,7 @@ use super::{
     ops::Work,
     world::{World, queue},
 };
+use crate::faults::Dials;
 use punctual_contract::{
     Bus, Hot, Limiter, Ownership, Store,
     store::{Assignment, Inserted, Query},
@@ -92,6 +93,27 @@ impl World {
         }
         let shared: Arc<dyn Hot> = Arc::new(Mortal { inner: self.hot(), life: Arc::clone(life) });
         Arc::new(NearHot::new(shared, PARTITIONS))
+    }
+
+    /// A turn that fails half-way is what a service that fails is: the next one goes on.
+    pub(super) async fn turn(&mut self) {
+        let (now, mut are_whole) = (self.now(), self.has_all_engines());
+        for node in self.nodes.iter().filter(|node| node.is_awake()) {
+            // Without the hot set a turn fires from the store, and fails after that.
+            are_whole &= node.engine.turn().await.is_ok() || self.hot_is_away;
+        }
+        self.turns = if are_whole { (Some(now), self.turns.0) } else { (None, None) };
+    }
+
+    pub(super) fn set_hot_away(&mut self, away: bool) {
+        (self.hot_is_away, self.turns) = (away, (None, None));
+        self.faulty_hot.faults.set_all(if away { Dials::REFUSES } else { Dials::SOUND });
+    }
+
+    /// As many as the world began with, all awake; where they share the queue, none has died or come since.
+    pub(super) fn has_all_engines(&self) -> bool {
+        let are_first = !self.is_shared() || self.started == self.setup.engines;
+        are_first && self.nodes.len() == self.setup.engines && self.nodes.iter().all(Node::is_awake)
     }
 
     /// Another one at each call, so that no engine is the only one that callers talk to.

@@ -19,8 +19,8 @@ use punctual_hot::MemoryLimiter;
 use std::{collections::HashMap, sync::Arc};
 
 const MOST: u32 = 3;
-const MOST_OF_A_KEY: u32 = 1;
-const MOST_RETRIES: u32 = 2;
+pub(super) const MOST_OF_A_KEY: u32 = 1;
+pub(super) const MOST_RETRIES: u32 = 2;
 const RATE: Rate = Rate { limit: 2, period_ms: 1_000, burst: 2 };
 const KEYS: [Option<&str>; 4] = [Some("a"), Some("b"), None, Some("a")];
 /// More than there ever is.

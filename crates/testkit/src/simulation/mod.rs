@@ -11,24 +11,26 @@ mod known;
 mod limits;
 mod mortal;
 mod ops;
+mod order;
 mod schedules;
 mod stores;
-mod urgency;
 mod workflows;
 mod world;
 
 pub use changes::run_changes;
-pub use ops::{How, Op, Work, seeded, seeded_for_many, seeded_with_urgency, with_a_bus, with_limits};
+pub use ops::{
+    How, Op, Work, seeded, seeded_for_many, seeded_with_order, with_a_bus, with_limits, with_the_hot_set_away,
+};
+pub use order::{Order, Ready, judge};
 pub use schedules::run_schedules;
-pub use urgency::Urgency;
 pub use workflows::run_workflows;
 pub use world::{Faults, Hands, Setup, World};
 
-/// Runs a list of operations in a fresh world, then lets everything that is left finish. Whom the engine chose.
+/// Runs a list of operations in a fresh world, then lets everything that is left finish. What the engines chose.
 ///
 /// # Errors
 /// The first broken promise, and the step that broke it.
-pub async fn run(ops: &[Op], setup: Setup) -> Result<Urgency, String> {
+pub async fn run(ops: &[Op], setup: Setup) -> Result<Order, String> {
     let mut world = World::new(setup);
     world.set_limits().await?;
     for (nth, op) in ops.iter().enumerate() {
@@ -37,5 +39,5 @@ pub async fn run(ops: &[Op], setup: Setup) -> Result<Urgency, String> {
     }
     world.finish().await.map_err(|it| format!("at the end: {it}"))?;
     world.check_no_slot_is_left().await.map_err(|it| format!("after all is over: {it}"))?;
-    Ok(world.urgency)
+    Ok(world.order)
 }

@@ -99,6 +99,10 @@ pub enum Op {
     BusAway {
         away: bool,
     },
+    /// The hot set does not answer, or does again.
+    HotAway {
+        away: bool,
+    },
     /// The limiter loses all but so many of its members, the newest first, and knows that it may have.
     LoseSlots {
         keep: usize,
@@ -161,29 +165,84 @@ pub fn with_limits(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     kept.map(|it| if rng.u8(..16) == 0 { Op::LoseSlots { keep: rng.usize(..4) } } else { it }).collect()
 }
 
-/// Tasks of every priority that fall due at one instant, and executors that ask for one at a time, as long as some are
-/// left: what matters is which goes first.
+/// Tasks of every priority, and versions of one task, that fall due within a moment, and executors that ask for one at a time:
+/// what matters is which goes first. `pause_ms`: between two of them, longer where what starts is limited.
 #[must_use]
-pub fn seeded_with_urgency(seed: u64, instants: usize) -> Vec<Op> {
+pub fn seeded_with_order(seed: u64, moments: usize, pause_ms: i64) -> Vec<Op> {
     let mut rng = Rng::with_seed(seed);
-    (0..instants).flat_map(|_| at_one_instant(&mut rng)).collect()
+    let mut versions = [0; VERSIONED_TASKS];
+    // Until all partitions are owned.
+    let mut ops: Vec<Op> = (0..3).flat_map(|_| [Op::Turn, Op::Advance { ms: 300 }]).collect();
+    for _ in 0..moments {
+        tasks_of_one_moment(&mut rng, &mut versions, &mut ops);
+        executors_of_one_moment(&mut rng, pause_ms, &mut ops);
+    }
+    ops
 }
 
-fn at_one_instant(rng: &mut Rng) -> Vec<Op> {
-    let (delay_ms, count) = (rng.i64(20..95), rng.usize(2..8));
-    let insert = |rng: &mut Rng| Op::Insert {
-        delay_ms,
-        id: None,
-        max_attempts: 1,
-        retry_ms: 0,
-        deadline_ms: None,
-        priority: rng.u8(1..6),
-    };
-    let mut ops: Vec<Op> = (0..count).map(|_| insert(rng)).collect();
-    // Once for what is made of it ahead of the instant, and once at the instant.
-    ops.extend([Op::Turn, Op::Advance { ms: delay_ms }, Op::Turn]);
-    ops.extend((0..count).map(|_| Op::Lease { max: 1, lease_ms: 20_000 }));
-    ops
+/// The same while the hot set comes and goes: one operation in forty.
+#[must_use]
+pub fn with_the_hot_set_away(ops: Vec<Op>, seed: u64) -> Vec<Op> {
+    let mut rng = Rng::with_seed(!seed.rotate_left(2));
+    let mut with = Vec::with_capacity(ops.len() * 41 / 40);
+    for op in ops {
+        if rng.u8(..40) == 0 {
+            with.extend([Op::HotAway { away: rng.u8(..3) > 0 }, Op::Turn]);
+        }
+        with.push(op);
+    }
+    with
+}
+
+/// Tasks of which there are versions.
+const VERSIONED_TASKS: usize = 3;
+
+fn tasks_of_one_moment(rng: &mut Rng, versions: &mut [i64; VERSIONED_TASKS], ops: &mut Vec<Op>) {
+    let last_ms = rng.i64(20..95);
+    let are_alike = rng.u8(..3) == 0;
+    for _ in 0..rng.usize(2..8) {
+        let version = (!are_alike && rng.u8(..3) == 0).then(|| rng.usize(..VERSIONED_TASKS));
+        let id = version.and_then(|nth| {
+            let version = versions.get_mut(nth)?;
+            *version += 1;
+            Some((i64::try_from(nth).ok()?, *version))
+        });
+        ops.push(Op::Insert {
+            delay_ms: if rng.bool() { last_ms } else { rng.i64(0..=last_ms) },
+            id,
+            max_attempts: rng.u32(1..4),
+            retry_ms: rng.i64(0..100),
+            deadline_ms: None,
+            priority: if are_alike || rng.bool() { Priority::default().level() } else { rng.u8(1..6) },
+        });
+    }
+    // Once for what is made of them ahead of their instants, and then when all have come.
+    ops.extend([Op::Turn, Op::Advance { ms: last_ms }, Op::Turn]);
+    if rng.bool() {
+        // Until no engine keeps any of them to itself, and all have heard of them.
+        ops.extend([Op::Advance { ms: 25 }, Op::Turn, Op::Turn]);
+    }
+}
+
+/// Fewer or more than there are tasks, so that some are left for the next moment or executors find nothing.
+fn executors_of_one_moment(rng: &mut Rng, pause_ms: i64, ops: &mut Vec<Op>) {
+    for _ in 0..rng.usize(1..10) {
+        ops.push(Op::Lease { max: 1, lease_ms: 20_000 });
+        let pick = rng.usize(..1_000);
+        let how = if rng.u8(..3) == 0 { How::Fail } else { How::Succeed };
+        if rng.u8(..4) > 0 {
+            ops.push(Op::Report { pick, how });
+        }
+        match rng.u8(..6) {
+            0 => ops.push(Op::Advance { ms: rng.i64(1..60) }),
+            1 => ops.push(Op::TurnOne { pick }),
+            2 | 3 => ops.push(Op::Turn),
+            _ => {}
+        }
+        if pause_ms > 0 {
+            ops.extend([Op::Advance { ms: pause_ms }, Op::Turn]);
+        }
+    }
 }
 
 fn of_engines(rng: &mut Rng) -> Op {

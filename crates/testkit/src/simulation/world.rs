@@ -7,8 +7,8 @@ use super::{
     known::Known,
     limits::Losing,
     ops::{How, Op},
+    order::Order,
     stores,
-    urgency::Urgency,
 };
 use crate::{
     clock::ManualClock,
@@ -83,10 +83,11 @@ pub struct World {
     /// When executors were handed something, since the limiter last began anew.
     pub(super) starts: Vec<Millis>,
     faulty_store: Arc<FaultyStore>,
-    faulty_hot: Arc<FaultyHot>,
+    pub(super) faulty_hot: Arc<FaultyHot>,
     pub(super) true_bus: Arc<MemoryBus>,
     faulty_bus: Arc<FaultyBus>,
     bus_is_away: bool,
+    pub(super) hot_is_away: bool,
     pub(super) ownership: Arc<MemoryOwnership>,
     pub(super) signals: SignalHub,
     owners_are_away: bool,
@@ -100,7 +101,9 @@ pub struct World {
     pub(super) given_up: Vec<Assignment>,
     /// Inserts whose answer was an error that says they may have happened.
     pub(super) uncertain_inserts: usize,
-    pub(super) urgency: Urgency,
+    /// When the last whole turn of all engines began, and the one before, if nothing has happened to engines or to the clock since.
+    pub(super) turns: (Option<Millis>, Option<Millis>),
+    pub(super) order: Order,
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
@@ -132,6 +135,7 @@ impl World {
             true_bus,
             faulty_bus,
             bus_is_away: false,
+            hot_is_away: false,
             ownership,
             signals: SignalHub::default(),
             owners_are_away: false,
@@ -144,7 +148,8 @@ impl World {
             held,
             given_up,
             uncertain_inserts: 0,
-            urgency: Urgency::default(),
+            turns: (None, None),
+            order: Order::default(),
         };
         world.dial_bus();
         (0..setup.engines).for_each(|_| world.start_engine());
@@ -208,6 +213,7 @@ impl World {
                 Ok(())
             }
             Op::SetBack { ms } => {
+                self.turns = (None, None);
                 self.clock.go_back(milliseconds(*ms));
                 Ok(())
             }
@@ -231,8 +237,12 @@ impl World {
                 Ok(())
             }
             Op::OwnersAway { away } => {
-                self.owners_are_away = *away;
+                (self.owners_are_away, self.turns) = (*away, (None, None));
                 self.ownership.set_away(*away);
+                Ok(())
+            }
+            Op::HotAway { away } => {
+                self.set_hot_away(*away);
                 Ok(())
             }
             Op::BusAway { away } => {
@@ -245,6 +255,9 @@ impl World {
     }
 
     async fn step_of_engines(&mut self, op: &Op) -> Result<(), String> {
+        if !matches!(op, Op::TurnOne { .. }) {
+            self.turns = (None, None);
+        }
         match *op {
             Op::Start => self.start_engine(),
             Op::Stop { pick } => self.stop(pick).await,
@@ -266,6 +279,7 @@ impl World {
 
     /// Everything that is not the store begins anew.
     fn restart(&mut self) {
+        self.turns = (None, None);
         self.nodes.drain(..).for_each(Node::die);
         let seed = u64::try_from(self.started).unwrap_or(0);
         (self.faulty_store, self.true_hot, self.faulty_hot) = back_ends(&self.truth, self.faults, seed);
@@ -278,7 +292,7 @@ impl World {
     pub(super) async fn heal(&mut self) -> Result<(), String> {
         self.faults = Faults::None;
         self.faulty_store.faults.heal();
-        self.faulty_hot.faults.heal();
+        self.set_hot_away(false);
         (self.owners_are_away, self.bus_is_away) = (false, false);
         self.dial_bus();
         self.ownership.set_away(false);
@@ -287,13 +301,6 @@ impl World {
             self.start_engine();
         }
         Ok(())
-    }
-
-    /// A turn that fails half-way is what a service that fails is: the next one goes on.
-    pub(super) async fn turn(&self) {
-        for node in self.nodes.iter().filter(|it| it.is_awake()) {
-            let _ = node.engine.turn().await;
-        }
     }
 
     pub(super) async fn truth_of(&self, place: TaskRef) -> Option<Task> {
@@ -461,10 +468,12 @@ impl World {
         }
         let (queue, executor) = (Arc::new(queue()), "executor".into());
         let request = LeaseRequest { queue, max, wait_ms: 0, lease_ms, executor, version: None };
-        let waiting = self.waiting(max).await;
         let Some(engine) = self.engine() else { return Ok(()) };
+        let waiting = self.waiting(&engine, max).await;
         let Ok(leased) = engine.lease(request).await else { return Ok(()) };
-        self.count_urgency(waiting, &leased);
+        if let Some(waiting) = waiting {
+            self.check_order(waiting, &leased)?;
+        }
         if leased.len() > max {
             return Err(format!("{} tasks were leased to one who asked for {max}", leased.len()));
         }

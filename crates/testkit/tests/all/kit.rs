@@ -5,5 +5,6 @@ mod clock;
 mod dials;
 mod flaws;
 mod listed;
+mod order;
 mod signals;
 mod walk;

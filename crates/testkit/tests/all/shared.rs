@@ -3,7 +3,7 @@
 
 use crate::engine::{WallClock, queue, slow_repair};
 use punctual_contract::{
-    Hot as _, Store,
+    Clock, Hot as _, Store,
     hot::HotEntry,
     store::{Assignment, Scan},
 };
@@ -19,11 +19,12 @@ use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, Outcom
 use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
+    clock::ManualClock,
     faults::{FaultyHot, FaultyStore, StoreGroup},
     patience::{HANG_LIMIT, a_moment, until},
     shared::{MemoryOwnership, SignalHub},
 };
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
 
 mod ownership_in_memory {
@@ -55,6 +56,7 @@ mod signals_in_memory {
 
 /// What the engines share.
 struct Cluster {
+    clock: Arc<dyn Clock>,
     truth: Arc<dyn Store>,
     hot: Arc<MemoryHot>,
     limiter: Arc<punctual_hot::MemoryLimiter>,
@@ -69,10 +71,14 @@ struct Node {
 
 impl Cluster {
     fn new() -> Self {
+        Self::with_clock(Arc::new(WallClock))
+    }
+
+    fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: truth.partitions() }));
-        let ownership = Arc::new(MemoryOwnership::new(Arc::new(WallClock)));
-        Self { truth, hot, limiter: Arc::default(), ownership, signals: SignalHub::default() }
+        let ownership = Arc::new(MemoryOwnership::new(clock.clone()));
+        Self { clock, truth, hot, limiter: Arc::default(), ownership, signals: SignalHub::default() }
     }
 
     fn node(&self, name: &str, options: Options) -> Node {
@@ -83,7 +89,7 @@ impl Cluster {
             hot: self.hot.clone(),
             limiter: self.limiter.clone(),
             bus: Arc::new(punctual_bus::MemoryBus::default()),
-            clock: Arc::new(WallClock),
+            clock: self.clock.clone(),
             blobs: None,
             shared: Some(shared),
         };
@@ -429,4 +435,43 @@ async fn what_fired_is_offered_again_although_one_partition_cannot_be_looked_at(
     let (queue, executor) = (Arc::new(queue()), "test".to_owned());
     let request = LeaseRequest { queue, max: 100, wait_ms: 0, lease_ms: 60_000, executor, version: None };
     assert_eq!(engine.lease(request).await.unwrap().len(), 40 - hidden);
+}
+
+/// What a hand-over needs comes with the entry, through the hot set that the engines share.
+#[tokio::test]
+async fn what_another_engine_has_inserted_is_handed_over_without_a_look() {
+    const TASKS: usize = 100;
+    let clock = Arc::new(ManualClock::at(Millis(1_700_000_000_000)));
+    let cluster = Cluster::with_clock(clock.clone());
+    let nodes = ["a", "b"].map(|name| cluster.node(name, slow_repair()));
+    let [inserts, leases] = &nodes;
+    let turn = async || {
+        for node in &nodes {
+            node.engine.turn().await.unwrap();
+        }
+    };
+    until("the partitions are shared", async || {
+        clock.advance(Duration::from_millis(500));
+        turn().await;
+        let owned = nodes.each_ref().map(|node| node.engine.owned());
+        !owned.contains(&0) && owned.iter().sum::<usize>() == cluster.partitions()
+    })
+    .await;
+    // A hot set in memory wants what a hand-over needs for ten seconds.
+    inserts.insert(TASKS, 9_000).await;
+    turn().await;
+    clock.advance(Duration::from_millis(9_000));
+    nodes.iter().for_each(|node| _ = node.store.said());
+    let leased = parking_lot::Mutex::new(HashSet::new());
+    until("all are handed over", async || {
+        turn().await;
+        let more = leases.lease(0).await;
+        let mut leased = leased.lock();
+        leased.extend(more.iter().map(|lease| lease.place.id));
+        leased.len() == TASKS
+    })
+    .await;
+    let said = nodes.each_ref().map(|node| node.store.said());
+    let grants = said.map(|said| (said.grants, said.known_grants));
+    assert_eq!(grants, [(0, 0), (TASKS, TASKS)]);
 }

@@ -4,8 +4,8 @@ use super::{
     DAY_S,
     costs::{
         BUCKETS_MOST, BUSY_MOST, Cost, DISK_FULL_MOST, ENGINE, ENGINE_SEVERAL, MYSQL, MYSQL_SEVERAL,
-        PARTITION_RATE, PAYLOAD_FACTOR, REDIS, REDIS_ENTRY_BYTES, REDIS_HEADROOM, REDIS_PUSH_US,
-        REGISTRY_ROW_BYTES, TASK_ROW_BYTES,
+        PARTITION_RATE, PAYLOAD_FACTOR, REDIS, REDIS_ENTRY_BYTES, REDIS_HEADROOM, REDIS_PAYLOAD_MOST,
+        REDIS_PUSH_US, REGISTRY_ROW_BYTES, TASK_ROW_BYTES,
     },
     delay::Delay,
 };
@@ -138,6 +138,11 @@ impl Load {
         TASK_ROW_BYTES + PAYLOAD_FACTOR * f64::from(self.payload_bytes) + REGISTRY_ROW_BYTES
     }
 
+    /// Of an entry, as if all payloads were as long as the mean.
+    fn redis_bytes(&self) -> f64 {
+        REDIS_ENTRY_BYTES + f64::from(self.payload_bytes).min(REDIS_PAYLOAD_MOST)
+    }
+
     /// In the busiest bucket of one database: a day evens the hours out.
     fn rows_per_bucket(&self, width_hours: u64, databases: u64) -> f64 {
         let rate = if width_hours < 24 { self.peak_rate() } else { self.rate };
@@ -201,7 +206,7 @@ impl Need {
                 .min(PARTITIONS_MOST),
             disk_bytes_per_database: up(disk_bytes),
             redis_entries: up(redis_entries),
-            redis_bytes: up(redis_entries * REDIS_ENTRY_BYTES * REDIS_HEADROOM),
+            redis_bytes: up(redis_entries * load.redis_bytes() * REDIS_HEADROOM),
             redis_masters: up(load.cores_busy(load.redis()) / BUSY_MOST).max(1),
             engines,
             database_cores_busy: load.cores_busy(load.mysql()),
@@ -297,9 +302,10 @@ impl Need {
                 "Redis memory",
                 bytes(self.redis_bytes),
                 format!(
-                    "{} tasks due within {:.1} h at the peak, {REDIS_ENTRY_BYTES} B each, times {REDIS_HEADROOM}",
+                    "{} tasks due within {:.1} h at the peak, {:.0} B each, times {REDIS_HEADROOM}",
                     millions(self.redis_entries),
                     load.horizon_s / HOUR_S,
+                    load.redis_bytes(),
                 ),
             ),
             row(

@@ -3,8 +3,9 @@
 use super::{
     super::{
         handed_over::{Ended, Unreported},
+        served::tests::{plain, strict},
         stage::{Report, Stage},
-        steps::{REPORTED, is_only_known},
+        steps::REPORTED,
     },
     Key, World, key,
 };
@@ -60,7 +61,7 @@ impl World {
             }
             11 => {
                 let some = take(&mut self.rng, &mut self.offered);
-                self.live.lock().serve(&some);
+                self.live.lock().serve(&some, plain);
                 self.served.extend(some.iter().map(key));
             }
             12 | 13 => self.take_served(),
@@ -86,7 +87,7 @@ impl World {
             self.aside.extend(some.iter().map(key));
         }
         if self.rng.u8(0..4) == 0 {
-            self.live.lock().serve(&some);
+            self.live.lock().serve(&some, plain);
             self.served.extend(some.iter().map(key));
         }
         if self.rng.u8(0..3) == 0 {
@@ -183,7 +184,7 @@ impl World {
         }
         let parity = self.rng.i64(0..2);
         let may_run = |entry: &HotEntry| entry.place.id % 2 == parity;
-        let taken = self.live.lock().take_served(&entry(1, 1).queue, 3, may_run);
+        let taken = self.live.lock().take_served(&entry(1, 1).queue, strict(3), may_run);
         assert!(taken.is_sorted_by_key(|entry| (entry.due_at, entry.place.id)), "the oldest first");
         for entry in &taken {
             assert!(self.served.remove(&key(entry)) && may_run(entry), "it was to be served");
@@ -195,7 +196,7 @@ impl World {
     /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.
     fn refused(&self) -> impl Fn(&HotEntry) -> bool + use<> {
         let slots = self.live.lock().of_model();
-        let slots = slots.into_iter().filter(|slot| !is_only_known(slot.2));
+        let slots = slots.into_iter().filter(|slot| slot.2 != REPORTED);
         let slots: HashMap<i64, (i64, bool)> =
             slots.map(|(id, fence, _, _, is_leased)| (id, (fence, is_leased))).collect();
         move |entry| {
@@ -339,7 +340,8 @@ impl World {
             return assert!(!self.live.lock().is_unreported(id, fence), "its lease is over");
         }
         assert!(self.live.lock().is_unreported(id, fence) && !self.live.lock().keeps(&entry));
-        if self.rng.bool() {
+        // Nearly always something is known of an attempt that has just begun.
+        if self.rng.u8(0..8) != 0 {
             self.deliver(&[HotEntry { fence: fence - 1, ..entry.clone() }]);
             assert!(self.live.lock().is_unreported(id, fence));
         }

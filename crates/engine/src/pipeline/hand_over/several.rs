@@ -12,7 +12,7 @@ use super::{
 use crate::{
     arrivals::{
         Looker,
-        state::{Arrival, Standing, Waiting},
+        state::{Arrival, Given, Standing, Waiting},
     },
     core::Core,
     pipeline::{
@@ -165,21 +165,28 @@ impl<'a> Line<'a> {
         caller: Caller,
     ) -> Result<Vec<Assignment>, Error> {
         let request = LeaseRequest { max: wanted, ..self.request.clone() };
-        let (only, may_be_given) = (caller.only.clone(), caller.only.are_none());
-        if may_be_given {
-            let lies_here = self.arrival.take(wanted, core.present());
-            let leased = ahead::handed_over(core, &request, lies_here);
-            if !leased.is_empty() {
-                return Ok(leased);
-            }
-        }
+        let only = caller.only.clone();
+        let may_be_given = if only.are_none() { wanted } else { 0 };
         let known_empty = is_known_empty(core, &request, &only, self.arrival);
-        let may_lie = may_be_given && known_empty.is_some();
-        let given = if may_lie { self.arrival.take_lying(&core.live, wanted) } else { Vec::new() };
+        let given = match known_empty.map(|_| self.arrival.take(&core.live, may_be_given, core.present())) {
+            Some(Given::Fired(fired)) => fired,
+            Some(Given::Leased(leased)) => {
+                let leased = ahead::handed_over(core, &request, leased);
+                if !leased.is_empty() {
+                    return Ok(leased);
+                }
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
         let looked_at = match known_empty {
             Some(at) if given.is_empty() && !caller.is_late => at,
             _ => {
-                let leased = admit_and_grant(core, &request, given, caller).await?;
+                let mut leased = admit_and_grant(core, &request, given, caller).await?;
+                if leased.is_empty() {
+                    let ahead = self.arrival.take_leased(may_be_given, core.present());
+                    leased = ahead::handed_over(core, &request, ahead);
+                }
                 if !leased.is_empty() {
                     return Ok(leased);
                 }

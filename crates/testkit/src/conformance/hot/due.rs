@@ -2,8 +2,8 @@
 
 use super::{entry, ids, in_partition, strict};
 use punctual_contract::{
-    Hot,
-    hot::{Depth, HotEntry},
+    Ask, Hot,
+    hot::{Depth, Details, HotEntry},
     ownership::Tenure,
 };
 use punctual_domain::{
@@ -11,7 +11,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     settings::Retries,
     state::State,
-    task::{Demands, Priority},
+    task::{Content, Demands, Priority},
     time::Millis,
 };
 use std::sync::Arc;
@@ -37,6 +37,20 @@ pub async fn loading_twice_is_harmless(hot: Arc<dyn Hot>) {
     assert_eq!(hot.take(Tenure::sole(P0), Millis::MAX, 100).await.unwrap().len(), 50, "each fires once");
 }
 
+/// As long as it may be.
+fn odd_ask() -> Ask {
+    Ask {
+        payload: Content::binary(
+            (0..Ask::PAYLOAD_LEN_MAX).map(|nth| u8::try_from(nth % 256).unwrap()).collect(),
+        ),
+        max_attempts: u32::MAX,
+        execute_at: Millis(i64::MIN),
+        timeout_ms: Some(i64::MAX),
+        labels: (0..9).map(|nth| (format!("label-{nth}"), "é".repeat(150))).collect(),
+        traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+    }
+}
+
 pub async fn an_entry_comes_back_as_it_went_in(hot: Arc<dyn Hot>) {
     let odd = HotEntry {
         place: TaskRef { partition: Partition(0), due_at: Millis(1), id: i64::MIN },
@@ -53,13 +67,17 @@ pub async fn an_entry_comes_back_as_it_went_in(hot: Arc<dyn Hot>) {
         state: State::DispatchFailed,
         fired_at: Millis::ZERO,
         attempt: u32::MAX,
-        demands: HotEntry::shared(Demands {
-            concurrency_key: Some("k".repeat(256)),
-            handler_versions: Some(">=2.1, <3".to_owned()),
+        details: Arc::new(Details {
+            demands: Demands {
+                concurrency_key: Some("k".repeat(256)),
+                handler_versions: Some(">=2.1, <3".to_owned()),
+            },
+            kind: Name::new("charge").ok(),
+            ask: Some(Arc::new(odd_ask())),
         }),
     };
     let other = HotEntry {
-        demands: None,
+        details: Arc::default(),
         attempt: 0,
         place: TaskRef { id: i64::MAX, ..odd.place },
         fence: i64::MIN,

@@ -9,7 +9,7 @@ pub mod ready;
 pub mod model;
 pub mod near;
 
-use punctual_contract::hot::{Admission, HotEntry};
+use punctual_contract::hot::{Admission, Details, HotEntry};
 use punctual_domain::{
     chooser::Chooser,
     name::{Name, QueueKey},
@@ -42,7 +42,10 @@ pub fn entry(id: i64, due_at: i64, fence: i64) -> HotEntry {
         state: State::Scheduled,
         fired_at: Millis::ZERO,
         attempt: 0,
-        demands: None,
+        details: Arc::new(Details {
+            kind: Some(Name::new("k").expect("a plain name")),
+            ..Details::default()
+        }),
     }
 }
 

@@ -3,12 +3,12 @@
 
 use super::sample::{
     EXECUTOR, KEEP, LATER, LEASE_END, NEXT, NOW, apply, beat, dispatch, extend, facts, full, grant, insert,
-    moved, queue, read, step, version,
+    moved, queue, read, scan, step, version,
 };
 use punctual_contract::{
-    Store,
+    Ask, Store,
     settings::SaveSetting,
-    store::{Applied, Ask, Assignment, Change, Dispatched, Extended, Facts, Grant, LeaseFacts, Step},
+    store::{Applied, Assignment, Change, Dispatched, Extended, Facts, Grant, LeaseFacts, Step},
 };
 use punctual_domain::{
     history::Note,
@@ -107,15 +107,40 @@ pub async fn a_next_attempt_is_handed_over_with_facts(store: Arc<dyn Store>) {
     assert_eq!((last.event, last.attempt), (Some(Event::Succeed), 2));
 }
 
+/// What a scan finds needs no look before it is handed over, as far as it is short.
+pub async fn what_is_scanned_brings_what_a_hand_over_needs(store: Arc<dyn Store>) {
+    let long = |id, bytes| {
+        let mut task = full(id);
+        task.payload = Content::binary(vec![7; bytes]);
+        task
+    };
+    let mut plain = version(3, 0);
+    plain.labels.clear();
+    let new = vec![
+        full(1),
+        long(2, Ask::PAYLOAD_LEN_MAX),
+        plain,
+        long(4, Ask::PAYLOAD_LEN_MAX + 1),
+        long(5, 70_000),
+    ];
+    let tasks = inserted(&*store, new.into_iter()).await;
+    for task in &tasks {
+        let found = scan(&*store, task.place.partition, Millis::MAX).await;
+        let entry = found.iter().find(|entry| entry.place == task.place).unwrap();
+        assert_eq!(entry.kind(), Some(&task.ask.kind));
+        let is_short = task.ask.payload.bytes.len() <= Ask::PAYLOAD_LEN_MAX;
+        assert_eq!(Facts::of(entry), is_short.then(|| facts(task)));
+    }
+}
+
 /// Facts that are wrong where no move can see it are handed over as they were said: nothing was read.
 pub async fn what_is_known_is_not_looked_at(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip(COUNTS) {
         let first = 1_000 * round;
         let tasks = inserted(&*store, (first..first + count).map(|id| version(id, 0))).await;
         let said = |task: &Task| {
-            let facts = facts(task);
-            let ask = Ask { kind: Name::new("said").unwrap(), ..(*facts.ask).clone() };
-            Grant { known: Some(Facts { ask: Arc::new(ask), ..facts }), ..grant(task, NOW) }
+            let kind = Name::new("said").unwrap();
+            Grant { known: Some(Facts { kind, ..facts(task) }), ..grant(task, NOW) }
         };
         for lease in leased(&*store, tasks.iter().map(said).collect()).await {
             assert_eq!(lease.kind.as_str(), "said", "{count}");

@@ -2,9 +2,9 @@
 //! that a call does not fail.
 
 use punctual_contract::{
-    Store,
+    Ask, Store,
     hot::HotEntry,
-    store::{Applied, Ask, Assignment, Beat, Change, Extended, Facts, Grant, Inserted, Scan, Step},
+    store::{Applied, Assignment, Beat, Change, Extended, Facts, Grant, Inserted, Scan, Step},
 };
 use punctual_domain::{
     history::Note,
@@ -131,6 +131,7 @@ pub fn facts(task: &Task) -> Facts {
         task_version: task.ask.task_version,
         priority: task.ask.priority,
         attempt: task.attempt,
+        kind: task.ask.kind.clone(),
         ask: Arc::new(Ask::of(&task.ask).unwrap()),
     }
 }

@@ -10,9 +10,9 @@ const KEEPS_TASKS: [(&str, &str); 12] = [
     ("live/table.rs", "slots"),
     ("live/table.rs", "by_id"),
     ("live/index.rs", "slots"),
-    // Lines of executors: the order in which tasks have fired, and leases that wait for somebody to ask.
-    ("arrivals/lying.rs", "queue"),
-    ("arrivals/state.rs", "shelf"),
+    // What has fired and waits for busy executors, in its order and by how long it waits.
+    ("arrivals/backlog.rs", "order"),
+    ("arrivals/backlog.rs", "since"),
     // On their way out of the hot set.
     ("pipeline/settle/state.rs", "entries"),
     // Places of the limiter.
@@ -45,17 +45,19 @@ const KEEPS_NONE: [(&str, &str); 12] = [
 ];
 
 /// Collections that outlive a call. A list does only behind a lock.
-const KEEPERS: [&str; 7] =
-    ["HashMap<", "HashSet<", "BTreeMap<", "BTreeSet<", "VecDeque<", "Slab<", "Mutex<Vec<"];
+const KEEPERS: [&str; 8] =
+    ["HashMap<", "HashSet<", "BTreeMap<", "BTreeSet<", "VecDeque<", "Slab<", "Mutex<Vec<", "Order<"];
 /// Names of types that stand for a task, or for its id.
-const TASKS: [&str; 14] = [
+const TASKS: [&str; 16] = [
     "i64",
     "Assignment",
     "Entry",
+    "Fired",
     "HotEntry",
     "Key",
     "Lease",
     "Member",
+    "Position",
     "Rank",
     "Shelved",
     "Slot",

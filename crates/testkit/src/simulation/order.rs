@@ -1,0 +1,299 @@
+//! What goes first when an executor asks for one task. At every such call of a sound world:
+//!
+//! - Within one level no task is handed over while an older one of that level waits (by due time, then id), and none while a
+//!   newer version of it waits: the newest version goes in the place of the oldest.
+//! - Which level goes the chooser decides: four in five go to the most urgent one that waits. One draw says nothing, the share
+//!   over many seeds does (`Order`). Counted where all that has fired is known to wait.
+//! - Where nothing is limited and something waits, the executor is given something.
+//!
+//! A task waits if it has fired, no executor and no engine has its lease, no limit keeps it, and each engine has taken a whole
+//! turn since, in which its owner has offered it. Where several engines share the queue, each has taken another one, to hear of
+//! that, and the task must have fired `KEPT_MS` before the first: so long the engine that has fired it may keep it for its own
+//! executors.
+//! Of a task of which something else has fired, a version that is not known to wait, or one that the store refuses, nothing is said.
+//! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the ready set
+//! may pass over them. Must not ask an engine what it believes: the store and the hot set say what waits.
+
+use super::{
+    back_ends::PARTITIONS,
+    engines::Node,
+    limits::{MOST_OF_A_KEY, MOST_RETRIES},
+    world::{Faults, Hands, World},
+};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Assignment, Query},
+};
+use punctual_domain::{
+    chooser::Level,
+    place::Partition,
+    settings::Retries,
+    state::State,
+    task::{Lease, Priority, Task},
+    time::Millis,
+};
+use punctual_engine::Engine;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// More than there ever is.
+const ALL: usize = 10_000;
+/// An engine that shares the queue keeps for so long what its own executors may come for.
+const KEPT_MS: i64 = 21;
+
+/// Hand-overs of one task at which others waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Those at which other levels waited.
+    pub choices: usize,
+    /// Of these, those that went to the most urgent level.
+    pub to_most_urgent: usize,
+    /// Those at which others of the same level waited.
+    pub by_age: usize,
+    /// Those at which other versions of the task waited.
+    pub by_version: usize,
+    /// Those of what was leased ahead.
+    pub leased_ahead: usize,
+}
+
+impl Order {
+    pub fn add(&mut self, other: Self) {
+        self.choices += other.choices;
+        self.to_most_urgent += other.to_most_urgent;
+        self.by_age += other.by_age;
+        self.by_version += other.by_version;
+        self.leased_ahead += other.leased_ahead;
+    }
+}
+
+/// What waits before an executor asks.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    ready: Vec<Ready>,
+    leased_ahead: Vec<Ready>,
+    /// Tasks of which another version has fired, and may go or not.
+    others: BTreeSet<i64>,
+}
+
+/// A task that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    pub level: Level,
+    pub due_at: Millis,
+    pub id: i64,
+    pub task_id: i64,
+    pub task_version: i64,
+    pub is_retry: bool,
+    pub key: Option<String>,
+}
+
+struct Fired {
+    task: Task,
+    at: Millis,
+    /// It may start until then.
+    deadline_at: Millis,
+}
+
+/// No queue of a world moves retries to another level.
+fn level(priority: Priority, attempts: u32) -> Level {
+    Level::of(priority, attempts, Retries::default())
+}
+
+impl Ready {
+    /// Before the attempt that a lease begins.
+    fn of_task(task: &Task, attempts: u32) -> Self {
+        Self {
+            level: level(task.ask.priority, attempts),
+            due_at: task.due_at,
+            id: task.place.id,
+            task_id: task.task_id(),
+            task_version: task.ask.task_version,
+            is_retry: attempts > 0,
+            key: task.ask.demands.concurrency_key.clone(),
+        }
+    }
+
+    fn of_lease(lease: &Assignment) -> Self {
+        let attempts = lease.attempt.saturating_sub(1);
+        Self {
+            level: level(lease.priority, attempts),
+            due_at: lease.due_at,
+            id: lease.place.id,
+            task_id: lease.task_id,
+            task_version: lease.task_version,
+            is_retry: attempts > 0,
+            key: None,
+        }
+    }
+
+    fn place(&self) -> (Level, Millis, i64) {
+        (self.level, self.due_at, self.id)
+    }
+}
+
+impl World {
+    /// What waits, before an executor asks an engine for `max`. None: nothing can be said.
+    pub(super) async fn waiting(&self, engine: &Engine, max: usize) -> Option<Waiting> {
+        let may_be_said = max == 1
+            && self.setup.faults == Faults::None
+            && self.setup.hands == Hands::Pull
+            && self.is_sound();
+        let (offered_at, fired_until) = match self.turns {
+            (_, Some(before)) if self.is_shared() => (before, before.plus(-KEPT_MS)),
+            (Some(last), _) if !self.is_shared() => (last, last),
+            _ => return None,
+        };
+        if !may_be_said {
+            return None;
+        }
+        let (fired, refused) =
+            if self.hot_is_away { self.fired_from_store().await? } else { self.fired().await? };
+        let now = self.now();
+        let waits = |fired: &&Fired| fired.at <= fired_until && fired.deadline_at > now;
+        let ready = fired.iter().filter(waits).map(|fired| Ready::of_task(&fired.task, fired.task.attempt));
+        let mut ready: Vec<Ready> = ready.collect();
+        let in_flight = self.truth.in_flight(None, ALL).await.ok()?.0;
+        ready.sort_by_key(Ready::place);
+        if self.is_limited() {
+            leave_out_limited(&mut ready, &in_flight);
+        }
+        let name = Lease::ahead(engine.name());
+        // The store hears only later that an executor has one.
+        let is_handed_over = |task: &Task| {
+            let mut known = self.held.iter().chain(&self.given_up);
+            known.any(|lease| lease.place.id == task.place.id && lease.fence == task.fence)
+        };
+        let is_ahead = |task: &&Task| {
+            let is_in_its_name = task.lease.as_ref().is_some_and(|lease| lease.executor == name);
+            task.due_at <= offered_at && is_in_its_name && !is_handed_over(task)
+        };
+        let leased_ahead = in_flight.iter().filter(is_ahead);
+        let leased_ahead = leased_ahead.map(|task| Ready::of_task(task, task.attempt - 1)).collect();
+        let is_ready = |task: &Task| ready.iter().any(|other| other.id == task.place.id);
+        let others = fired.iter().map(|fired| &fired.task).filter(|task| !is_ready(task)).map(Task::task_id);
+        let others = others.chain(refused).collect();
+        Some(Waiting { ready, leased_ahead, others })
+    }
+
+    /// What has fired and no executor has, and tasks of which something fires that the store refuses.
+    async fn fired(&self) -> Option<(Vec<Fired>, Vec<i64>)> {
+        let mut firing = HashMap::<i64, HotEntry>::new();
+        for node in &self.nodes {
+            for entry in firing_at(node).await? {
+                firing.insert(entry.place.id, entry);
+            }
+        }
+        let places: Vec<_> = firing.values().map(|entry| entry.place).collect();
+        let tasks = self.truth.read(&places).await.ok()?.into_iter().flatten();
+        let fired = tasks.filter_map(|task| {
+            let entry = firing.get(&task.place.id).filter(|entry| entry.fence == task.fence)?;
+            let (at, deadline_at) = (entry.fired_at, entry.deadline_at);
+            task.state.is_waiting().then_some(Fired { task, at, deadline_at })
+        });
+        let fired: Vec<Fired> = fired.collect();
+        for known in &fired {
+            firing.remove(&known.task.place.id);
+        }
+        Some((fired, firing.values().map(|entry| entry.task_id).collect()))
+    }
+
+    /// The same while the hot set is away: one engine shows what the store has as ready.
+    async fn fired_from_store(&self) -> Option<(Vec<Fired>, Vec<i64>)> {
+        if self.is_shared() {
+            return None;
+        }
+        let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await.ok()?;
+        let ready = page.tasks.into_iter().filter(|task| task.state == State::Ready);
+        let fired = ready.map(|task| Fired { at: task.due_at, deadline_at: Millis::MAX, task });
+        Some((fired.collect(), Vec::new()))
+    }
+
+    /// Whether what was given goes first.
+    pub(super) fn check_order(&mut self, waiting: Waiting, given: &[Assignment]) -> Result<(), String> {
+        let Waiting { ready, leased_ahead, others } = waiting;
+        let Some(given) = given.first() else {
+            let may_be_nothing = ready.is_empty() || self.is_limited();
+            return if may_be_nothing {
+                Ok(())
+            } else {
+                Err(format!("order: nothing was given of {ready:?}"))
+            };
+        };
+        let is_ahead = leased_ahead.iter().any(|other| other.id == given.place.id);
+        let given = Ready::of_lease(given);
+        let mut all = ready;
+        if is_ahead {
+            self.order.leased_ahead += 1;
+            all.extend(leased_ahead);
+        }
+        all.retain(|other| other.id != given.id);
+        all.push(given.clone());
+        if others.contains(&given.task_id) {
+            // It may go in the place of the other version.
+            return Ok(());
+        }
+        let seen = judge(&given, &all)?;
+        self.order.add(if others.is_empty() {
+            seen
+        } else {
+            Order { choices: 0, to_most_urgent: 0, ..seen }
+        });
+        Ok(())
+    }
+}
+
+async fn firing_at(node: &Node) -> Option<Vec<HotEntry>> {
+    let mut firing = Vec::new();
+    for partition in (0..PARTITIONS).map(Partition) {
+        firing.extend(node.own_hot.firing(partition, Millis::MAX, 0..ALL).await.ok()?);
+    }
+    Some(firing)
+}
+
+/// What a key or the retries of the queue keep, and of each key, and of the retries, all but the first: what may go after that
+/// one waits for it. `ready`: in order.
+fn leave_out_limited(ready: &mut Vec<Ready>, in_flight: &[Task]) {
+    let key_of = |task: &Task| task.ask.demands.concurrency_key.clone();
+    let mut keys = BTreeMap::<String, u32>::new();
+    in_flight.iter().filter_map(key_of).for_each(|key| *keys.entry(key).or_default() += 1);
+    let retries = in_flight.iter().filter(|task| task.attempt > 1).count();
+    let mut may_retry = u32::try_from(retries).is_ok_and(|retries| retries < MOST_RETRIES);
+    let mut blocked: BTreeSet<String> =
+        keys.into_iter().filter(|held| held.1 >= MOST_OF_A_KEY).map(|held| held.0).collect();
+    ready.retain(|task| {
+        let is_free = task.key.clone().is_none_or(|key| blocked.insert(key));
+        let may_go = is_free && (!task.is_retry || may_retry);
+        may_retry &= !task.is_retry;
+        may_go
+    });
+}
+
+/// `all`: what waited, with the one that was given.
+///
+/// # Errors
+/// It passes over another.
+pub fn judge(given: &Ready, all: &[Ready]) -> Result<Order, String> {
+    let mut heads = BTreeMap::<Level, &Ready>::new();
+    for task in all {
+        let head = heads.entry(task.level).or_insert(task);
+        if task.place() < head.place() {
+            *head = task;
+        }
+    }
+    let of_task = |task_id: i64| all.iter().filter(move |other| other.task_id == task_id);
+    let newest = |task_id| of_task(task_id).max_by_key(|other| (other.task_version, other.id));
+    let is_next = |head: &&Ready| newest(head.task_id).is_some_and(|newest| newest.id == given.id);
+    let levels: Vec<Level> =
+        heads.iter().filter(|(_, head)| is_next(head)).map(|(level, _)| *level).collect();
+    let Some(first) = levels.first() else {
+        return Err(format!("order: {given:?} was given of {all:?}"));
+    };
+    // A version that is next in two levels says nothing of the choice.
+    let is_choice = heads.len() > 1 && levels.len() == 1;
+    Ok(Order {
+        choices: usize::from(is_choice),
+        to_most_urgent: usize::from(is_choice && heads.keys().next() == Some(first)),
+        by_age: usize::from(all.iter().any(|other| other.level == given.level && other.id != given.id)),
+        by_version: usize::from(of_task(given.task_id).count() > 1),
+        leased_ahead: 0,
+    })
+}
