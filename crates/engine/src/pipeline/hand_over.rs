@@ -125,12 +125,18 @@ async fn wait_and_lease(
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
+                let was_given = !given.is_empty();
                 let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
                 let mut leased = admit_and_grant(core, request, given, caller).await?;
                 if leased.is_empty() {
                     // Nothing in the ready set goes before what was leased ahead.
                     let ahead = arrival.take_leased(may_be_given, core.present());
                     leased = ahead::handed_over(core, request, ahead);
+                }
+                if leased.is_empty() && was_given {
+                    // It was cancelled, replaced or leased elsewhere meanwhile: something else may wait here.
+                    given = Vec::new();
+                    continue;
                 }
                 if !leased.is_empty() || is_late {
                     return Ok(leased);

@@ -182,12 +182,18 @@ impl<'a> Line<'a> {
         let looked_at = match known_empty {
             Some(at) if given.is_empty() && !caller.is_late => at,
             _ => {
+                let was_given = !given.is_empty();
                 let mut leased = admit_and_grant(core, &request, given, caller).await?;
                 if leased.is_empty() {
                     let ahead = self.arrival.take_leased(may_be_given, core.present());
                     leased = ahead::handed_over(core, &request, ahead);
                 }
                 if !leased.is_empty() {
+                    return Ok(leased);
+                }
+                if was_given {
+                    // It was cancelled, replaced or leased elsewhere meanwhile: this queue is looked at again at once.
+                    self.look_at = Some(Instant::now());
                     return Ok(leased);
                 }
                 Instant::now()
