@@ -39,7 +39,7 @@ use punctual_contract::{
     store::{Applied, Assignment, Change, Dispatched, Facts, Grant, Step},
 };
 use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 use tokio::{
     sync::{futures::Notified, oneshot},
     time::{Instant, timeout_at},
@@ -127,7 +127,7 @@ async fn wait_and_lease(
                 // What was given is handed over without a look.
                 let was_given = !given.is_empty();
                 let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
-                let mut leased = admit_and_grant(core, request, given, caller).await?;
+                let mut leased = admit_and_grant(core, request, mem::take(&mut given), caller).await?;
                 if leased.is_empty() {
                     // Nothing in the ready set goes before what was leased ahead.
                     let ahead = arrival.take_leased(may_be_given, core.present());
@@ -135,7 +135,6 @@ async fn wait_and_lease(
                 }
                 if leased.is_empty() && was_given {
                     // It was cancelled, replaced or leased elsewhere meanwhile: something else may wait here.
-                    given = Vec::new();
                     continue;
                 }
                 if !leased.is_empty() || is_late {
