@@ -391,6 +391,6 @@ mod tests {
         live.lock().persisted(&[entry(1, 1)]);
         know();
         live.lock().close(punctual_domain::place::Partition(0));
-        assert_eq!(known(), (1, 1), "its executor reports here, whoever owns its partition");
+        assert_eq!(known(), (1, 1), "its executor reports here, whichever engine owns its partition");
     }
 }
