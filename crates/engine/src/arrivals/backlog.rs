@@ -1,6 +1,6 @@
 //! What has fired in one queue and waits in the engine for executors that are busy: some was leased ahead of its instant, the rest
 //! is still to be leased. All of it stands in one order, that of a ready set. The live table has what is to be leased in its
-//! stage `Ready`, so that nobody else looks after it: what the table refuses does not stand here. Must not know whether
+//! stage `Ready`, so that no other part offers it: what the table refuses does not stand here. Must not know whether
 //! something in the ready set goes before it.
 
 use crate::{clock::Moment, live::Live};
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// Of more entries memory is dearer than a read of a row: what a hand-over needs is left out.
 const ASKS_MAX: usize = 20_000;
 
-/// What somebody who waits is given.
+/// What an executor that waits is given.
 #[derive(Debug)]
 pub(crate) enum Given {
     /// Fired: to be leased.
@@ -26,7 +26,7 @@ pub(crate) enum Given {
     Leased(Vec<Shelved>),
 }
 
-/// Leased ahead of its time, and fired; it lies here until somebody asks.
+/// Leased ahead of its time, and fired; it waits until an executor asks.
 #[derive(Debug)]
 pub(crate) struct Shelved {
     pub(crate) assignment: Assignment,

@@ -68,7 +68,7 @@ impl Seats {
         self.idle.iter().map(|it| it.max).sum()
     }
 
-    /// The first that wait here. What was leased too long ago is not handed over any more.
+    /// The next tasks of the backlog. What was leased too long ago is not handed over any more.
     fn take(&mut self, live: &Live, most: usize, present: Present) -> Given {
         let given = self.backlog.take(live, most, is_good(present));
         if let Given::Leased(leased) = &given {
@@ -84,7 +84,7 @@ impl Seats {
         }
     }
 
-    /// Gives what waits here to those who wait for it.
+    /// Gives tasks of the backlog to the executors that wait.
     pub(super) fn give(&mut self, live: &Live, present: Present) {
         while !self.backlog.is_empty()
             && let Some(Idle { number, max, gives }) = self.idle.pop_front()
@@ -209,7 +209,7 @@ impl Arrival {
         fired.iter().all(|entry| youngest.is_none_or(|youngest| entry.key() > youngest))
     }
 
-    /// Something that lies here is older than one of them.
+    /// A task of the backlog is older than one of these.
     pub(crate) fn has_older_than(&self, fired: &[HotEntry]) -> bool {
         let oldest = self.seats.lock().backlog.first_to_lease();
         oldest.is_some_and(|oldest| fired.iter().any(|entry| oldest < entry.key()))
@@ -267,12 +267,12 @@ impl Arrival {
         rest
     }
 
-    /// How many have fired, lie here and are not leased.
+    /// How many tasks of the backlog are not leased.
     pub(crate) fn lying(&self) -> usize {
         self.seats.lock().backlog.to_lease()
     }
 
-    /// What has fired, lies here and is not leased, for somebody who asks: as far as nothing that is leased goes before it.
+    /// The next tasks of the backlog that are not leased, for an executor that asks: as far as nothing that is leased goes before them.
     pub(crate) fn take_lying(&self, live: &Live, most: usize) -> Vec<HotEntry> {
         self.seats.lock().backlog.take_to_lease(live, most)
     }
@@ -291,7 +291,7 @@ impl Arrival {
         seats.backlog.has_leased()
     }
 
-    /// What lies here, for somebody who asks while nothing in the ready set goes before it.
+    /// The next tasks of the backlog, for an executor that asks while nothing in the ready set goes before them.
     pub(crate) fn take(&self, live: &Live, most: usize, present: Present) -> Given {
         self.seats.lock().take(live, most, present)
     }
@@ -304,7 +304,7 @@ impl Arrival {
         leased
     }
 
-    /// What is leased and has been lying here since before an instant: it found nobody.
+    /// Leases that have been in the backlog since before an instant: no executor came for them.
     pub(crate) fn take_old(&self, before: Millis, back_off_until: Millis) -> Vec<Assignment> {
         let mut seats = self.seats.lock();
         let old = seats.backlog.take_leased_before(before);

@@ -104,7 +104,8 @@ impl Table {
             if !self.span(entry.place.partition).is_open {
                 continue;
             }
-            self.make_way(entry.place.id);
+            // A claim that comes after the hand-over is of no use, and what is known of the attempt is.
+            self.make_way(entry.place.id, entry.fence);
             match self.by_id.get(&entry.place.id).copied() {
                 Some(nth) if self.is_refused(nth, &entry) => {
                     if self.advance(nth, Event::PutBack).is_some() {

@@ -370,19 +370,27 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_over_stands_in_nobodys_way() {
+    fn an_attempt_of_which_only_facts_are_known_keeps_out_a_claim_that_comes_late_and_nothing_else() {
         let live = Live::new(2, true);
         let queue = Arc::clone(&entry(1, 1).queue);
-        for fence in [1, 2] {
-            live.lock().know_attempts(&queue, &[lease_of(&entry(1, 1))], Millis::MAX);
-            let again = HotEntry { fence, ..entry(1, 1) };
-            assert_eq!(live.lock().load(vec![again.clone()]).accepted.len(), 1, "{fence}");
-            assert_eq!(live.lock().known_attempts, 0);
-            live.lock().forget(1, fence);
-            assert_eq!(live.lock().slots.len(), 0);
-        }
-        live.lock().know_attempts(&queue, &[lease_of(&entry(1, 1))], Millis::MAX);
+        let know = || live.lock().know_attempts(&queue, &[lease_of(&entry(1, 1))], Millis::MAX);
+        let known = || {
+            let table = live.lock();
+            (table.known_attempts, table.slots.len())
+        };
+        know();
+        assert!(live.lock().load(vec![entry(1, 1)]).accepted.is_empty(), "it was handed over meanwhile");
+        assert_eq!(known(), (1, 1));
+        let back = HotEntry { fence: 2, ..entry(1, 1) };
+        assert_eq!(live.lock().load(vec![back.clone()]).accepted, [back], "it was given back");
+        assert_eq!(known(), (0, 1));
+        live.lock().forget(1, 2);
+        know();
+        live.lock().note_fired(&[entry(1, 1)]);
+        assert_eq!(known(), (0, 1), "the store may have lost its last commits");
+        live.lock().persisted(&[entry(1, 1)]);
+        know();
         live.lock().close(punctual_domain::place::Partition(0));
-        assert_eq!(live.lock().known_attempts, 1, "its executor reports here, whoever owns its partition");
+        assert_eq!(known(), (1, 1), "its executor reports here, whichever engine owns its partition");
     }
 }

@@ -106,7 +106,7 @@ impl Table {
     /// `stage`: of an entry that comes into the table with it. False: it is kept already or has its own lease, or something
     /// newer is here.
     pub(super) fn keep(&mut self, entry: &HotEntry, event: Event, stage: Stage) -> bool {
-        self.make_way(entry.place.id);
+        self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();
         match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
             Some((_, slot)) if slot.entry.fence > entry.fence => return false,

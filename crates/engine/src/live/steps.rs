@@ -179,7 +179,7 @@ mod tests {
         let ends = |stage: &Stage| step(*stage, GivenUp) == Some(Gone) || has_fired(*stage);
         assert!(
             STEPS.iter().all(|(stage, _)| ends(stage)),
-            "what has fired stays, whoever owns its partition"
+            "what has fired stays, whichever engine owns its partition"
         );
     }
 

@@ -198,11 +198,11 @@ impl Table {
         }
     }
 
-    /// What is known of an attempt of which nothing is to be reported keeps no entry out.
-    pub(super) fn make_way(&mut self, id: i64) {
+    /// What is known of an attempt of which nothing is to be reported keeps no entry out that has fired, nor one that is as new.
+    pub(super) fn make_way(&mut self, id: i64, fence: i64) {
         let nth = self.by_id.get(&id).copied();
-        let is_over = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| slot.stage == REPORTED);
-        nth.filter(is_over).map(|nth| self.remove(nth));
+        let is_over = |slot: &Slot| slot.stage == REPORTED && slot.entry.fence <= fence;
+        nth.filter(|nth| self.slots.get(*nth).is_some_and(is_over)).map(|nth| self.remove(nth));
     }
 
     pub(super) fn insert(&mut self, entry: HotEntry, stage: Stage) -> usize {

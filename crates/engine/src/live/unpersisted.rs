@@ -27,7 +27,7 @@ impl Table {
 
     /// None: it has a lease of its own, or something newer is here.
     pub(super) fn slot_of_fired(&mut self, entry: &HotEntry) -> Option<usize> {
-        self.make_way(entry.place.id);
+        self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();
         match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
             Some((_, slot)) if slot.entry.fence > entry.fence => return None,

@@ -249,7 +249,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         for (queue, fired) in &rest {
             let arrival = core.arrivals.of(queue);
             if arrival.has_older_than(fired) {
-                // What lies here goes before it: the order of all is found in the ready set.
+                // A task of the backlog goes before it: the order of all is found in the ready set.
                 arrival.something_else_came();
             }
         }

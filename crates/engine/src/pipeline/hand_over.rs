@@ -39,7 +39,7 @@ use punctual_contract::{
     store::{Applied, Assignment, Change, Dispatched, Facts, Grant, Step},
 };
 use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 use tokio::{
     sync::{futures::Notified, oneshot},
     time::{Instant, timeout_at},
@@ -49,6 +49,10 @@ use tokio::{
 const ROUNDS_MAX: usize = 50;
 /// When one part of the store has leased something, the others are waited for so much longer.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
+
+/// A database that refuses answers within this. One that is silent must not keep a caller beyond its time: it is asked for no
+/// other task then.
+const REFUSED_WITHIN: Duration = Duration::from_millis(200);
 
 /// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
 /// owner may have marked it as ready. Less than the owner waits, because clocks differ.
@@ -125,12 +129,14 @@ async fn wait_and_lease(
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
+                let was_given = !given.is_empty();
                 let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
-                let mut leased = admit_and_grant(core, request, given, caller).await?;
-                if leased.is_empty() {
-                    // Nothing in the ready set goes before what was leased ahead.
-                    let ahead = arrival.take_leased(may_be_given, core.present());
-                    leased = ahead::handed_over(core, request, ahead);
+                let asked = Instant::now();
+                let leased =
+                    grant_or_take_leased(core, request, mem::take(&mut given), &arrival, caller).await?;
+                if leased.is_empty() && was_given && (!is_late || asked.elapsed() < REFUSED_WITHIN) {
+                    // It was cancelled, replaced or leased elsewhere meanwhile: another task may wait for this caller.
+                    continue;
                 }
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
@@ -216,6 +222,22 @@ struct Caller {
     /// It goes with what there is now.
     is_late: bool,
     only: Restrictions,
+}
+
+/// What is granted; or else what was leased ahead, since nothing in the ready set goes before it.
+async fn grant_or_take_leased(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    given: Vec<HotEntry>,
+    arrival: &Arrival,
+    caller: Caller,
+) -> Result<Vec<Assignment>, Error> {
+    let most = if caller.only.are_none() { request.max } else { 0 };
+    let granted = admit_and_grant(core, request, given, caller).await?;
+    if !granted.is_empty() {
+        return Ok(granted);
+    }
+    Ok(ahead::handed_over(core, request, arrival.take_leased(most, core.present())))
 }
 
 /// Runs to its end even if the caller goes; then gives back what it was granted.

@@ -7,7 +7,7 @@
 //! the caller was granted when it goes, or this engine stood still, is given back, of all queues.
 
 use super::{
-    Caller, EXECUTOR_GONE, Late, admit_and_grant, give_back, is_known_empty, looks_again_after, or_never,
+    Caller, EXECUTOR_GONE, Late, give_back, grant_or_take_leased, is_known_empty, looks_again_after, or_never,
 };
 use crate::{
     arrivals::{
@@ -182,12 +182,14 @@ impl<'a> Line<'a> {
         let looked_at = match known_empty {
             Some(at) if given.is_empty() && !caller.is_late => at,
             _ => {
-                let mut leased = admit_and_grant(core, &request, given, caller).await?;
-                if leased.is_empty() {
-                    let ahead = self.arrival.take_leased(may_be_given, core.present());
-                    leased = ahead::handed_over(core, &request, ahead);
-                }
+                let was_given = !given.is_empty();
+                let leased = grant_or_take_leased(core, &request, given, self.arrival, caller).await?;
                 if !leased.is_empty() {
+                    return Ok(leased);
+                }
+                if was_given {
+                    // It was cancelled, replaced or leased elsewhere meanwhile: this queue is looked at again at once.
+                    self.look_at = Some(Instant::now());
                     return Ok(leased);
                 }
                 Instant::now()

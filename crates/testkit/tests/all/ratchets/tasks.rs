@@ -27,8 +27,9 @@ const KEEPS_TASKS: [(&str, &str); 12] = [
 ];
 
 /// What is found by its type and keeps no task: a position, or ids of something else.
-const KEEPS_NONE: [(&str, &str); 12] = [
+const KEEPS_NONE: [(&str, &str); 13] = [
     ("account/state.rs", "states"),
+    ("maintenance/sweep/state.rs", "positions"),
     ("evaluations/state.rs", "left"),
     ("evaluations/state.rs", "suspects"),
     ("executors/state.rs", "members"),
