@@ -16,7 +16,7 @@ use punctual_contract::{
 };
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{
-    ClusterName, MemoryHot, MemoryLimiter, NearHot, NoHot, NoSignals, RateClock, RedisHot, RedisOptions,
+    ClusterName, MemoryHot, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions,
     StoredLimiter,
 };
 use punctual_schedules::Planner;
@@ -435,7 +435,7 @@ async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &s
     let bus = RedisBus::new(url, options).with_context(unfit)?;
     Ok(Near {
         limiter: Arc::new(hot.limiter(RateClock::Server)),
-        hot: Arc::new(NearHot::new(Arc::new(hot), partitions)),
+        hot: Arc::new(hot),
         bus: Arc::new(bus),
         signals: Arc::new(signals),
         away,

@@ -10,8 +10,8 @@ use crate::{
     engine::Engine,
     maintenance::overdue::state::{OverduePartition, OverdueTask},
 };
-use punctual_contract::Error;
-use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_contract::{Error, store::Scan};
+use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use state::{Alert, AlertKind, Look};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -105,8 +105,10 @@ fn overdue(core: &Core, now: Millis, state_ms: i64) {
 async fn oldest(core: &Core, now: Millis) -> Result<BTreeMap<QueueKey, Millis>, Error> {
     let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
     for partition in core.owned() {
-        for it in core.hot.firing(partition, now.plus(-WAITING_SHOWN_MS), 0..LOOK_AT).await? {
-            note(core, &mut oldest, &it.queue, it.fired_at);
+        let until = now.plus(-WAITING_SHOWN_MS);
+        let found = core.store.scan(Scan { partition, until, after: None, limit: LOOK_AT }).await?;
+        for entry in found.iter().filter(|entry| entry.state == State::Ready && entry.fired_at <= until) {
+            note(core, &mut oldest, &entry.queue, entry.fired_at);
         }
     }
     let served = core.live.lock().oldest_served();

@@ -18,8 +18,7 @@ use crate::{
     options::Options,
     parts::state::Parts,
     pipeline::{
-        ahead::pace::Ahead, filling::Filling, from_store::state::FromStore, settle::state::Settling,
-        timer::Timer,
+        ahead::pace::Ahead, filling::Filling, from_store::state::FromStore, timer::Timer,
     },
     settings::Settings,
     sharing::{holdings::Holdings, state::Sharing},
@@ -63,7 +62,6 @@ pub(crate) struct Core {
     pub(crate) from_store: FromStore,
     pub(crate) arrivals: Arrivals,
     pub(crate) ahead: Ahead,
-    pub(crate) settling: Settling,
     pub(crate) ends: Ends,
 }
 
@@ -90,7 +88,6 @@ impl Core {
             from_store: FromStore::new(hot.is_there()),
             arrivals: Arrivals::default(),
             ahead: Ahead::default(),
-            settling: Settling::default(),
             ends: Ends::default(),
             store,
             hot,

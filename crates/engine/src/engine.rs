@@ -12,16 +12,26 @@ use crate::{
     meters::{Meters, ProcessMeters},
     options::Options,
 };
-use punctual_contract::{
-    Bus, Error as BackendError, Store,
-    hot::{Depth, Lane},
-};
+use punctual_contract::{Bus, Error as BackendError, Store, hot::Lane};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     time::Millis,
 };
 use std::{sync::Arc, time::Duration};
+
+/// How many tasks are where, as one engine sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// In the hot set, and in this engine's table before their instants.
+    pub due: usize,
+    /// Fired here, and not handed over, or not known to be.
+    pub fired: usize,
+    /// Per queue, what waits for an executor in its order.
+    pub ready: Vec<(Arc<QueueKey>, usize)>,
+    /// Per queue, what is parked.
+    pub parked: Vec<(Arc<QueueKey>, usize)>,
+}
 
 /// Cheap to clone; all clones are the same engine.
 #[derive(Debug, Clone)]
@@ -82,13 +92,18 @@ impl Engine {
         &self.core.bus
     }
 
-    /// Of the hot set; what lies in this engine, or is served from the store, counts as ready.
+    /// Of the hot set and of this engine's table; what lies in this engine, or is served from the store, counts as ready.
     ///
     /// # Errors
     /// A failing hot set.
     pub async fn depth(&self) -> Result<Depth, Error> {
-        let mut depth = self.core.hot.depth().await?;
-        let served = self.core.live.lock().count_served();
+        let hot = self.core.hot.depth().await?;
+        let (unfired, fired, served) = {
+            let table = self.core.live.lock();
+            (table.len(), table.count_fired(), table.count_served())
+        };
+        let mut depth =
+            Depth { due: hot.due + unfired, fired, ready: hot.ready, parked: hot.parked };
         for (queue, lying) in self.core.arrivals.lying().into_iter().chain(served) {
             match depth.ready.iter_mut().find(|it| it.0 == queue) {
                 Some((_, ready)) => *ready += lying,
@@ -96,6 +111,13 @@ impl Engine {
             }
         }
         Ok(depth)
+    }
+
+    /// What has fired here and no executor is known to have, for tests: place, fence, and when it fired.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fired(&self) -> Vec<(TaskRef, i64, Millis)> {
+        self.core.live.lock().fired()
     }
 
     /// What is put aside in a queue, by what it waits for.
@@ -106,9 +128,9 @@ impl Engine {
         Ok(self.core.hot.lanes(queue, None, limit).await?)
     }
 
-    /// Tasks claimed and on the wheel.
+    /// Tasks in this engine's table that have not fired.
     #[must_use]
-    pub fn claimed(&self) -> usize {
+    pub fn on_wheel(&self) -> usize {
         self.core.live.lock().len()
     }
 

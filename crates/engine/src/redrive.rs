@@ -120,7 +120,7 @@ async fn redrive(
         Vec::new()
     });
     let waiting = now.into_iter().flatten().filter(|it| it.state.is_waiting());
-    intake::admit_to_hot_set(core, waiting.map(|it| intake::entry_of(&it)).collect()).await;
+    intake::admit(core, waiting.map(|it| intake::entry_of(&it)).collect()).await;
     Ok(places.len())
 }
 

@@ -7,18 +7,17 @@ use crate::{
     engine::Engine,
     executors, idle,
     maintenance::{
-        compensate, deletion, expire, index, leases, mark_ready, offer_again, overdue, reconcile, retention,
-        sweep, unused,
+        compensate, deletion, expire, index, leases, mark_ready, overdue, reconcile, retention, unused,
     },
     parts,
-    pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
+    pipeline::{ahead, drain, fire, from_store, preload, push, refill, unknown},
     readiness, shares,
     sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
 };
 use futures_util::future::BoxFuture;
 use punctual_contract::Error;
-use punctual_domain::{place::Partition, time::Millis};
+use punctual_domain::time::Millis;
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -98,7 +97,7 @@ impl Engine {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(&self) -> std::io::Result<Running> {
-        let (due, partitions) = unbounded_channel();
+        let (due, ticks) = unbounded_channel();
         let meters = self.core.meters.service("wheel");
         let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due, meters)?;
         self.core.health.firing.beat();
@@ -109,7 +108,7 @@ impl Engine {
         });
         self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
-        self.supervise_pipeline(&supervisor, partitions);
+        self.supervise_pipeline(&supervisor, ticks);
         if self.core.hot.is_there() {
             self.supervise_hot_set(&supervisor);
         }
@@ -143,13 +142,13 @@ impl Engine {
         supervisor.every(core, "reach", reach::PERIOD, |core| async move { reach::run_once(&core).await });
         supervisor.always(core, "announce", announce::run);
         supervisor.always(core, "listen", listen::run);
-        supervisor.always(core, "claim_asked", listen::claim_asked);
+        supervisor.always(core, "drain_asked", listen::drain_asked);
     }
 
-    fn supervise_pipeline(&self, supervisor: &Supervisor, partitions: UnboundedReceiver<Vec<Partition>>) {
+    fn supervise_pipeline(&self, supervisor: &Supervisor, ticks: UnboundedReceiver<()>) {
         let core = &self.core;
-        let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
-        supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&partitions)));
+        let ticks = Arc::new(tokio::sync::Mutex::new(ticks));
+        supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&ticks)));
         supervisor.always(core, "ahead", ahead::run);
         let asked = |core: Arc<Core>| async move { core.limits.shares.wanted().await };
         supervisor.every_or_when(core, "shares", shares::PERIOD, asked, |core| async move {
@@ -182,33 +181,24 @@ impl Engine {
             adopt::run_once(&core).await
         });
         let period = Duration::from_millis(core.options.claim_interval_ms);
-        supervisor.every(
-            core,
-            "claim",
-            period,
-            |core| async move { claim::run_once(&core, core.now()).await },
-        );
+        supervisor.every(core, "drain", period, |core| async move { drain::run_once(&core).await });
         let period = Duration::from_millis(core.options.preload_interval_ms);
         let asked = |core: Arc<Core>| async move { core.filling.preload.notified().await };
         supervisor.every_or_when(core, "preload", period, asked, |core| async move {
             preload::run_once(&core, core.now()).await
         });
-        let asked = |core: Arc<Core>| async move { core.maintenance.unanswered.asked().await };
-        supervisor.every_or_when(core, "offer_again", offer_again::PERIOD, asked, |core| async move {
-            offer_again::run_once(&core, core.now()).await
-        });
+        supervisor.always(core, "refill_asked", refill::when_asked);
     }
 
     fn supervise_maintenance(&self, supervisor: &Supervisor) {
         let core = &self.core;
         let period = Duration::from_millis(core.options.sweep_interval_ms);
-        supervisor.every(core, "sweep", period, |core| async move {
+        supervisor.every(core, "refill", period, |core| async move {
             // None of them is left out because another failed.
-            let found = sweep::run_once(&core, core.now()).await;
-            let claimed = claim::run_again(&core, core.now()).await;
-            let again = fire::fire_again(&core).await;
+            core.live.lock().forget_old_attempts(core.now());
+            let found = refill::run_once(&core).await;
             let fired = fire::fire_all(&core).await;
-            claimed.and(again).and(fired)?;
+            fired?;
             found
         });
         supervisor.every(core, "from_store", from_store::period(core), |core| async move {

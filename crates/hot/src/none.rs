@@ -9,7 +9,6 @@ use punctual_contract::{
     ownership::{Signal, Signals, Tenure},
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use std::ops::Range;
 
 const NONE: &str = "there is no hot set (hot.url is empty)";
 
@@ -26,28 +25,13 @@ impl Hot for NoHot {
         Err(Error::did_not_happen("load entries", NONE))
     }
 
-    async fn load_fired(&self, _entries: Vec<HotEntry>) -> Result<usize, Error> {
-        Err(Error::did_not_happen("load entries that fire", NONE))
-    }
-
-    async fn peek(
+    async fn drain(
         &self,
-        _partition: Partition,
-        _after: Option<(Millis, i64)>,
+        tenures: &[Tenure],
         _until: Millis,
         _limit: usize,
-    ) -> Result<Vec<HotEntry>, Error> {
-        Ok(Vec::new())
-    }
-
-    async fn take_settling(
-        &self,
-        _tenure: Tenure,
-        _now: Millis,
-        _limit: usize,
-        _settled: &[(i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error> {
-        Ok(Vec::new())
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        tenures.iter().map(|_| Ok(Vec::new())).collect()
     }
 
     /// The store knows.
@@ -55,12 +39,16 @@ impl Hot for NoHot {
         Ok(Withdrawn::Absent)
     }
 
-    async fn settle(&self, _settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
-        Ok(())
+    async fn offer(&self, _entries: Vec<HotEntry>, _retries: Retries) -> Result<usize, Error> {
+        Err(Error::did_not_happen("offer entries", NONE))
     }
 
-    async fn offer(&self, _entries: Vec<HotEntry>, _retries: Retries) -> Result<(), Error> {
-        Err(Error::did_not_happen("offer entries", NONE))
+    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
+        Ok(vec![false; entries.len()])
+    }
+
+    async fn discard(&self, _entries: &[HotEntry]) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn admit(&self, _queue: &QueueKey, _admission: Admission) -> Result<Vec<HotEntry>, Error> {
@@ -81,15 +69,6 @@ impl Hot for NoHot {
         _after: Option<&Lane>,
         _limit: usize,
     ) -> Result<Vec<(Lane, usize)>, Error> {
-        Ok(Vec::new())
-    }
-
-    async fn firing(
-        &self,
-        _partition: Partition,
-        _before: Millis,
-        _places: Range<usize>,
-    ) -> Result<Vec<HotEntry>, Error> {
         Ok(Vec::new())
     }
 

@@ -146,7 +146,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{live::Live, pipeline::claim::tests::entry};
+    use crate::{live::Live, pipeline::drain::tests::entry};
 
     fn due(live: &Live, now: i64) -> Vec<i64> {
         live.lock().doubts_due(Millis(now), 9).iter().map(|lease| lease.fence).collect()

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::{
         live::{Live, model::lease_of},
-        pipeline::claim::tests::entry,
+        pipeline::drain::tests::entry,
     };
 
     const NOW: Millis = Millis(1_000);

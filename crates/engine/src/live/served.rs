@@ -41,6 +41,12 @@ impl Table {
         slot.is_some_and(|slot| slot.stage == SERVED && slot.entry.fence >= entry.fence)
     }
 
+    /// Nothing here fires it or goes on with it; or it is served, and the store does not know that it has fired.
+    pub(crate) fn is_left_to_store(&self, entry: &HotEntry) -> bool {
+        let is_unpersisted = || self.unpersisted_at(entry.place.id, entry.fence).is_some();
+        !self.will_fire(entry) && !self.keeps(entry) && (!self.serves(entry) || is_unpersisted())
+    }
+
     /// Those of a queue that go next, as far as the caller may run them.
     pub(crate) fn take_served(
         &mut self,
@@ -99,7 +105,7 @@ impl Table {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::{live::Live, pipeline::claim::tests::entry};
+    use crate::{live::Live, pipeline::drain::tests::entry};
     use punctual_domain::{
         chooser::Chooser,
         settings::{Choice, Retries},

@@ -1,5 +1,5 @@
 //! Buries what has fired and was not started in time: past its deadline, or pending for longer than its queue allows. When
-//! an executor asks, and for those that nobody asks for by the walk of `offer_again`.
+//! an executor asks, and for those that nobody asks for when `refill` looks at what is overdue.
 
 use crate::{
     core::Core,
@@ -73,7 +73,7 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
                 core.meters.queue(&entry.queue).dead(1);
                 core.ends.ended(entry.row());
             }
-            hand_over::forget(core, &entries).await;
+            hand_over::forget(core, &entries);
         }
         Err(error) => {
             tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");

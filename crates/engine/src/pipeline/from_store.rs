@@ -114,8 +114,6 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
 }
 
 async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
-    // Nobody can take them now.
-    ahead::give_up(core).await;
     // Fired, and not offered: the store has them, and shows them.
     drop(core.live.lock().take_held_back());
     let fired = parts::each(core, "from_store", parts::PATIENCE, fire_part).await;
@@ -177,7 +175,10 @@ async fn fire_partition(core: &Arc<Core>, partition: Partition, seen: &mut Seen)
 pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize, Error> {
     let now = core.now();
     let mut due = core.maintenance.unsent.sort_out(found, now);
-    due.retain(|it| it.due_at <= now && !core.live.lock().serves(it));
+    {
+        let table = core.live.lock();
+        due.retain(|entry| entry.due_at <= now && table.is_left_to_store(entry));
+    }
     if due.is_empty() {
         return Ok(0);
     }
@@ -219,16 +220,13 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
 fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
     for (it, is_new) in &won {
-        let (on_wheel, has_fired) = {
+        let has_fired = {
             let mut table = core.live.lock();
-            // It has fired here, and was counted, before the hot set was away.
+            // It has fired here, and was counted, before.
             let has_fired = table.unpersisted_at(it.place.id, it.fence).is_some();
             table.persisted_until(it.place.id, it.fence);
-            (table.forget(it.place.id, it.fence), has_fired)
+            has_fired
         };
-        if let Some(key) = on_wheel {
-            core.timer.cancel(key);
-        }
         let (count, lateness_ms) = queues.entry(Arc::clone(&it.queue)).or_default();
         *count += 1;
         lateness_ms.extend((*is_new && !has_fired).then(|| it.fired_at.since(it.due_at)));
@@ -271,7 +269,7 @@ pub(crate) async fn admit(
         return Ok((admitted, false));
     }
     let asked = core.hot.admit(&request.queue, Admission { limit, ..admission }).await;
-    match asked.inspect_err(|error| core.maintenance.unanswered.admission(error, &request.queue)) {
+    match asked.inspect_err(|error| core.filling.gaps.admission(error, &request.queue)) {
         Ok(more) => {
             let is_end = more.len() < limit;
             admitted.extend(more);

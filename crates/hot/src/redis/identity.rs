@@ -8,6 +8,7 @@
 //! a loss is. Must not decide anything about a task.
 
 use super::{
+    keys::Keys,
     link::Link,
     problem::{Failure, RedisProblem},
     server::{self, Info},
@@ -25,22 +26,35 @@ pub struct ClusterName {
     pub at: String,
 }
 
+/// The format of the hot set, before the number. Engines of 0.2 wrote none: they take the first word for the number of another
+/// cluster, and use nothing of what is here. A change of what the keys hold is another format.
+const FORMAT: &str = "h3";
+
 impl ClusterName {
     /// Whether a marker that was found is of the cluster with this number.
     pub(crate) fn is_of(marker: &str, number: i64) -> bool {
-        marker.split(' ').next() == Some(format!("{number:016x}").as_str())
+        let word = marker.split(' ').next().unwrap_or_default();
+        let (_, found) = word.split_once(':').unwrap_or(("", word));
+        found == format!("{number:016x}")
+    }
+
+    /// This cluster's, as an engine of 0.2 wrote it.
+    fn is_older(&self, marker: &str) -> bool {
+        marker.split(' ').next() == Some(format!("{:016x}", self.number).as_str())
     }
 
     /// The number comes first, and only it is compared: a database may move to another host.
     pub(crate) fn marker(&self) -> String {
         let at: String = self.at.chars().filter(|it| !it.is_control()).take(200).collect();
-        format!("{:016x} ({at})", self.number)
+        format!("{FORMAT}:{:016x} ({at})", self.number)
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Identity {
     key: String,
+    /// Of each partition, keys whose meaning a release has changed.
+    older: Vec<Vec<String>>,
     prefix: String,
     own: Option<ClusterName>,
     standing: RwLock<Standing>,
@@ -58,8 +72,9 @@ enum Standing {
 }
 
 impl Identity {
-    pub(crate) fn new(key: String, prefix: &str, own: Option<ClusterName>) -> Self {
-        Self { key, prefix: prefix.to_owned(), own, standing: RwLock::new(Standing::Unknown) }
+    pub(crate) fn new(keys: &Keys, prefix: &str, own: Option<ClusterName>) -> Self {
+        let (key, older) = (keys.cluster(), keys.of_older_release().collect());
+        Self { key, older, prefix: prefix.to_owned(), own, standing: RwLock::new(Standing::Unknown) }
     }
 
     pub(crate) fn stranger(&self) -> Option<String> {
@@ -117,11 +132,31 @@ impl Identity {
         if is_own {
             return Ok(());
         }
+        if own.is_older(&found) {
+            return self.take_over(guarded, own).await;
+        }
         Err(Failure::before(RedisProblem::Stranger {
             prefix: self.prefix.clone(),
             own: own.marker(),
             found: found.chars().filter(|it| !it.is_control()).take(250).collect(),
         }))
+    }
+
+    /// An engine of 0.2 has filled these keys. What it kept is forgotten, and the partitions are found to be lost and filled
+    /// again; then the name says the new format. A crash between the two repeats both.
+    async fn take_over(&self, guarded: &Guarded, own: &ClusterName) -> Result<(), Failure> {
+        tracing::warn!(prefix = self.prefix, "the hot set is of an older release: it is filled again from the store");
+        let forget = |keys: &Vec<String>| {
+            let mut forget = redis::cmd("UNLINK");
+            forget.arg(keys);
+            forget
+        };
+        for forgotten in guarded.link.run(self.older.iter().map(forget).collect()).await {
+            forgotten?;
+        }
+        let mut rename = redis::cmd("SET");
+        rename.arg(&self.key).arg(own.marker());
+        guarded.link.run_one(rename).await.map(drop)
     }
 
     async fn read(&self, link: &Link) -> Result<Option<String>, Failure> {

@@ -24,7 +24,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use punctual_bulk::Runner;
-use punctual_contract::{clock::Standing, hot::Depth, store::Books};
+use punctual_contract::{clock::Standing, store::Books};
 use punctual_domain::executor::Roll;
 use punctual_engine::{ManySlots, ServiceNumbers, Slots};
 use punctual_protocol::Code;
@@ -168,7 +168,7 @@ fn tasks(
     if let Some(depth) = depth {
         queues::ready(out, &shown, depth);
         out.single(&HOT_DUE, depth.due);
-        out.single(&HOT_FIRING, depth.firing);
+        out.single(&HOT_FIRING, depth.fired);
     }
 }
 
@@ -184,7 +184,7 @@ fn overdue(out: &mut Exposition, app: &App) {
 
 fn engine(out: &mut Exposition, app: &App) {
     let meters = app.engine.meters();
-    out.single(&WHEEL_TASKS, app.engine.claimed());
+    out.single(&WHEEL_TASKS, app.engine.on_wheel());
     out.single(&TASKS_SUCCEEDED, meters.succeeded_total());
     out.single(&TASKS_PRELOADED, meters.preloaded_total());
     out.single(&TASKS_SWEPT, meters.swept_total());

@@ -12,7 +12,8 @@
 //! executors.
 //! Of a task of which something else has fired, a version that is not known to wait, or one that the store refuses, nothing is said.
 //! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the ready set
-//! may pass over them. Must not ask an engine what it believes: the store and the hot set say what waits.
+//! may pass over them. Of what waits, the store says what
+//! can be leased, and engines only what has fired.
 
 use super::{
     back_ends::PARTITIONS,
@@ -21,7 +22,6 @@ use super::{
     world::{Faults, Hands, World},
 };
 use punctual_contract::{
-    hot::HotEntry,
     store::{Assignment, Query},
 };
 use punctual_domain::{
@@ -174,26 +174,26 @@ impl World {
         Some(Waiting { ready, leased_ahead, others })
     }
 
-    /// What has fired and no executor has, and tasks of which something fires that the store refuses.
+    /// What has fired and no executor has, and tasks of which something has fired that the store refuses.
     async fn fired(&self) -> Option<(Vec<Fired>, Vec<i64>)> {
-        let mut firing = HashMap::<i64, HotEntry>::new();
-        for node in &self.nodes {
-            for entry in firing_at(node).await? {
-                firing.insert(entry.place.id, entry);
+        let known = self.nodes.iter().flat_map(|node| node.engine.fired());
+        let mut known: HashMap<i64, (i64, Millis)> =
+            known.map(|(place, fence, at)| (place.id, (fence, at))).collect();
+        let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await.ok()?;
+        let (mut fired, mut refused) = (Vec::new(), Vec::new());
+        for task in page.tasks {
+            let here = known.remove(&task.place.id);
+            let at = here.filter(|(fence, _)| *fence == task.fence).map(|(_, at)| at);
+            match at.or_else(|| (task.state == State::Ready).then_some(task.due_at)) {
+                Some(at) if task.state.is_waiting() => {
+                    let deadline_at = deadline_of(&task);
+                    fired.push(Fired { task, at, deadline_at });
+                }
+                _ if here.is_some() => refused.push(task.task_id()),
+                _ => {}
             }
         }
-        let places: Vec<_> = firing.values().map(|entry| entry.place).collect();
-        let tasks = self.truth.read(&places).await.ok()?.into_iter().flatten();
-        let fired = tasks.filter_map(|task| {
-            let entry = firing.get(&task.place.id).filter(|entry| entry.fence == task.fence)?;
-            let (at, deadline_at) = (entry.fired_at, entry.deadline_at);
-            task.state.is_waiting().then_some(Fired { task, at, deadline_at })
-        });
-        let fired: Vec<Fired> = fired.collect();
-        for known in &fired {
-            firing.remove(&known.task.place.id);
-        }
-        Some((fired, firing.values().map(|entry| entry.task_id).collect()))
+        Some((fired, refused))
     }
 
     /// The same while the hot set is away: one engine shows what the store has as ready.
@@ -241,12 +241,9 @@ impl World {
     }
 }
 
-async fn firing_at(node: &Node) -> Option<Vec<HotEntry>> {
-    let mut firing = Vec::new();
-    for partition in (0..PARTITIONS).map(Partition) {
-        firing.extend(node.own_hot.firing(partition, Millis::MAX, 0..ALL).await.ok()?);
-    }
-    Some(firing)
+/// It may start until then.
+fn deadline_of(task: &Task) -> Millis {
+    task.ask.deadline_ms.map_or(Millis::MAX, |deadline_ms| task.ask.execute_at.plus(deadline_ms))
 }
 
 /// What a key or the retries of the queue keep, and of each key, and of the retries, all but the first: what may go after that

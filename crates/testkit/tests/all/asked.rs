@@ -10,7 +10,7 @@ use punctual_domain::{
     task::{NewTask, TaskResult},
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Shared};
-use punctual_hot::{NearHot, RedisHot, RedisOptions};
+use punctual_hot::{RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     patience::{HANG_LIMIT, until},
@@ -72,7 +72,7 @@ impl Site {
             shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
             store,
             limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
-            hot: Arc::new(NearHot::new(Arc::new(hot), PARTITIONS)),
+            hot: Arc::new(hot),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(WallClock),
             blobs: None,

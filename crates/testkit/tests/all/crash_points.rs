@@ -17,7 +17,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
-use punctual_hot::{MemoryHot, NearHot, RedisHot, RedisOptions};
+use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
@@ -25,7 +25,10 @@ use punctual_testkit::{
     servers,
 };
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::SeqCst},
+    },
     time::{Duration, SystemTime},
 };
 use tokio::{runtime::Runtime, task::JoinSet};
@@ -42,6 +45,42 @@ impl Clock for WallClock {
 
     fn until(&self, at: Millis) -> Duration {
         Duration::from_millis(u64::try_from(at.since(self.now())).unwrap_or(0))
+    }
+}
+
+/// The wall clock, which a test can hold before an instant: what is due then does not fire until it is let go.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldClock(Arc<AtomicI64>);
+
+impl HeldClock {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicI64::new(i64::MAX)))
+    }
+
+    pub(crate) fn hold_before(&self, at: Millis) -> Held {
+        self.0.store(at.0, SeqCst);
+        Held(self.clone())
+    }
+}
+
+impl Clock for HeldClock {
+    fn now(&self) -> Millis {
+        WallClock.now().min(Millis(self.0.load(SeqCst).saturating_sub(1)))
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        let is_held = at.0 >= self.0.load(SeqCst);
+        // Whoever sleeps looks again soon.
+        WallClock.until(at).max(if is_held { Duration::from_millis(2) } else { Duration::ZERO })
+    }
+}
+
+/// A clock that is held, until it is let go.
+pub(crate) struct Held(HeldClock);
+
+impl Held {
+    pub(crate) fn let_go(&self) {
+        self.0.0.store(i64::MAX, SeqCst);
     }
 }
 
@@ -135,7 +174,7 @@ impl Ground for OnServers {
         let bus = RedisBus::connect(&self.redis_url, options).await.unwrap();
         let shared = Some(Shared { ownership: Arc::new(store.ownership()), signals });
         let limiter = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
-        let hot = Arc::new(NearHot::new(Arc::new(hot), self.partitions));
+        let hot = Arc::new(hot);
         Stand { store, hot, limiter, bus: Arc::new(bus), shared }
     }
 }
@@ -145,6 +184,7 @@ pub(crate) struct Rig {
     pub(crate) hot: Arc<FaultyHot>,
     pub(crate) bus: Arc<FaultyBus>,
     pub(crate) engine: Engine,
+    pub(crate) clock: HeldClock,
 }
 
 pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
@@ -156,12 +196,13 @@ pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(O
     let store = Arc::new(FaultyStore::new(store, 1));
     let hot = Arc::new(FaultyHot::new(hot, 1));
     let bus = Arc::new(FaultyBus::new(bus, 1));
+    let clock = HeldClock::new();
     let backends = Backends {
         store: store.clone(),
         hot: hot.clone(),
         limiter,
         bus: bus.clone(),
-        clock: Arc::new(WallClock),
+        clock: Arc::new(clock.clone()),
         blobs: None,
         shared,
     };
@@ -174,7 +215,7 @@ pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(O
         compensate_interval_ms: 1_000,
         ..Options::default()
     };
-    Rig { store, hot, bus, engine: Engine::new(backends, set(options)) }
+    Rig { store, hot, bus, engine: Engine::new(backends, set(options)), clock }
 }
 
 /// Of an engine that dies: what it had handed over is free again soon.
@@ -240,7 +281,7 @@ impl At {
 
     /// Elsewhere an executor that waits would itself come to the gate.
     const fn needs_an_executor(self) -> bool {
-        matches!(self, Self::Store(StoreGroup::Dispatch) | Self::Hot(HotGroup::Settle) | Self::Outcome)
+        matches!(self, Self::Store(StoreGroup::Dispatch | StoreGroup::Extend) | Self::Outcome)
     }
 }
 

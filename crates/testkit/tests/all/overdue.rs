@@ -78,7 +78,7 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
     let running = engine.start().unwrap();
     // What fires and finds no executor is not overdue: it waits.
     insert(&engine).await;
-    until("all have fired", || async { engine.depth().await.unwrap().firing == TASKS }).await;
+    until("all have fired", || async { engine.depth().await.unwrap().fired == TASKS }).await;
     hot.loses_what_is_loaded.store(true, SeqCst);
     insert(&engine).await;
     until("an alert", || is_alarmed(&engine)).await;
@@ -86,7 +86,7 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
     assert!(engine.now().since(late) >= 10_000, "not before it is long over");
     hot.loses_what_is_loaded.store(false, SeqCst);
     until("it has fired", || async { overdue_partitions(&engine).is_empty() }).await;
-    assert_eq!(engine.depth().await.unwrap().firing, 2 * TASKS);
+    assert_eq!(engine.depth().await.unwrap().fired, 2 * TASKS);
     running.stop().await;
 }
 
@@ -153,9 +153,9 @@ async fn one_of_a_long_backlog_is_found(store: Arc<dyn Store>, hot: Arc<dyn Hot>
     let at = engine.now().plus(1_000);
     let tasks = (0..BACKLOG).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
     let inserted = engine.insert(tasks, "test").await.unwrap();
-    let firing = async || engine.depth().await.unwrap().firing;
+    let firing = async || engine.depth().await.unwrap().fired;
     until("all have fired", async || firing().await == BACKLOG).await;
-    let runs = || engine.meters().services().iter().find(|it| it.name == "sweep").map_or(0, |it| it.runs);
+    let runs = || engine.meters().services().iter().find(|it| it.name == "refill").map_or(0, |it| it.runs);
     let before = runs();
     until("all have been looked at", async || runs() > before + 10).await;
     let place = inserted[BACKLOG / 2].task.place;

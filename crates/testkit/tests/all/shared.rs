@@ -153,7 +153,7 @@ async fn engines_share_the_partitions_and_one_that_stops_leaves_all_to_the_other
     let running_a = a.engine.start().unwrap();
     until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
     let far = a.insert(50, 700).await;
-    until("a has claimed", || async { a.engine.claimed() > 0 }).await;
+    until("a has claimed", || async { a.engine.on_wheel() > 0 }).await;
     let running_b = b.engine.start().unwrap();
     until("they share", || async {
         a.engine.owned() + b.engine.owned() == cluster.partitions() && b.engine.owned() > 0
@@ -163,9 +163,9 @@ async fn engines_share_the_partitions_and_one_that_stops_leaves_all_to_the_other
     assert_eq!(b.lease_all(50).await.len(), far.len());
 
     let soon = a.insert(50, 900).await;
-    until("a has claimed", || async { a.engine.claimed() > 0 }).await;
+    until("a has claimed", || async { a.engine.on_wheel() > 0 }).await;
     running_a.stop().await;
-    assert_eq!((a.engine.owned(), a.engine.claimed()), (0, 0));
+    assert_eq!((a.engine.owned(), a.engine.on_wheel()), (0, 0));
     until("b has all", || async { b.engine.owned() == cluster.partitions() }).await;
     b.lease_all(soon.len()).await;
     let histories = cluster.truth.read(&soon).await.unwrap().into_iter().flatten().map(|it| it.history);
@@ -253,7 +253,7 @@ fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_at_another() 
             () = gate.reached() => {}
         }
         places.extend(a.insert(50, 800).await);
-        until("a has claimed", || async { a.engine.claimed() > 0 }).await;
+        until("a has claimed", || async { a.engine.on_wheel() > 0 }).await;
         places
     });
     let running_b = living.block_on(async { b.engine.start().unwrap() });
@@ -296,7 +296,7 @@ async fn a_store_that_hangs_while_the_members_change_costs_an_engine_no_other_pa
     for step in 0..40 {
         inserted += a.insert(10, 500 + step * 200).await.len();
     }
-    until("a has claimed", || async { a.engine.claimed() > 10 }).await;
+    until("a has claimed", || async { a.engine.on_wheel() > 10 }).await;
     // Nothing that was claimed can be handed back.
     let gate = a.store.faults.hold(StoreGroup::Apply);
     let running_b = b.engine.start().unwrap();
@@ -326,7 +326,7 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
     let running = a.engine.start().unwrap();
     until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
     let places = a.insert(40, 600).await;
-    until("all are claimed", || async { a.engine.claimed() == 40 }).await;
+    until("all are claimed", || async { a.engine.on_wheel() == 40 }).await;
     for place in &places[..20] {
         let answer = b.engine.cancel(*place, false, "test").await.unwrap();
         assert!(matches!(answer, Cancelled::Cancelled(_)), "{answer:?}");

@@ -151,7 +151,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::claim::tests::entry;
+    use crate::pipeline::drain::tests::entry;
 
     const ANY: fn(Partition) -> bool = |_| true;
 

@@ -61,7 +61,7 @@ pub(super) async fn next_page(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::claim::tests::entry;
+    use crate::pipeline::drain::tests::entry;
 
     #[test]
     fn only_what_stands_where_it_has_looked_and_was_not_found_is_gone() {

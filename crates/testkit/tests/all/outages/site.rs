@@ -22,7 +22,7 @@ use punctual_engine::{
     Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, ServiceNumbers, Settled, Shared,
 };
 use punctual_hot::{
-    ClusterName, NearHot, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
+    ClusterName, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
 };
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
@@ -201,7 +201,7 @@ impl Site {
                 let (hot, away) = self.hot_at(&through(url, self.redis.port(), |it| &it.redis)).await;
                 let signals = Arc::new(hot.signals().await.unwrap());
                 let limiter = Arc::new(hot.limiter(RateClock::Server));
-                let hot = Arc::new(NearHot::new(Arc::new(hot), PARTITIONS));
+                let hot = Arc::new(hot);
                 let engine = Engine::new(backends(hot, limiter, signals), options);
                 away.iter().for_each(|error| engine.begins_without_hot_set(error));
                 engine

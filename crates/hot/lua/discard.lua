@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- These fire no more: they leave their queue's ready set, unless their fence there is newer.
+-- Entries leave their queue's ready set, unless their fence there is newer.
 -- KEYS     1 order (ZSET, id and task id in 8 bytes each, by level and due_at)
 --          2 tasks (HASH, task id to the records of its versions, one after the other)
 --          3 parked (ZSET without scores: lane, score in 8 bytes, id, task id)  4 where (HASH, id and task id to that)
