@@ -11,7 +11,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{Change, Step},
 };
-use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use state::CHUNK;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;

@@ -154,7 +154,7 @@ impl Look<'_> {
     /// Ids of those that have fired, though the store has not been told: this engine knows it, or they stand in a ready set.
     /// A hot set that does not answer knows nothing.
     async fn have_fired(&self, found: &[Overdue]) -> HashSet<i64> {
-        let (fired, unknown): (Vec<_>, Vec<_>) = {
+        let (fired, unknown): (Vec<&Overdue>, Vec<&Overdue>) = {
             let table = self.core.live.lock();
             found.iter().partition(|it| table.unpersisted_at(it.place.id, it.fence).is_some())
         };

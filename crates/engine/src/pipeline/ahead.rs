@@ -29,8 +29,6 @@ use punctual_contract::{
 };
 use punctual_domain::{
     name::QueueKey,
-    place::Partition,
-    state::State,
     task::{Lease, Priority},
     time::Millis,
 };

@@ -15,7 +15,7 @@ use crate::{
     core::Core,
     parts,
     pipeline::{
-        ahead, ready_set,
+        ready_set,
         request::{LeaseRequest, may_run},
     },
     sharing::terms,
@@ -286,5 +286,5 @@ pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Err
         serve(core, &entries);
         return Ok(());
     }
-    ready_set::offer(core, entries).await
+    ready_set::offer(core, entries).await.map(drop)
 }

@@ -8,7 +8,7 @@ use crate::{
     pipeline::{drain, room},
 };
 use punctual_contract::{
-    Ask, Error, Happened,
+    Ask, Error,
     hot::{Details, HotEntry},
     store::Inserted,
 };

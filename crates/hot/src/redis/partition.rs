@@ -3,7 +3,6 @@
 use super::{
     CALL_MAX, RedisHot, RedisProblem,
     codec::{Reader, body_of, number, ordered},
-    keys::PartitionKeys,
     problem::{Failure, all},
     script::SCRIPTS,
 };

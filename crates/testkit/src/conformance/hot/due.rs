@@ -1,6 +1,6 @@
 //! What waits for its time: loading, and which of two fences stays.
 
-use super::{depth, drain, drain_all, entry, ids, in_partition, strict};
+use super::{drain_all, drain_in, drain_until, due_count, entry, ids, in_partition, strict};
 use punctual_contract::{
     Ask, Hot,
     hot::{Depth, Details, HotEntry},
@@ -26,7 +26,7 @@ pub async fn loading_twice_is_harmless(hot: Arc<dyn Hot>) {
     let batch: Vec<HotEntry> = (0..50).map(|id| entry(id, id, 1)).collect();
     hot.load(batch.clone()).await.unwrap();
     assert_eq!(hot.load(batch.clone()).await.unwrap(), 0);
-    assert_eq!(depth(&*hot).await, 50);
+    assert_eq!(due_count(&*hot).await, 50);
     assert_eq!(drain_all(&*hot).await, batch, "each once");
     assert_eq!(drain_all(&*hot).await, []);
 }
@@ -98,21 +98,21 @@ pub async fn an_older_fence_never_replaces_a_newer_in_due(hot: Arc<dyn Hot>) {
     for fence in [1, 2, 3] {
         assert_eq!(hot.load(vec![entry(1, 10, fence)]).await.unwrap(), 0, "fence {fence}");
     }
-    assert_eq!(drain(&*hot, 49, 9).await, [], "no earlier instant was taken over");
+    assert_eq!(drain_until(&*hot, 49, 9).await, [], "no earlier instant was taken over");
     assert_eq!(drain_all(&*hot).await, [entry(1, 50, 3)]);
 }
 
 pub async fn a_newer_fence_replaces_an_older_in_due(hot: Arc<dyn Hot>) {
     hot.load(vec![entry(1, 10, 1), entry(2, 20, 1)]).await.unwrap();
     assert_eq!(hot.load(vec![entry(1, 30, 2)]).await.unwrap(), 1);
-    assert_eq!(depth(&*hot).await, 2, "it stands once");
-    assert_eq!(ids(&drain(&*hot, 20, 9).await), [2], "the old instant is forgotten");
+    assert_eq!(due_count(&*hot).await, 2, "it stands once");
+    assert_eq!(ids(&drain_until(&*hot, 20, 9).await), [2], "the old instant is forgotten");
     assert_eq!(drain_all(&*hot).await, [entry(1, 30, 2)]);
 }
 
 pub async fn one_id_twice_in_a_load_stands_once(hot: Arc<dyn Hot>) {
     assert_eq!(hot.load(vec![entry(1, 10, 1), entry(1, 30, 2), entry(1, 20, 1)]).await.unwrap(), 2);
-    assert_eq!(depth(&*hot).await, 1);
+    assert_eq!(due_count(&*hot).await, 1);
     assert_eq!(drain_all(&*hot).await, [entry(1, 30, 2)]);
 }
 
@@ -120,9 +120,9 @@ pub async fn a_partition_has_only_its_own(hot: Arc<dyn Hot>) {
     let last = super::PARTITIONS - 1;
     let batch = vec![in_partition(0, entry(1, 5, 1)), in_partition(last, entry(1, 7, 2))];
     assert_eq!(hot.load(batch).await.unwrap(), 2, "an id is of a partition");
-    assert_eq!(ids(&drain(&*hot, 9, 9).await), [1]);
-    assert_eq!(drain(&*hot, 9, 9).await, []);
-    assert_eq!(super::drain_in(&*hot, last, 9, 9).await, [in_partition(last, entry(1, 7, 2))]);
+    assert_eq!(ids(&drain_until(&*hot, 9, 9).await), [1]);
+    assert_eq!(drain_until(&*hot, 9, 9).await, []);
+    assert_eq!(drain_in(&*hot, last, 9, 9).await, [in_partition(last, entry(1, 7, 2))]);
 }
 
 pub async fn empty_batches_are_nothing(hot: Arc<dyn Hot>) {

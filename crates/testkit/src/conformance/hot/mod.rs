@@ -79,15 +79,15 @@ async fn drain_in(hot: &dyn Hot, partition: u16, until: i64, limit: usize) -> Ve
     answers.remove(0).unwrap()
 }
 
-async fn drain(hot: &dyn Hot, until: i64, limit: usize) -> Vec<HotEntry> {
+async fn drain_until(hot: &dyn Hot, until: i64, limit: usize) -> Vec<HotEntry> {
     drain_in(hot, 0, until, limit).await
 }
 
 async fn drain_all(hot: &dyn Hot) -> Vec<HotEntry> {
-    drain(hot, Millis::MAX.0, 1_000).await
+    drain_until(hot, Millis::MAX.0, 1_000).await
 }
 
 /// How many are due.
-async fn depth(hot: &dyn Hot) -> usize {
+async fn due_count(hot: &dyn Hot) -> usize {
     hot.depth().await.unwrap().due
 }
