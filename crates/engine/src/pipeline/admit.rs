@@ -113,8 +113,11 @@ pub(crate) async fn admit(
     wanted: usize,
 ) -> Result<Admitted, Error> {
     let terms = Terms::of(core, &request.queue).within(only.bound.as_ref());
-    bring_back_versions(core, request).await?;
-    kinds::bring_back(core, request, only).await?;
+    note_version(core, request);
+    if !core.from_store.is_away() {
+        bring_back_versions(core, request).await?;
+        kinds::bring_back(core, request, only).await?;
+    }
     if terms.is_limited {
         return limited(core, request, only, &terms, wanted).await;
     }
@@ -280,14 +283,12 @@ async fn grant(
     Ok(Admitted { entries: granted, more, is_end: false, since, shut })
 }
 
-/// Into their lane; without a hot set there is none, and they stay where they are served from.
 async fn put_aside(core: &Core, terms: &Terms, lane: &Lane, entries: Vec<HotEntry>) -> Result<(), Error> {
-    if !core.hot.is_there() {
-        return from_store::offer(core, entries).await;
+    if from_store::park(core, lane, entries, terms.settings.retries).await? {
+        // It may have become free between the answer and now, when nothing stood in the lane.
+        bring_back(core, terms, lane, 1).await?;
     }
-    core.hot.park(lane, entries, terms.settings.retries).await?;
-    // It may have become free between the answer and now, when nothing stood in the lane.
-    bring_back(core, terms, lane, 1).await.map(drop)
+    Ok(())
 }
 
 /// Brings back from a lane what could go now, at most `limit`. How many.
@@ -328,7 +329,7 @@ async fn keep_those_it_may_run(
     }
     for (range, entries) in lanes {
         let lane = Lane::Version(range.clone());
-        if let Err(error) = core.hot.park(&lane, entries, terms.settings.retries).await {
+        if let Err(error) = from_store::park(core, &lane, entries, terms.settings.retries).await {
             tracing::warn!(%error, "tasks for other handler versions could not be parked; they are offered again later");
         }
         core.limits.admissions.with(&terms.queue, |it| {
@@ -342,16 +343,21 @@ async fn keep_those_it_may_run(
     Ok(good)
 }
 
+/// What an executor can run is known while it asks.
+fn note_version(core: &Core, request: &LeaseRequest) {
+    let Some(version) = &request.version else { return };
+    let now = core.now();
+    core.limits.admissions.with(&request.queue, |lately| {
+        lately.versions.insert(version.clone(), now);
+        lately.versions.retain(|_, at| now.since(*at) <= VERSION_GONE_MS);
+    });
+}
+
 /// What was parked for a version like the caller's comes back into the order.
 async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), Error> {
     let Some(version) = &request.version else { return Ok(()) };
-    if core.from_store.is_away() {
-        return Ok(());
-    }
     let now = core.now();
     let is_known = core.limits.admissions.with(&request.queue, |it| {
-        it.versions.insert(version.clone(), now);
-        it.versions.retain(|_, at| now.since(*at) <= VERSION_GONE_MS);
         let is_known = it.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
         it.looked_at = Some(now);
         is_known

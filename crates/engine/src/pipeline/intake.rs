@@ -75,13 +75,14 @@ async fn admit(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) {
     if entries.is_empty() {
         return;
     }
-    if core.from_store.is_away() {
+    let is_away = core.from_store.is_away();
+    if is_away {
         // They fire from the store, or are preloaded when the hot set is back.
         core.from_store.passes_by();
     }
     let now = core.now();
     entries.retain(|it| it.due_at <= covered(core, it.place.partition, now));
-    if core.from_store.is_away() {
+    if is_away {
         core.filling.missed.note(entries.iter());
         return;
     }

@@ -245,8 +245,8 @@ async fn give_up(core: &Arc<Core>, shared: &Shared, held: &[Tenure]) {
 /// Hands back what was claimed and has not fired, then ends the lease, then says so. Whatever of it fails, the lease
 /// ends by itself, and the next owner takes the claims over.
 async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
-    hand_back(core, held.partition).await;
     let hot_is_away = core.from_store.is_away();
+    hand_back(core, held.partition, hot_is_away).await;
     if hot_is_away {
         // It would not arrive; the next owner reads it from the store.
         core.sharing.has_unshared.store(true, SeqCst);
@@ -266,9 +266,13 @@ async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
 }
 
 /// Stops working on a partition. What was claimed there and has not fired waits again, as if nobody had claimed it.
-async fn hand_back(core: &Arc<Core>, partition: Partition) {
+async fn hand_back(core: &Arc<Core>, partition: Partition, hot_is_away: bool) {
     let claimed = drop_partition(core, partition).await;
     let count = claimed.len();
+    if hot_is_away {
+        // Which of them have fired cannot be asked: the next owner takes them over as they are.
+        return;
+    }
     let written = tokio::time::timeout(HANDED_BACK_WITHIN, write_back(core, partition, claimed)).await;
     let late = |_| Err(Error::may_have_happened("hand claims back", "no answer"));
     if let Err(error) = written.unwrap_or_else(late) {
@@ -277,8 +281,8 @@ async fn hand_back(core: &Arc<Core>, partition: Partition) {
 }
 
 async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i64)>) -> Result<(), Error> {
-    if core.from_store.is_away() || core.sharing.reach.of(core.store.part_of(partition)) != Reached::Yes {
-        // Which of them have fired cannot be asked, or nothing be written: the next owner takes them over as they are.
+    if core.sharing.reach.of(core.store.part_of(partition)) != Reached::Yes {
+        // Nothing can be written: the next owner takes them over as they are.
         return Ok(());
     }
     // A fired task that is made to wait again would be handed to nobody until the sweep finds it.
@@ -301,7 +305,8 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
 pub(crate) async fn leave(core: &Arc<Core>) {
     let Some(shared) = &core.shared else {
         for partition in core.owned() {
-            hand_back(core, partition).await;
+            // A hot set of this process answers.
+            hand_back(core, partition, false).await;
         }
         return;
     };
