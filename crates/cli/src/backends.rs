@@ -396,22 +396,22 @@ async fn shared(
     Ok((backends, Closing::Mysql(store), hot_backends.away))
 }
 
-/// What stands in Redis, where there is one.
+/// The back ends that are in Redis where there is one.
 struct HotBackends {
     hot: Arc<dyn Hot>,
     limiter: Arc<dyn Limiter>,
     bus: Arc<dyn Bus>,
     signals: Arc<dyn Signals>,
-    /// Why Redis was not reached. None: it was, or there is none.
+    /// Why Redis was not reached. None: it was reached, or none is set.
     away: Option<Error>,
 }
 
-/// A Redis that is away keeps no engine from its start; one that answers and is not fit does.
+/// An engine begins without a Redis that does not answer; one that answers and must not be used ends the start.
 async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &str) -> Result<HotBackends> {
     let unfit = || {
         let url = crate::config::shown_hot_url(url);
         format!(
-            "an engine does not start with this Redis (hot.url = {url}): mend what is said below, or name another, or none; \
+            "an engine must not use this Redis (hot.url = {url}): mend what is said below, or name another, or none; \
              `punctual doctor` with the same settings looks at each server. Engines that run already go on without it"
         )
     };
@@ -442,7 +442,7 @@ async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &s
     })
 }
 
-/// Engines agree by the databases alone: which of them has a task, and what limits have granted.
+/// Engines share tasks and limits by the databases alone.
 fn without_redis(store: &MysqlStore) -> HotBackends {
     tracing::info!("no Redis is set (hot.url is empty): tasks fire from the databases, up to 0.1 s late");
     HotBackends {

@@ -54,7 +54,7 @@ async fn executors_at_one_engine_have_the_tasks_of_all_three() {
     crew.finish("no Redis, and executors at one of three", 400).await;
 }
 
-/// What nobody works on in the crew.
+/// A queue that the crew's executors do not ask for.
 fn other() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("other").unwrap() }
 }
@@ -89,7 +89,7 @@ async fn three(site: &Site) -> Crew {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_tried_again_by_whichever_engine_is_asked() {
+async fn a_task_that_fails_is_tried_again_by_the_engine_that_is_asked() {
     let site = Site::new(&[]).await;
     let mut crew = three(&site).await;
     let now = crew.engine().now();
@@ -212,7 +212,7 @@ async fn limits_hold_over_three_engines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_its_key_stands_in_nobodys_way() {
+async fn a_task_that_waits_for_its_key_keeps_no_other_waiting() {
     let site = Site::new(&[]).await;
     let mut crew = three(&site).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
