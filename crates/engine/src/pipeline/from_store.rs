@@ -258,14 +258,16 @@ fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     fired
 }
 
-/// What is ready in a queue, wherever it is; and whether that is all that is in its ready set.
+/// What is ready in a queue, wherever it is; and whether that is all that is in its ready set. `is_open`: of what is served from
+/// the store, what is not to be passed over.
 pub(crate) async fn admit(
     core: &Core,
     request: &LeaseRequest,
     admission: Admission,
+    is_open: impl Fn(&HotEntry) -> bool,
 ) -> Result<(Vec<HotEntry>, bool), Error> {
-    let may_run = |entry: &HotEntry| may_run(entry, request);
-    let mut admitted = core.live.lock().take_served(&request.queue, admission, may_run);
+    let may_go = |entry: &HotEntry| may_run(entry, request) && is_open(entry);
+    let mut admitted = core.live.lock().take_served(&request.queue, admission, may_go);
     let limit = admission.limit - admitted.len();
     if limit == 0 || core.from_store.is_away() {
         return Ok((admitted, false));

@@ -21,12 +21,12 @@ use std::{collections::BTreeMap, sync::Arc};
 const LANES_MAX: usize = 500;
 /// How much of one kind the reconciler brings back at once: if nobody takes it, it is parked again.
 pub(super) const BROUGHT_BACK: usize = 100;
-/// While nothing can be parked, so far is looked past what is of other kinds, or waits for its key.
+/// While nothing can be parked, so far is looked past what is of other kinds.
 const LOOKED_THROUGH: usize = 200;
 
-/// How many are to be popped for `wanted`. `may_be_others`: not each that is popped may go.
-pub(super) fn looks_through(core: &Core, may_be_others: bool, wanted: usize) -> usize {
-    if may_be_others && core.from_store.is_away() { wanted.max(LOOKED_THROUGH) } else { wanted }
+/// How many are to be popped for `wanted`.
+pub(super) fn looks_through(core: &Core, only: &Restrictions, wanted: usize) -> usize {
+    if only.kinds.is_some() && core.from_store.is_away() { wanted.max(LOOKED_THROUGH) } else { wanted }
 }
 
 /// What was parked for somebody like the caller comes back into the order.
