@@ -371,7 +371,7 @@ async fn shared(
     durability::check(place).await?;
     let store = MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?;
     let store = Arc::new(archive::of_mysql(store, archive).await?);
-    let near = match &place.redis_url {
+    let hot_backends = match &place.redis_url {
         Some(url) => in_redis(place, url, &store, engine).await?,
         None => without_redis(&store),
     };
@@ -381,37 +381,37 @@ async fn shared(
     clock.ask(&ownership).await.context("the clock of the database cannot be read")?;
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
-        limiter: near.limiter,
-        hot: near.hot,
-        bus: near.bus,
+        limiter: hot_backends.limiter,
+        hot: hot_backends.hot,
+        bus: hot_backends.bus,
         clock: Arc::new(clock),
         blobs: None,
-        shared: Some(Shared { ownership: Arc::new(ownership), signals: near.signals }),
+        shared: Some(Shared { ownership: Arc::new(ownership), signals: hot_backends.signals }),
     };
     // Before the first insert: what comes into the last bucket is copied when that is cut.
     let buckets = store.buckets(archive::bucket_options(archive));
     if let Err(error) = buckets.make_ahead(backends.clock.now()).await {
         tracing::warn!(%error, "no buckets could be made ahead of the first insert; again in a minute");
     }
-    Ok((backends, Closing::Mysql(store), near.away))
+    Ok((backends, Closing::Mysql(store), hot_backends.away))
 }
 
-/// What stands in Redis, where there is one.
-struct Near {
+/// The back ends that are in Redis where there is one.
+struct HotBackends {
     hot: Arc<dyn Hot>,
     limiter: Arc<dyn Limiter>,
     bus: Arc<dyn Bus>,
     signals: Arc<dyn Signals>,
-    /// Why Redis was not reached. None: it was, or there is none.
+    /// Why Redis was not reached. None: it was reached, or none is set.
     away: Option<Error>,
 }
 
-/// A Redis that is away keeps no engine from its start; one that answers and is not fit does.
-async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &str) -> Result<Near> {
+/// An engine begins without a Redis that does not answer; one that answers and must not be used ends the start.
+async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &str) -> Result<HotBackends> {
     let unfit = || {
         let url = crate::config::shown_hot_url(url);
         format!(
-            "an engine does not start with this Redis (hot.url = {url}): mend what is said below, or name another, or none; \
+            "an engine must not use this Redis (hot.url = {url}): mend what is said below, or name another, or none; \
              `punctual doctor` with the same settings looks at each server. Engines that run already go on without it"
         )
     };
@@ -433,7 +433,7 @@ async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &s
         ..RedisBusOptions::default()
     };
     let bus = RedisBus::new(url, options).with_context(unfit)?;
-    Ok(Near {
+    Ok(HotBackends {
         limiter: Arc::new(hot.limiter(RateClock::Server)),
         hot: Arc::new(hot),
         bus: Arc::new(bus),
@@ -442,10 +442,10 @@ async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &s
     })
 }
 
-/// Engines agree by the databases alone: which of them has a task, and what limits have granted.
-fn without_redis(store: &MysqlStore) -> Near {
+/// Engines share tasks and limits by the databases alone.
+fn without_redis(store: &MysqlStore) -> HotBackends {
     tracing::info!("no Redis is set (hot.url is empty): tasks fire from the databases, up to 0.1 s late");
-    Near {
+    HotBackends {
         hot: Arc::new(NoHot),
         limiter: Arc::new(StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server)),
         bus: Arc::new(MemoryBus::new()),

@@ -76,8 +76,8 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// store has lost. From then on older terms drain nothing.
     async fn clear(&self, tenure: Tenure) -> Result<(), Error>;
 
-    /// Whether there is one. False: nothing is ever in it, every task fires from the store, and only the store decides whether
-    /// one was withdrawn. Asks nobody.
+    /// Whether there is a hot set. False: it is always empty, every task fires from the store, and the store alone decides
+    /// whether a task was withdrawn. Makes no call.
     fn is_there(&self) -> bool {
         true
     }
@@ -88,8 +88,8 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// In words, why nothing goes through to it, whatever answers there: it was not looked at yet, or was found unfit, or another
-    /// store's. Asks nobody.
+    /// In words, why no call goes through to its servers: they have not answered a first look, must not be used by an engine, or
+    /// hold another store's entries. None: calls go through. Makes no call.
     fn refusal(&self) -> Option<String> {
         self.stranger()
     }

@@ -69,20 +69,20 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error>;
 }
 
-/// Where a limiter that engines share by their store keeps what it knows: one value, and the version of it.
+/// Where a limiter that engines share by their store keeps its members and buckets: one value with a version.
 #[async_trait]
 pub trait LimiterState: Send + Sync + fmt::Debug + 'static {
-    /// What stands. `known`: a version whose value need not be read again.
-    async fn read(&self, known: i64) -> Result<Stands, Error>;
+    /// The stored value. `known`: a version whose value need not be read again.
+    async fn read(&self, known: i64) -> Result<StoredState, Error>;
 
-    /// Puts a value in the place of the one of `version`; its own is the next. False: another version stands, and nothing is
-    /// changed.
+    /// Replaces the value of `version` by this one, whose version is the next. False: the stored version is another, and nothing
+    /// is changed.
     async fn swap(&self, version: i64, value: Vec<u8>) -> Result<bool, Error>;
 }
 
-/// The value of a limiter that stands.
+/// The stored value of a limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stands {
+pub struct StoredState {
     /// From 0 on.
     pub version: i64,
     /// What the clock of the store shows.

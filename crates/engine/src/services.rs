@@ -201,7 +201,7 @@ impl Engine {
             fired?;
             found
         });
-        supervisor.every(core, "from_store", from_store::period(core), |core| async move {
+        supervisor.every_or_when(core, "from_store", from_store::PERIOD, from_store::store_is_due, |core| async move {
             expire::look_at_served(&core).await;
             from_store::run_once(&core).await
         });

@@ -188,16 +188,14 @@ fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
         ("hot_set_of_another_cluster", whose, "its owner fires it from the store")
     } else if core.from_store.hides_limits() {
         ("hot_set_away", "the hot set does not answer".to_owned(), "its owner fires it from the store")
-    } else if !core.hot.is_there() {
-        ("overdue", "the engine that owns its partition has not come to it".to_owned(), "its owner fires it")
     } else if core.sharing.overtaken.is(partition) {
         let cause = "the hot set has seen a newer term of its partition than the store gives".to_owned();
         ("term_behind", cause, "the term is raised, and the partition looked through")
     } else if is_mine {
-        ("overdue", "the hot set has not given it yet".to_owned(), "the sweep loads it again")
+        ("overdue", "this engine has not come to it".to_owned(), "this engine finds it in the store")
     } else {
         let cause = "the engine that owns its partition has not fired it, or none does".to_owned();
-        ("overdue", cause, "that engine's sweep loads it again")
+        ("overdue", cause, "that engine finds it in the store")
     };
     Why {
         reason: format!("It was due {} ago and has not fired: {cause}.", Span(now.since(task.due_at))),

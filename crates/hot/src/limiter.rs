@@ -1,5 +1,5 @@
 //! The limiter in memory: for engines of one process. One lock, held for the length of one method, which is what makes a
-//! grant all or nothing. Every method is done when it is first polled. `Inner` reckons for the one in the store, too.
+//! grant all or nothing. Every method is done when it is first polled. The limiter in the store computes by `Inner`, too.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ pub struct MemoryLimiter {
     inner: Mutex<Inner>,
 }
 
-/// All that a limiter knows.
+/// Members, buckets and demands of a limiter.
 #[derive(Debug, Default)]
 pub(crate) struct Inner {
     pub(crate) is_whole: bool,
@@ -83,9 +83,14 @@ impl Inner {
     /// Not again before as many came as are in use.
     fn forget_full(&mut self, now: Millis) {
         if self.buckets.len() > BUCKETS_MAX.max(2 * self.in_use) {
-            self.buckets.retain(|_, (flow, bucket)| bucket.at(*flow, now) != Bucket::full(*flow, now));
+            self.drop_full(now);
             self.in_use = self.buckets.len();
         }
+    }
+
+    /// A full bucket is as good as none.
+    pub(crate) fn drop_full(&mut self, now: Millis) {
+        self.buckets.retain(|_, (flow, bucket)| bucket.at(*flow, now) != Bucket::full(*flow, now));
     }
 
     pub(crate) fn hold(&mut self, held: Held) {

@@ -1,5 +1,5 @@
-//! No hot set, for engines whose store is all there is: nothing is ever in it, and all fires from the store, which decides alone
-//! whether a task was withdrawn or has fired. And the signals of such engines, which are none. Must not keep anything: two
+//! The hot set and the signals of engines that run on their store alone: the hot set is always empty, and tasks fire from the
+//! store, which alone decides whether a task was withdrawn or has fired; there are no signals. Must not keep anything: two
 //! engines of one store would each have their own.
 
 use async_trait::async_trait;
@@ -34,7 +34,7 @@ impl Hot for NoHot {
         tenures.iter().map(|_| Ok(Vec::new())).collect()
     }
 
-    /// The store knows.
+    /// The store decides.
     async fn withdraw(&self, _partition: Partition, _id: i64, _fence: i64) -> Result<Withdrawn, Error> {
         Ok(Withdrawn::Absent)
     }
@@ -89,7 +89,7 @@ impl Hot for NoHot {
     }
 }
 
-/// Each engine looks into the store by itself, so often that nothing need be said.
+/// Each engine reads the store so often that a signal would come no sooner.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSignals;
 

@@ -1,9 +1,9 @@
-//! The limiter of engines that share a store and have no Redis: it reckons as the one in memory does, on a value that stands in
-//! the store. Each call reads which version stands, and a change is written only over the version that it was reckoned on: of
-//! two engines that change it at once one does it again. So no engine grants by what it knew before.
+//! The limiter of engines that share a store and have no Redis: it computes as the one in memory does, on a value in the store.
+//! Each call reads the stored version, and a change replaces only the version that it was computed from: of two engines that
+//! change the value at once, one computes again. So no engine grants from an old value. Must not know where the value is stored.
 //!
-//! As good as the store: what the store has lost, it has lost together with the leases that were granted by it. Costs what all
-//! members together take, with each change: it is for hundreds of attempts in flight, and Redis for more.
+//! It is as durable as the store: a store that loses its last commits loses grants together with their leases. Each change
+//! writes all members: it is for hundreds of attempts in flight, and Redis for more.
 
 mod codec;
 
@@ -20,23 +20,23 @@ use tokio::{
     time::sleep,
 };
 
-/// A change that others come before so often is given up: nothing of it was done.
+/// A change that other engines were before so often is given up: nothing of it was done.
 const TRIES: usize = 50;
 /// At most so long until it is tried again.
 const PAUSE_MAX_MS: u64 = 20;
-/// No version is this one.
-const NOTHING_KNOWN: i64 = -1;
+/// No stored value has this version.
+const NONE_CACHED: i64 = -1;
 
 #[derive(Debug)]
 pub struct StoredLimiter {
     state: Arc<dyn LimiterState>,
     clock: RateClock,
-    known: Mutex<Known>,
+    cached: Mutex<Cached>,
 }
 
-/// What stood when it was last looked at.
+/// The value as it was last read or written.
 #[derive(Debug)]
-struct Known {
+struct Cached {
     version: i64,
     value: Vec<u8>,
     inner: Inner,
@@ -45,48 +45,50 @@ struct Known {
 impl StoredLimiter {
     #[must_use]
     pub fn new(state: Arc<dyn LimiterState>, clock: RateClock) -> Self {
-        let known = Known { version: NOTHING_KNOWN, value: Vec::new(), inner: Inner::default() };
-        Self { state, clock, known: Mutex::new(known) }
+        let cached = Cached { version: NONE_CACHED, value: Vec::new(), inner: Inner::default() };
+        Self { state, clock, cached: Mutex::new(cached) }
     }
 
-    /// As it stands now; and what the clock of rates shows.
-    async fn look(&self, known: &mut Known, now: Millis) -> Result<Millis, Error> {
-        let stands = self.state.read(known.version).await?;
-        if let Some(value) = stands.value {
-            known.inner = codec::read(&value)
-                .ok_or_else(|| Error::did_not_happen("read what is limited", "another release wrote it"))?;
-            (known.version, known.value) = (stands.version, value);
+    /// Reads the stored value unless it is cached. Answers the time that rates go by.
+    async fn refresh(&self, cached: &mut Cached, now: Millis) -> Result<Millis, Error> {
+        let stored = self.state.read(cached.version).await?;
+        if let Some(value) = stored.value {
+            cached.inner = codec::read(&value)
+                .ok_or_else(|| Error::did_not_happen("read the limiter", "another release wrote its value"))?;
+            (cached.version, cached.value) = (stored.version, value);
         }
         Ok(match self.clock {
-            RateClock::Server => stands.now,
+            RateClock::Server => stored.now,
             RateClock::Caller => now,
         })
     }
 
-    async fn looked(&self) -> Result<MutexGuard<'_, Known>, Error> {
-        let mut known = self.known.lock().await;
-        self.look(&mut known, Millis::ZERO).await?;
-        Ok(known)
+    async fn current(&self) -> Result<MutexGuard<'_, Cached>, Error> {
+        let mut cached = self.cached.lock().await;
+        self.refresh(&mut cached, Millis::ZERO).await?;
+        Ok(cached)
     }
 
-    /// `act` is done again whenever another engine was quicker, on what that one has left. It is given the clock of rates.
+    /// Runs `act`, and again on the newer value each time that another engine was quicker. `act` is given the time that rates go
+    /// by.
     async fn change<T: Send>(
         &self,
         doing: &'static str,
         now: Millis,
         act: impl Fn(&mut Inner, Millis) -> T + Send,
     ) -> Result<T, Error> {
-        let mut known = self.known.lock().await;
+        let mut cached = self.cached.lock().await;
         for _ in 0..TRIES {
-            let clock = self.look(&mut known, now).await?;
-            let done = act(&mut known.inner, clock);
-            let value = codec::write(&known.inner);
-            if value == known.value {
+            let clock = self.refresh(&mut cached, now).await?;
+            let done = act(&mut cached.inner, clock);
+            let value = codec::write(&cached.inner);
+            if value == cached.value {
                 return Ok(done);
             }
-            let version = std::mem::replace(&mut known.version, NOTHING_KNOWN);
+            // `inner` is ahead of the store until the swap is answered, also if the caller goes.
+            let version = std::mem::replace(&mut cached.version, NONE_CACHED);
             if self.state.swap(version, value.clone()).await? {
-                (known.version, known.value) = (version + 1, value);
+                (cached.version, cached.value) = (version + 1, value);
                 return Ok(done);
             }
             sleep(Duration::from_millis(fastrand::u64(1..=PAUSE_MAX_MS))).await;
@@ -98,14 +100,19 @@ impl StoredLimiter {
 #[async_trait]
 impl Limiter for StoredLimiter {
     async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
-        let grant = |inner: &mut Inner, clock| inner.grant_all(wishes.iter().cloned(), now, clock);
+        let grant = |inner: &mut Inner, clock| {
+            let answers = inner.grant_all(wishes.iter().cloned(), now, clock);
+            // They would be written with each change.
+            inner.drop_full(clock);
+            answers
+        };
         self.change("grant slots", now, grant).await
     }
 
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
-        let mut known = self.known.lock().await;
-        let clock = self.look(&mut known, now).await?;
-        Ok(known.inner.room(limits, rates, clock))
+        let mut cached = self.cached.lock().await;
+        let clock = self.refresh(&mut cached, now).await?;
+        Ok(cached.inner.room(limits, rates, clock))
     }
 
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
@@ -127,19 +134,19 @@ impl Limiter for StoredLimiter {
     }
 
     async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
-        Ok(self.looked().await?.inner.members(until, skip, limit))
+        Ok(self.current().await?.inner.members(until, skip, limit))
     }
 
     async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
-        Ok(self.looked().await?.inner.find(members))
+        Ok(self.current().await?.inner.find(members))
     }
 
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
-        Ok(self.looked().await?.inner.holders(scope, limit))
+        Ok(self.current().await?.inner.holders(scope, limit))
     }
 
     async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
-        Ok(self.looked().await?.inner.held(scopes))
+        Ok(self.current().await?.inner.held(scopes))
     }
 
     async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
@@ -148,7 +155,7 @@ impl Limiter for StoredLimiter {
     }
 
     async fn is_whole(&self) -> Result<bool, Error> {
-        Ok(self.looked().await?.inner.is_whole)
+        Ok(self.current().await?.inner.is_whole)
     }
 
     async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {

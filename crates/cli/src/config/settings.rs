@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn databases_need_no_redis_and_nobody_can_subscribe_then() {
+    fn databases_need_no_redis_and_no_executor_can_subscribe_then() {
         let store = ("store.url", "mysql://h/d");
         for hot in [None, Some(("hot.url", "")), Some(("hot.url", "none"))] {
             let flags: Vec<_> = [store].into_iter().chain(hot).collect();

@@ -140,7 +140,7 @@ fn an_embedded_server_pushes_no_queue_and_says_the_way_out() {
     );
 }
 
-/// An engine on a database of its own; and what it logs until it is told to stop, at the end.
+/// An engine on a database of its own.
 fn on_a_database(more: &[&str]) -> Server {
     let url = blocking(async { mariadb().await.fresh_database().await });
     let args = [&["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &url], more].concat();
@@ -148,15 +148,15 @@ fn on_a_database(more: &[&str]) -> Server {
     Server { url: address(&process.first_line()), process }
 }
 
-fn a_task_runs(server: &Server) {
+/// Answers the status of a cancel of another task.
+fn a_task_runs(server: &Server) -> u16 {
     let task = server.insert(json!({ "queue": "q", "delay_ms": 50 }));
     let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
     assert_eq!(leased["ref"], task["ref"]);
     assert_eq!(server.succeed(&leased), "accepted");
     let later = server.insert(json!({ "queue": "q", "delay_ms": 600_000 }));
     let path = format!("/v1/tasks/{}/cancel", later["ref"].as_str().unwrap());
-    let cancelled = server.post(&path, json!({})).0;
-    assert!(cancelled == 200 || server.metric("punctual_hot_away") == 1.0, "{cancelled}");
+    server.post(&path, json!({})).0
 }
 
 fn hot_part(server: &Server) -> (String, serde_json::Value) {
@@ -167,6 +167,7 @@ fn hot_part(server: &Server) -> (String, serde_json::Value) {
     (ready["status"].as_str().unwrap().to_owned(), hot.clone())
 }
 
+/// All that it logs until it stops.
 fn logged(mut server: Server) -> String {
     server.process.signal("-TERM");
     let (code, said) = server.process.ended_saying();
@@ -177,7 +178,7 @@ fn logged(mut server: Server) -> String {
 #[test]
 fn an_engine_begins_without_its_redis_and_says_so() {
     let server = on_a_database(&["--hot-url", "redis://ada:swordfish@127.0.0.1:1"]);
-    a_task_runs(&server);
+    assert_eq!(a_task_runs(&server), 503, "whether it has fired is not known");
     let (status, hot) = hot_part(&server);
     assert_eq!((status.as_str(), &hot["ok"]), ("degraded", &json!(false)), "{hot}");
     assert_eq!(server.metric("punctual_hot_away"), 1.0);
@@ -190,15 +191,19 @@ fn an_engine_begins_without_its_redis_and_says_so() {
 fn a_database_alone_is_enough() {
     for more in [&[][..], &["--hot-url", ""], &["--set", "hot.url=none"]] {
         let server = on_a_database(more);
-        a_task_runs(&server);
+        assert_eq!(a_task_runs(&server), 200, "the store knows whether it has fired");
         let (status, hot) = hot_part(&server);
         assert_eq!((status.as_str(), &hot["ok"]), ("ready", &json!(true)), "{more:?}: {hot}");
         assert!(hot["detail"].as_str().unwrap().contains("none is set"), "{hot}");
         assert_eq!(server.metric("punctual_hot_away"), 0.0);
-        assert_eq!(server.put("/v1/queues/q", json!({ "mode": "push" })).0, 400, "nobody could subscribe");
+        assert_eq!(server.put("/v1/queues/q", json!({ "mode": "push" })).0, 400, "no executor could subscribe");
         let said = logged(server);
         assert!(said.contains("no Redis is set (hot.url is empty)"), "{said}");
-        assert!(!said.contains("WARN") && !said.contains("ERROR"), "{said}");
+        // A busy machine may be warned about for other reasons.
+        let is_complaint = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+        let is_about_redis = |line: &&str| ["Redis", "hot set", "slots", "service"].iter().any(|word| line.contains(word));
+        let complaints: Vec<&str> = said.lines().filter(is_complaint).filter(is_about_redis).collect();
+        assert!(complaints.is_empty(), "{complaints:?}");
     }
 }
 

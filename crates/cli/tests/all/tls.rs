@@ -201,7 +201,7 @@ fn a_redis_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_o
     for (hot, parts) in cases {
         says(&ended(&store, &hot), parts);
     }
-    // One that hangs up is as good as away: the engine begins, and says what it may be.
+    // A server that hangs up counts as away: the engine begins, and the log says what the cause may be.
     let unencrypted = format!("redis://127.0.0.1:{}", good.port());
     let mut hung_up = Running::start(
         punctual(&["serve", "--listen", "127.0.0.1:0", "--json"])

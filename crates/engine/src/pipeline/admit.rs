@@ -41,8 +41,8 @@ const LANES_KNOWN_MS: i64 = 1_000;
 /// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
 const LANES_MAX: usize = 100;
 
-/// Times that others are asked for in the place of those that wait for a key.
-const PASSED_BY_MAX: usize = 8;
+/// Keys and lanes of retries, at least, that a caller's look goes past while nothing can be parked.
+const PASSED_BY_MAX: usize = 50;
 
 /// A lease that took longer to be made than this may have lost its places: the reconciler rebuilds a limiter that has lost
 /// its members no sooner, and frees what no lease follows much later (`maintenance::reconcile`).
@@ -89,18 +89,18 @@ pub(crate) struct Admitted {
     pub(crate) is_end: bool,
     /// Since when they have their places; None: they need none.
     pub(crate) since: Option<Since>,
-    /// What others of the queue wait for.
-    shut: Vec<Lane>,
+    /// Lanes that are full, and whose tasks could not be parked.
+    full_lanes: Vec<Lane>,
 }
 
 impl Admitted {
-    /// It waits for the same as one that was refused.
-    fn is_shut_for(&self, entry: &HotEntry) -> bool {
-        let key = entry.demands.as_ref().and_then(|demands| demands.concurrency_key.as_deref());
-        self.shut.iter().any(|lane| match lane {
-            Lane::Key(shut) => key == Some(shut.as_str()),
-            Lane::Retries => entry.attempt > 0,
-            Lane::Version(_) | Lane::Kind(_) => false,
+    /// The entry belongs to none of the lanes that are full.
+    fn has_open_lane(&self, entry: &HotEntry) -> bool {
+        let key = entry.demands().concurrency_key.as_deref();
+        self.full_lanes.iter().all(|lane| match lane {
+            Lane::Key(full) => key != Some(full.as_str()),
+            Lane::Retries => entry.attempt == 0,
+            Lane::Version(_) | Lane::Kind(_) => true,
         })
     }
 }
@@ -113,18 +113,33 @@ pub(crate) async fn admit(
     wanted: usize,
 ) -> Result<Admitted, Error> {
     let terms = Terms::of(core, &request.queue).within(only.bound.as_ref());
-    bring_back_versions(core, request).await?;
-    kinds::bring_back(core, request, only).await?;
+    note_version(core, request);
+    if !core.from_store.is_away() {
+        bring_back_versions(core, request).await?;
+        kinds::bring_back(core, request, only).await?;
+    }
     if terms.is_limited {
         return limited(core, request, only, &terms, wanted).await;
     }
-    let looked_at = kinds::looks_through(core, only.kinds.is_some(), wanted);
-    let (popped, is_end) = from_store::admit(core, request, terms.admission(looked_at)).await?;
+    let looked_at = kinds::looks_through(core, only, wanted);
+    let (popped, is_end) = from_store::admit(core, request, terms.admission(looked_at), |_| true).await?;
     let more = looked_at == wanted && popped.len() == wanted;
-    let entries = expire::keep_those_in_time(core, popped).await;
-    let entries = keep_those_it_may_run(core, request, &terms, entries).await?;
-    let entries = kinds::keep(core, &terms, only, entries, wanted).await?;
+    let entries = keep_the_callers(core, request, only, &terms, popped, wanted).await?;
     Ok(Admitted { entries, more, is_end, ..Admitted::default() })
+}
+
+/// Of what was popped, what may still start and the caller takes, at most `wanted`.
+async fn keep_the_callers(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    only: &Restrictions,
+    terms: &Terms,
+    popped: Vec<HotEntry>,
+    wanted: usize,
+) -> Result<Vec<HotEntry>, Error> {
+    let entries = expire::keep_those_in_time(core, popped).await;
+    let entries = keep_those_it_may_run(core, request, terms, entries).await?;
+    kinds::keep(core, terms, only, entries, wanted).await
 }
 
 async fn limited(
@@ -162,8 +177,8 @@ async fn limited(
         core.limits.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
-    let looked_at = kinds::looks_through(core, true, limit);
-    let (popped, _) = from_store::admit(core, request, terms.admission(looked_at)).await?;
+    let looked_at = kinds::looks_through(core, only, limit);
+    let (popped, _) = from_store::admit(core, request, terms.admission(looked_at), |_| true).await?;
     let full = popped.len() == looked_at;
     if full && limit < wanted {
         core.limits.shares.kept_back(terms, room.bound.as_ref());
@@ -171,48 +186,49 @@ async fn limited(
     if !full {
         look.found_the_end();
     }
-    let entries = expire::keep_those_in_time(core, popped).await;
-    let entries = keep_those_it_may_run(core, request, terms, entries).await?;
-    let entries = kinds::keep(core, terms, only, entries, wanted.max(looked_at)).await?;
-    let granted = grant_in_turn(core, terms, &look, entries, (limit, now.plus(request.lease_ms))).await?;
+    let entries = keep_the_callers(core, request, only, terms, popped, limit).await?;
+    let until = now.plus(request.lease_ms);
+    let granted = grant(core, terms, &look, entries, until).await?;
+    let granted = go_past_full_lanes(core, request, only, (terms, &look), granted, (limit, until)).await;
     // Where some were put aside their room is still there, for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
 }
 
-/// At most `most` of them, in their order. More than those are looked at where nothing can be parked: then what waits for a key,
-/// or for a place of retries, stands in the way of nothing behind it.
-async fn grant_in_turn(
+/// While nothing can be parked, what waits for a key or for a place of retries keeps no other task waiting: those are popped that
+/// wait for none of it. A failure is not the caller's, who has what was granted before.
+async fn go_past_full_lanes(
     core: &Arc<Core>,
-    terms: &Terms,
-    look: &Look<'_>,
-    mut entries: Vec<HotEntry>,
+    request: &LeaseRequest,
+    only: &Restrictions,
+    (terms, look): (&Terms, &Look<'_>),
+    mut granted: Admitted,
     (most, until): (usize, Millis),
-) -> Result<Admitted, Error> {
-    let mut rest = entries.split_off(most.min(entries.len()));
-    let mut all = grant(core, terms, look, entries, until).await?;
+) -> Admitted {
     for _ in 0..PASSED_BY_MAX {
-        let left = most.saturating_sub(all.entries.len());
-        let is_next = |entry: &HotEntry| !all.is_shut_for(entry);
-        if left == 0 || all.shut.is_empty() || !rest.iter().any(is_next) {
+        let left = most.saturating_sub(granted.entries.len());
+        if left == 0 || granted.full_lanes.is_empty() {
             break;
         }
-        let (mut next, mut back): (Vec<_>, Vec<_>) = std::mem::take(&mut rest).into_iter().partition(is_next);
-        rest = next.split_off(left.min(next.len()));
-        // What is granted already must be heard of.
-        let Ok(more) = grant(core, terms, look, next, until).await else {
-            rest.append(&mut back);
+        let looked_at = kinds::looks_through(core, only, left);
+        let is_open = |entry: &HotEntry| granted.has_open_lane(entry);
+        let popped = from_store::admit(core, request, terms.admission(looked_at), is_open).await;
+        let Ok((popped, _)) = popped else { break };
+        let Ok(entries) = keep_the_callers(core, request, only, terms, popped, left).await else { break };
+        if entries.is_empty() {
             break;
-        };
-        rest.append(&mut back);
-        all.entries.extend(more.entries);
-        all.shut.extend(more.shut);
-        all.more &= more.more;
+        }
+        let Ok(next) = grant(core, terms, look, entries, until).await else { break };
+        granted.entries.extend(next.entries);
+        granted.full_lanes.extend(next.full_lanes);
+        // The queue's own limit is reached.
+        if !next.more {
+            break;
+        }
     }
-    if let Err(error) = from_store::offer(core, rest).await {
-        tracing::warn!(%error, "tasks that were looked past could not be offered again; that is repeated");
-    }
-    Ok(all)
+    // Another look would come to the same tasks.
+    granted.more &= granted.full_lanes.is_empty();
+    granted
 }
 
 /// Those that are granted. The others go back, or are parked.
@@ -268,26 +284,30 @@ async fn grant(
     core.limits.shares.started(terms, granted.len());
     let more = back.is_empty();
     let given_back = from_store::offer(core, back).await;
-    let shut = lanes.keys().cloned().collect();
+    let mut full_lanes = Vec::new();
     for (lane, entries) in lanes {
-        if let Err(error) = put_aside(core, terms, &lane, entries).await {
-            tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
+        match put_aside(core, terms, &lane, entries).await {
+            Ok(true) => {}
+            Ok(false) => full_lanes.push(lane),
+            Err(error) => {
+                tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
+            }
         }
     }
     if let Err(error) = given_back {
         tracing::warn!(%error, "tasks that may not go now could not be offered again; that is repeated");
     }
-    Ok(Admitted { entries: granted, more, is_end: false, since, shut })
+    Ok(Admitted { entries: granted, more, is_end: false, since, full_lanes })
 }
 
-/// Into their lane; without a hot set there is none, and they stay where they are served from.
-async fn put_aside(core: &Core, terms: &Terms, lane: &Lane, entries: Vec<HotEntry>) -> Result<(), Error> {
-    if !core.hot.is_there() {
-        return from_store::offer(core, entries).await;
+/// Whether they are parked.
+async fn put_aside(core: &Core, terms: &Terms, lane: &Lane, entries: Vec<HotEntry>) -> Result<bool, Error> {
+    let are_parked = from_store::park(core, lane, entries, terms.settings.retries).await?;
+    if are_parked {
+        // It may have become free between the answer and now, when nothing stood in the lane.
+        bring_back(core, terms, lane, 1).await?;
     }
-    core.hot.park(lane, entries, terms.settings.retries).await?;
-    // It may have become free between the answer and now, when nothing stood in the lane.
-    bring_back(core, terms, lane, 1).await.map(drop)
+    Ok(are_parked)
 }
 
 /// Brings back from a lane what could go now, at most `limit`. How many.
@@ -328,7 +348,7 @@ async fn keep_those_it_may_run(
     }
     for (range, entries) in lanes {
         let lane = Lane::Version(range.clone());
-        if let Err(error) = core.hot.park(&lane, entries, terms.settings.retries).await {
+        if let Err(error) = from_store::park(core, &lane, entries, terms.settings.retries).await {
             tracing::warn!(%error, "tasks for other handler versions could not be parked; they are offered again later");
         }
         core.limits.admissions.with(&terms.queue, |it| {
@@ -342,16 +362,21 @@ async fn keep_those_it_may_run(
     Ok(good)
 }
 
+/// What an executor can run is known while it asks.
+fn note_version(core: &Core, request: &LeaseRequest) {
+    let Some(version) = &request.version else { return };
+    let now = core.now();
+    core.limits.admissions.with(&request.queue, |lately| {
+        lately.versions.insert(version.clone(), now);
+        lately.versions.retain(|_, at| now.since(*at) <= VERSION_GONE_MS);
+    });
+}
+
 /// What was parked for a version like the caller's comes back into the order.
 async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), Error> {
     let Some(version) = &request.version else { return Ok(()) };
-    if core.from_store.is_away() {
-        return Ok(());
-    }
     let now = core.now();
     let is_known = core.limits.admissions.with(&request.queue, |it| {
-        it.versions.insert(version.clone(), now);
-        it.versions.retain(|_, at| now.since(*at) <= VERSION_GONE_MS);
         let is_known = it.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
         it.looked_at = Some(now);
         is_known

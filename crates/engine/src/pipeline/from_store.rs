@@ -8,7 +8,8 @@
 //! What the hot set holds of the same tasks is refused by fence and state.
 
 mod others;
-mod seen;
+mod scanned;
+mod serve;
 pub(crate) mod state;
 
 use crate::{
@@ -23,38 +24,40 @@ use crate::{
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
-    hot::{Admission, HotEntry, Wholeness},
+    hot::{Admission, HotEntry, Lane, Wholeness},
     ownership::Tenure,
     store::{Applied, Change, Step},
 };
-use punctual_domain::{
-    chooser::Level, name::QueueKey, place::Partition, settings::Retries, state::State, time::Millis,
-};
-use seen::{PAGES, Seen, next_page};
+use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, state::State, time::Millis};
+use scanned::{PAGES, Scanned, became_due_lately, next_page};
+use serve::serve;
 use state::Since;
 use std::{
+    future::pending,
+    pin::pin,
     sync::{Arc, atomic::Ordering::SeqCst},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
-/// Between two looks at the hot set, and between two at the store while it is away.
+/// Between two looks at the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// The same where there is no hot set.
-const PERIOD_WITHOUT: Duration = Duration::from_millis(100);
+/// Between two looks at the store while it does not, or where there is none.
+const STORE_PERIOD: Duration = Duration::from_millis(100);
 /// A hot set that has not answered by then is away, whatever it is doing.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// Between two runs.
-pub(crate) fn period(core: &Core) -> Duration {
-    if core.hot.is_there() { PERIOD } else { PERIOD_WITHOUT }
+/// Ends when the store is to be looked at again; never while the hot set answers.
+pub(crate) async fn store_is_due(core: Arc<Core>) {
+    if core.from_store.is_away() {
+        sleep(STORE_PERIOD).await;
+    } else {
+        pending().await
+    }
 }
 
 /// Looks whether the hot set answers and has what was put into it. Tasks fired without it.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    if !core.hot.is_there() {
-        return fire_all(core).await;
-    }
     let tenures = core.holdings.tenures();
     // One connection that broke, or fell silent, is not the hot set: it is asked once more, on another one.
     let twice = async {
@@ -63,16 +66,25 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
             whole => whole,
         }
     };
-    let asked = tokio::time::timeout(PATIENCE, twice).await;
+    let mut asked = pin!(timeout(PATIENCE, twice));
+    let mut fired = 0;
+    let answer = loop {
+        tokio::select! {
+            biased;
+            answer = &mut asked => break answer,
+            // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
+            () = store_is_due(Arc::clone(core)) => fired += fire_all(core).await.unwrap_or(0),
+        }
+    };
     let silent = || Error::may_have_happened("look at the hot set", "no answer");
-    match asked.unwrap_or_else(|_| Err(silent())) {
+    match answer.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
-            is_back(core, tenures.into_iter().zip(whole));
-            Ok(0)
+            is_back(core, tenures.iter().copied().zip(whole));
+            Ok(fired)
         }
         Err(error) => {
             is_away(core, &error);
-            fire_all(core).await
+            Ok(fired + fire_all(core).await?)
         }
     }
 }
@@ -121,14 +133,14 @@ async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
 }
 
 async fn fire_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
-    let (mut fired, mut seen, mut result) = (0, Seen::default(), Ok(()));
+    let (mut fired, mut scanned, mut result) = (0, Scanned::default(), Ok(()));
     for partition in parts::owned(&core, part) {
-        match fire_partition(&core, partition, &mut seen).await {
+        match fire_partition(&core, partition, &mut scanned).await {
             Ok(count) => fired += count,
             Err(error) => result = Err(error),
         }
     }
-    seen.forget_what_is_gone(&core);
+    scanned.forget_what_is_gone(&core);
     result.map(|()| fired)
 }
 
@@ -148,27 +160,28 @@ async fn serve_part(
     others: Arc<HashSet<Partition>>,
     wanted: Arc<others::Wanted>,
 ) -> Result<usize, Error> {
-    let (mut served, mut seen, mut result) = (0, Seen::default(), Ok(()));
+    let (mut served, mut scanned, mut result) = (0, Scanned::default(), Ok(()));
     for partition in others.iter().filter(|partition| parts::is_in(&core, part, **partition)) {
-        match others::serve_partition(&core, *partition, &wanted, &mut seen).await {
+        match others::serve_partition(&core, *partition, &wanted, &mut scanned).await {
             Ok(count) => served += count,
             Err(error) => result = Err(error),
         }
     }
-    seen.forget_what_is_gone(&core);
+    scanned.forget_what_is_gone(&core);
     result.map(|()| served)
 }
 
-async fn fire_partition(core: &Arc<Core>, partition: Partition, seen: &mut Seen) -> Result<usize, Error> {
+async fn fire_partition(core: &Arc<Core>, partition: Partition, scanned: &mut Scanned) -> Result<usize, Error> {
     let mut fired = 0;
     for _ in 0..PAGES {
-        let (page, is_last) = next_page(core, partition, seen).await?;
+        let (page, is_last) = next_page(core, partition, scanned).await?;
         fired += fire(core, page).await?;
         if is_last {
-            break;
+            return Ok(fired);
         }
     }
-    Ok(fired)
+    // The pass goes on in the next run.
+    Ok(fired + fire(core, became_due_lately(core, partition).await?).await?)
 }
 
 /// Fires what is due of what a scan has found. Tasks fired.
@@ -243,27 +256,16 @@ fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     fired
 }
 
-/// Each stands where its queue wants it.
-fn serve(core: &Core, entries: &[HotEntry]) {
-    let mut retries: HashMap<&Arc<QueueKey>, Retries> = HashMap::new();
-    for entry in entries {
-        retries.entry(&entry.queue).or_insert_with(|| core.settings.queue(&entry.queue).retries);
-    }
-    let level = |entry: &HotEntry| {
-        let retries = retries.get(&entry.queue).copied().unwrap_or_default();
-        Level::of(entry.priority, entry.attempt, retries)
-    };
-    core.live.lock().serve(entries, level);
-}
-
-/// What is ready in a queue, wherever it is; and whether that is all that is in its ready set.
+/// What is ready in a queue, wherever it is; and whether that is all that is in its ready set. `is_open`: of what is served from
+/// the store, what is not to be passed over.
 pub(crate) async fn admit(
     core: &Core,
     request: &LeaseRequest,
     admission: Admission,
+    is_open: impl Fn(&HotEntry) -> bool,
 ) -> Result<(Vec<HotEntry>, bool), Error> {
-    let may_run = |entry: &HotEntry| may_run(entry, request);
-    let mut admitted = core.live.lock().take_served(&request.queue, admission, may_run);
+    let may_go = |entry: &HotEntry| may_run(entry, request) && is_open(entry);
+    let mut admitted = core.live.lock().take_served(&request.queue, admission, may_go);
     let limit = admission.limit - admitted.len();
     if limit == 0 || core.from_store.is_away() {
         return Ok((admitted, false));
@@ -287,4 +289,18 @@ pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Err
         return Ok(());
     }
     ready_set::offer(core, entries).await.map(drop)
+}
+
+/// Out of the order, into their lane: true. While the hot set is away there are no lanes: they stay where they are served from.
+pub(crate) async fn park(
+    core: &Core,
+    lane: &Lane,
+    entries: Vec<HotEntry>,
+    retries: Retries,
+) -> Result<bool, Error> {
+    if core.from_store.is_away() {
+        serve(core, &entries);
+        return Ok(false);
+    }
+    core.hot.park(lane, entries, retries).await.map(|()| true)
 }

@@ -62,13 +62,14 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
     if entries.is_empty() {
         return;
     }
-    if core.from_store.is_away() {
+    let is_away = core.from_store.is_away();
+    if is_away {
         // They fire from the store, or are preloaded when the hot set is back.
         core.from_store.passes_by();
     }
     let now = core.now();
     entries.retain(|entry| entry.due_at <= covered(core, entry.place.partition, now));
-    if core.from_store.is_away() {
+    if is_away {
         core.filling.gaps.note_entries(entries.iter());
         return;
     }

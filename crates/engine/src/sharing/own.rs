@@ -239,6 +239,7 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
 pub(crate) async fn leave(core: &Arc<Core>) {
     let Some(shared) = &core.shared else {
         for partition in core.owned() {
+            // A hot set of this process answers.
             hand_back(core, partition).await;
         }
         return;

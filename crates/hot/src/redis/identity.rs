@@ -57,16 +57,16 @@ pub(crate) struct Identity {
     older: Vec<Vec<String>>,
     prefix: String,
     own: Option<ClusterName>,
-    standing: RwLock<Standing>,
+    verdict: RwLock<Verdict>,
 }
 
-/// What is known of the servers and of their keys.
+/// Whether this engine may use the servers and their keys.
 #[derive(Clone, Debug)]
-enum Standing {
+enum Verdict {
     /// They have not answered yet.
-    Unknown,
+    Pending,
     /// They are fit, and the keys are this cluster's.
-    Own,
+    Accepted,
     /// Another cluster has the keys, or no engine may run on these servers.
     Refused(RedisProblem),
 }
@@ -74,29 +74,29 @@ enum Standing {
 impl Identity {
     pub(crate) fn new(keys: &Keys, prefix: &str, own: Option<ClusterName>) -> Self {
         let (key, older) = (keys.cluster(), keys.of_older_release().collect());
-        Self { key, older, prefix: prefix.to_owned(), own, standing: RwLock::new(Standing::Unknown) }
+        Self { key, older, prefix: prefix.to_owned(), own, verdict: RwLock::new(Verdict::Pending) }
     }
 
     pub(crate) fn stranger(&self) -> Option<String> {
-        match &*self.standing.read() {
-            Standing::Refused(problem @ RedisProblem::Stranger { .. }) => Some(problem.to_string()),
+        match &*self.verdict.read() {
+            Verdict::Refused(problem @ RedisProblem::Stranger { .. }) => Some(problem.to_string()),
             _ => None,
         }
     }
 
     pub(crate) fn refusal(&self) -> Option<RedisProblem> {
-        match &*self.standing.read() {
-            Standing::Unknown => Some(RedisProblem::NotReachedYet),
-            Standing::Own => None,
-            Standing::Refused(problem) => Some(problem.clone()),
+        match &*self.verdict.read() {
+            Verdict::Pending => Some(RedisProblem::NotReachedYet),
+            Verdict::Accepted => None,
+            Verdict::Refused(problem) => Some(problem.clone()),
         }
     }
 
     /// Whether the servers are fit, as long as nothing goes through; then writes the own name where none is, and compares.
     pub(crate) async fn look(&self, guarded: &Guarded) -> Result<(), Failure> {
-        let is_own = matches!(*self.standing.read(), Standing::Own);
+        let is_accepted = matches!(*self.verdict.read(), Verdict::Accepted);
         let looked = async {
-            if !is_own {
+            if !is_accepted {
                 let answers = guarded.link.run_everywhere(redis::cmd("INFO")).await?;
                 let infos = server::read(answers).ok_or_else(|| Failure::answer("INFO as text"))?;
                 infos.iter().try_for_each(Info::check).map_err(Failure::before)?;
@@ -105,9 +105,9 @@ impl Identity {
         };
         let looked = looked.await;
         match &looked {
-            Ok(()) => *self.standing.write() = Standing::Own,
+            Ok(()) => *self.verdict.write() = Verdict::Accepted,
             Err(failure) if failure.problem.is_of_servers() => {
-                *self.standing.write() = Standing::Refused(failure.problem.clone());
+                *self.verdict.write() = Verdict::Refused(failure.problem.clone());
             }
             Err(_) => {}
         }

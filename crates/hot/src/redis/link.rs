@@ -18,18 +18,18 @@ use tokio::{sync::OnceCell, time::timeout};
 
 pub(crate) enum Link {
     Direct(Box<Direct>),
-    Cluster(Box<Whole>),
+    Cluster(Box<LazyCluster>),
 }
 
 /// A Cluster, connected to when it is first needed. Then it finds its nodes again by itself, and may send a call again that
 /// was not answered: each can be repeated.
-pub(crate) struct Whole {
+pub(crate) struct LazyCluster {
     place: Arc<Place>,
     client: redis::cluster::ClusterClient,
     connection: OnceCell<ClusterConnection>,
 }
 
-impl Whole {
+impl LazyCluster {
     async fn connection(&self) -> Result<&ClusterConnection, RedisProblem> {
         self.connection.get_or_try_init(|| self.connect().boxed()).await
     }
@@ -83,7 +83,7 @@ impl Place {
         match (&self.whole, self.nodes.first()) {
             (Some(client), _) => {
                 let (place, client) = (Arc::clone(self), client.clone());
-                Ok(Link::Cluster(Box::new(Whole { place, client, connection: OnceCell::new() })))
+                Ok(Link::Cluster(Box::new(LazyCluster { place, client, connection: OnceCell::new() })))
             }
             (None, Some(master)) => {
                 let silences = Arc::clone(&self.silences);

@@ -19,6 +19,7 @@ mod engine;
 mod evaluations;
 mod facts;
 mod flow_plans;
+mod from_store;
 mod housekeeping;
 mod kit;
 mod large;

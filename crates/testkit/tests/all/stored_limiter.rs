@@ -4,11 +4,13 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Limiter, LimiterState,
-    limiter::{Answer, Limit, Member, Stands, Wish},
+    limiter::{Answer, Flowing, Limit, Member, StoredState, Wish},
 };
 use punctual_domain::{
     limits::Scope,
+    name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::Rate,
     time::Millis,
 };
 use punctual_hot::{RateClock, StoredLimiter};
@@ -23,10 +25,10 @@ struct InMemory(Mutex<(i64, Vec<u8>)>);
 
 #[async_trait]
 impl LimiterState for InMemory {
-    async fn read(&self, known: i64) -> Result<Stands, Error> {
+    async fn read(&self, known: i64) -> Result<StoredState, Error> {
         let (version, value) = self.0.lock().clone();
         let value = (version != known).then_some(value);
-        Ok(Stands { version, now: Millis(1_700_000_000_000), value })
+        Ok(StoredState { version, now: Millis(1_700_000_000_000), value })
     }
 
     async fn swap(&self, version: i64, value: Vec<u8>) -> Result<bool, Error> {
@@ -111,4 +113,31 @@ async fn engines_that_grant_at_once_never_grant_more_than_the_limit() {
     assert_eq!(engines.join_all().await.iter().sum::<usize>(), MOST as usize);
     let held = over(state).held(&[Scope::Everything]).await.unwrap();
     assert_eq!(held, [MOST as usize], "an engine that comes later knows of all");
+}
+
+/// The value is written with each grant.
+#[tokio::test]
+async fn a_rate_that_has_all_its_starts_again_is_not_stored() {
+    let state = Arc::new(InMemory::default());
+    let stored_bytes = || state.0.lock().1.len();
+    let limiter = over(Arc::clone(&state) as Arc<dyn LimiterState>);
+    limiter::make_whole(&*limiter).await;
+    let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
+    let wish = |id: i64| Wish {
+        member: Member { id, fence: 1 },
+        place: TaskRef { partition: Partition(0), due_at: Millis(0), id },
+        until: Millis(1),
+        limits: Vec::new(),
+        rates: vec![Flowing {
+            scope: Scope::Key(queue.clone(), format!("key {id}")),
+            rate: Rate { limit: 1, period_ms: 1_000, burst: 1 },
+        }],
+    };
+    limiter.grant((0..100).map(wish).collect(), Millis(10_000)).await.unwrap();
+    let in_use = stored_bytes();
+    limiter.grant(vec![wish(100)], Millis(20_000)).await.unwrap();
+    assert!(stored_bytes() < in_use / 10, "{} of {in_use} bytes", stored_bytes());
+    let answers = limiter.grant(vec![wish(100), wish(0)], Millis(20_001)).await.unwrap();
+    assert!(matches!(answers[0], Answer::Throttled { .. }), "{answers:?}");
+    assert_eq!(answers[1], Answer::Granted);
 }

@@ -1,8 +1,11 @@
-//! What other engines have fired, for executors that ask here, while there is no way from one engine to another by the hot set:
-//! it is read from the store and served here, too. The store gives each task to one of all who ask, by its fence; whoever comes
-//! second is refused, and forgets it. Must not fire anything: that is the owner's.
+//! What other engines have fired, for executors that ask here, while engines cannot pass tasks to one another by the hot set:
+//! it is read from the store and served here, too. The store gives each task to one of all engines that ask for it, by its fence;
+//! the second is refused, and forgets it. Must not fire anything: that is the owner's.
 
-use super::seen::{PAGES, Seen, next_page};
+use super::{
+    scanned::{PAGES, Scanned, became_due_lately, next_page},
+    serve::serve,
+};
 use crate::core::Core;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry};
@@ -20,13 +23,12 @@ const ASKED_WITHIN_MS: i64 = 10_000;
 /// Of each queue that executors ask for here, how many may still be served.
 pub(super) type Wanted = HashMap<Arc<QueueKey>, usize>;
 
-/// What executors ask for here, and the partitions where it may be. None: nothing. What nobody asks for here any more is forgotten.
+/// What executors ask for here, and the partitions where it may be. None: nothing. Served tasks of other queues are forgotten.
 pub(super) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
     let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
     let others: HashSet<Partition> = core.holdings.others().into_iter().collect();
     let served = {
         let mut table = core.live.lock();
-        // Nobody asks for them here any more.
         let is_over =
             |entry: &HotEntry| others.contains(&entry.place.partition) && !asked_for.contains(&entry.queue);
         drop(table.serve_no_more(is_over));
@@ -45,28 +47,37 @@ pub(super) async fn serve_partition(
     core: &Arc<Core>,
     partition: Partition,
     wanted: &Wanted,
-    seen: &mut Seen,
+    scanned: &mut Scanned,
 ) -> Result<usize, Error> {
+    let mut served = 0;
     for _ in 0..PAGES {
-        let (page, is_last) = next_page(core, partition, seen).await?;
-        let served = serve_some(core, page, wanted);
-        if served > 0 || is_last {
+        let (page, is_last) = next_page(core, partition, scanned).await?;
+        served = serve_some(core, page, |queue| wanted.get(queue).is_some_and(|left| *left > 0));
+        if is_last {
             return Ok(served);
         }
+        if served > 0 {
+            break;
+        }
     }
-    Ok(0)
+    // The pass goes on in the next run: its queues' tasks keep their order, and those of other queues do not wait for its end.
+    let lately = became_due_lately(core, partition).await?;
+    let are_served = core.live.lock().count_served();
+    let is_wanted = |queue: &QueueKey| wanted.contains_key(queue) && !are_served.contains_key(queue);
+    Ok(served + serve_some(core, lately, is_wanted))
 }
 
-fn serve_some(core: &Core, mut found: Vec<HotEntry>, wanted: &Wanted) -> usize {
+fn serve_some(core: &Core, mut found: Vec<HotEntry>, is_wanted: impl Fn(&QueueKey) -> bool) -> usize {
     let before = core.now().plus(-OWNERS_FIRST_MS);
-    let is_wanted = |entry: &HotEntry| wanted.get(&entry.queue).is_some_and(|left| *left > 0);
-    found.retain(|entry| entry.state == State::Ready && entry.fired_at <= before && is_wanted(entry));
+    found.retain(|entry| {
+        entry.state == State::Ready && entry.fired_at <= before && is_wanted(&entry.queue)
+    });
     let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     {
-        let mut table = core.live.lock();
+        let table = core.live.lock();
         found.retain(|entry| !table.serves(entry));
-        table.serve(&found);
     }
+    serve(core, &found);
     for entry in &found {
         *queues.entry(Arc::clone(&entry.queue)).or_default() += 1;
     }

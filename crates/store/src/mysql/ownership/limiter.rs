@@ -6,7 +6,7 @@ use super::{
     statement::{Statement, apart},
 };
 use async_trait::async_trait;
-use punctual_contract::{Error, Happened, LimiterState, limiter::Stands};
+use punctual_contract::{Error, Happened, LimiterState, limiter::StoredState};
 use punctual_domain::time::Millis;
 use sqlx::Row as _;
 
@@ -18,13 +18,13 @@ macro_rules! sql {
 
 #[async_trait]
 impl LimiterState for MysqlOwnership {
-    async fn read(&self, known: i64) -> Result<Stands, Error> {
+    async fn read(&self, known: i64) -> Result<StoredState, Error> {
         let catalog = self.catalog.clone();
         apart("read what is limited", Happened::No, async move {
             let rows = Statement::new(sql!("read.sql")).int(known).fetch(&catalog).await?;
             let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
             let (version, now) = (row.try_get(0)?, Millis(row.try_get(1)?));
-            Ok(Stands { version, now, value: row.try_get(2)? })
+            Ok(StoredState { version, now, value: row.try_get(2)? })
         })
         .await
     }

@@ -1,5 +1,5 @@
-//! Redis is away when engines begin: they fire from the store, and take it up as soon as it answers; one that must not be used is
-//! left alone then, as it would have been at their start.
+//! Redis is away when engines begin: they fire from the store, and use Redis as soon as it answers, also one that dies at that
+//! moment. A Redis that must not be used is refused then, as it would have been at their start.
 
 use super::{
     MEANWHILE,
@@ -34,6 +34,35 @@ async fn an_engine_that_begins_without_redis_fires_and_takes_it_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_engines_that_begin_without_redis_fire_and_take_it_up() {
     begin_without_redis(3).await;
+}
+
+/// As soon as an engine uses it, and before its partitions are looked through.
+async fn redis_dies_while_it_is_taken_up(engines: usize) {
+    let site = Site::new(&[]).await;
+    site.redis.kill();
+    let crew = site.crew(engines).await;
+    crew.insert(300, 25_000..28_000).await;
+    crew.insert(900, 200..20_000).await;
+    crew.fire_from_the_store(MEANWHILE).await;
+    site.redis.start_again().await;
+    until("an engine uses it", async || !crew.engines().all(Engine::hot_is_away)).await;
+    site.redis.kill();
+    crew.fire_from_the_store(MEANWHILE).await;
+    site.redis.start_again().await;
+    let back = crew.have_redis_again().await;
+    crew.insert(200, 1_000..2_000).await;
+    crew.fire_from_redis(back, MEANWHILE).await;
+    crew.finish(&format!("Redis died while it was taken up by {engines}"), 1_400).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_dies_while_one_engine_takes_it_up_loses_nothing() {
+    redis_dies_while_it_is_taken_up(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_dies_while_three_engines_take_it_up_loses_nothing() {
+    redis_dies_while_it_is_taken_up(3).await;
 }
 
 /// Engines that have never reached Redis, and tasks that come from the store.
@@ -91,7 +120,7 @@ async fn a_redis_that_throws_tasks_away_is_not_used_until_it_keeps_them() {
     crew.finish("Redis was unfit when it came", 1_100).await;
 }
 
-/// Two of three engines have nobody who asks: what they own comes where somebody does.
+/// No executor asks at two of three engines: their tasks are handed over by the third.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_redis_executors_at_one_engine_have_the_tasks_of_all() {
     let site = Site::new(&[]).await;

@@ -54,7 +54,10 @@ async fn executors_at_one_engine_have_the_tasks_of_all_three() {
     crew.finish("no Redis, and executors at one of three", 400).await;
 }
 
-/// What nobody works on in the crew.
+/// More than one look at a queue pops.
+const MANY_OF_ONE_KEY: i64 = 300;
+
+/// A queue that the crew's executors do not ask for.
 fn other() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("other").unwrap() }
 }
@@ -89,7 +92,7 @@ async fn three(site: &Site) -> Crew {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_tried_again_by_whichever_engine_is_asked() {
+async fn a_task_that_fails_is_tried_again_by_the_engine_that_is_asked() {
     let site = Site::new(&[]).await;
     let mut crew = three(&site).await;
     let now = crew.engine().now();
@@ -212,7 +215,7 @@ async fn limits_hold_over_three_engines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_its_key_stands_in_nobodys_way() {
+async fn a_task_that_waits_for_its_key_keeps_no_other_waiting() {
     let site = Site::new(&[]).await;
     let mut crew = three(&site).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
@@ -227,8 +230,8 @@ async fn what_waits_for_its_key_stands_in_nobodys_way() {
     })
     .await;
     let now = engines[0].now();
-    // Thirty of one key, and behind them one of another.
-    let first = (0..30).map(|nth| task(now.plus(nth - 60), Some("a")));
+    // Many of one key, and behind them one of another.
+    let first = (0..MANY_OF_ONE_KEY).map(|nth| task(now.plus(nth - 2 * MANY_OF_ONE_KEY), Some("a")));
     let tasks: Vec<NewTask> = first.chain([task(now.plus(-1), Some("b"))]).collect();
     let inserted = engines[0].insert(tasks, "test").await.unwrap();
     let last = inserted.last().unwrap().task.place.id;
@@ -243,7 +246,7 @@ async fn what_waits_for_its_key_stands_in_nobodys_way() {
     assert_eq!(held.len(), 2, "one of each key");
     assert_eq!(held.iter().filter(|lease| lease.place.id == last).count(), 1);
     end(&engines[1], &held, Report::Succeeded).await;
-    assert_eq!(work_off(&engines, 29).await, 1, "of one key one at a time");
+    assert_eq!(work_off(&engines, 30).await, 1, "of one key one at a time");
     assert_ne!(queue(), other(), "the crew's executors have taken none of these");
     crew.stop().await;
 }

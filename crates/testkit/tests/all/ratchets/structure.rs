@@ -15,8 +15,8 @@ const MODE_BRANCHES: usize = 67;
 const LONG_FILES: usize = 26;
 const LONG_FILE_LINES: usize = 500;
 
-/// The questions: are there other engines, or other owners; is Redis away; is there more than one database?
-const MODE_QUESTIONS: [&str; 10] = [
+/// The questions: are there other engines, or other owners; is there a Redis, is it away; is there more than one database?
+const MODE_QUESTIONS: [&str; 11] = [
     ".shared.is_some()",
     ".shared.is_none()",
     "= &core.shared",
@@ -26,6 +26,7 @@ const MODE_QUESTIONS: [&str; 10] = [
     ".parts() > 1",
     ".is_away()",
     ".hides_limits()",
+    ".is_there()",
     "is_only_owner()",
 ];
 /// Not where it is defined.

@@ -41,8 +41,8 @@ const KEEPS_NONE: [(&str, &str); 13] = [
     ("pipeline/outcome.rs", "leases"),
     // One look asks for it and forgets it.
     ("maintenance/overdue.rs", "fired"),
-    ("pipeline/from_store/seen.rs", "found"),
-    ("pipeline/from_store/seen.rs", "spans"),
+    ("pipeline/from_store/scanned.rs", "found"),
+    ("pipeline/from_store/scanned.rs", "spans"),
 ];
 
 /// Collections that outlive a call. A list does only behind a lock.

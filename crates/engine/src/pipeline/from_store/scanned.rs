@@ -1,5 +1,6 @@
-//! A pass over what is due in the store, page by page, and what it has seen: what is served from the live table, stands where it
-//! has looked, and was not seen is ready no more. Another engine has handed it over, or it was cancelled or changed. Changes no row.
+//! A pass over what is due in the store, page by page, and what it has found: an entry that is served from the live table, stands
+//! where the pass has looked, and was not found is no longer ready. Another engine has handed it over, or it was cancelled or
+//! changed. Changes no row.
 
 use crate::{core::Core, options::STEP_LIMIT};
 use hashbrown::{HashMap, HashSet};
@@ -8,6 +9,8 @@ use punctual_domain::{place::Partition, time::Millis};
 
 /// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
 pub(super) const PAGES: usize = 10;
+/// Of what became due since, beside a pass that takes more than one run. Commits that come later than this wait for the pass.
+const LATELY_MS: i64 = 3_000;
 
 type Key = (Millis, i64);
 
@@ -15,14 +18,14 @@ type Key = (Millis, i64);
 const BEGINNING: Key = (Millis(i64::MIN), i64::MIN);
 
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// By partition: after which key it has looked, and until which.
+pub(super) struct Scanned {
+    /// By partition: after which key the pass has looked, and until which.
     spans: HashMap<Partition, (Key, Key)>,
     /// By id and fence.
     found: HashSet<(i64, i64)>,
 }
 
-impl Seen {
+impl Scanned {
     /// A page, which goes on where the one before it ended.
     pub(super) fn add(&mut self, partition: Partition, after: Option<Key>, page: &[HotEntry], until: Key) {
         let first = (after.unwrap_or(BEGINNING), until);
@@ -36,7 +39,7 @@ impl Seen {
             && !self.found.contains(&(entry.place.id, entry.fence))
     }
 
-    /// Nothing rests on it: what becomes ready meanwhile the next pass finds again.
+    /// No task depends on what is forgotten: the next pass finds again what is ready.
     pub(super) fn forget_what_is_gone(&self, core: &Core) {
         drop(core.live.lock().serve_no_more(|entry| self.is_gone(entry)));
     }
@@ -46,16 +49,30 @@ impl Seen {
 pub(super) async fn next_page(
     core: &Core,
     partition: Partition,
-    seen: &mut Seen,
+    scanned: &mut Scanned,
 ) -> Result<(Vec<HotEntry>, bool), Error> {
     let (until, after) = (core.now(), core.from_store.positions.lock().remove(&partition));
     let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
     let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
-    seen.add(partition, after, &page, next.unwrap_or((until, i64::MAX)));
+    scanned.add(partition, after, &page, next.unwrap_or((until, i64::MAX)));
     if let Some(next) = next {
         core.from_store.positions.lock().insert(partition, next);
     }
     Ok((page, next.is_none()))
+}
+
+/// A pass over a long backlog comes to these only at its end; executors of another queue wait for them.
+pub(super) async fn became_due_lately(core: &Core, partition: Partition) -> Result<Vec<HotEntry>, Error> {
+    let until = core.now();
+    let (mut after, mut found) = ((until.plus(-LATELY_MS), i64::MAX), Vec::new());
+    for _ in 0..PAGES {
+        let page = core.store.scan(Scan { partition, until, after: Some(after), limit: STEP_LIMIT }).await?;
+        let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+        found.extend(page);
+        let Some(next) = next else { break };
+        after = next;
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -64,20 +81,20 @@ mod tests {
     use crate::pipeline::drain::tests::entry;
 
     #[test]
-    fn only_what_stands_where_it_has_looked_and_was_not_found_is_gone() {
-        let mut seen = Seen::default();
+    fn only_what_stands_where_the_pass_has_looked_and_was_not_found_is_gone() {
+        let mut scanned = Scanned::default();
         let (found, partition) = (entry(1, 20), entry(1, 20).place.partition);
-        seen.add(partition, Some((Millis(10), 5)), std::slice::from_ref(&found), (Millis(20), 1));
-        seen.add(partition, Some((Millis(20), 1)), &[], (Millis(40), i64::MAX));
-        assert!(!seen.is_gone(&found));
-        assert!(seen.is_gone(&HotEntry { fence: found.fence + 1, ..found.clone() }), "it was replaced");
-        assert!(seen.is_gone(&entry(2, 30)) && seen.is_gone(&entry(6, 10)));
-        assert!(!seen.is_gone(&entry(5, 10)) && !seen.is_gone(&entry(2, 41)), "it has not looked there");
+        scanned.add(partition, Some((Millis(10), 5)), std::slice::from_ref(&found), (Millis(20), 1));
+        scanned.add(partition, Some((Millis(20), 1)), &[], (Millis(40), i64::MAX));
+        assert!(!scanned.is_gone(&found));
+        assert!(scanned.is_gone(&HotEntry { fence: found.fence + 1, ..found.clone() }), "it was replaced");
+        assert!(scanned.is_gone(&entry(2, 30)) && scanned.is_gone(&entry(6, 10)));
+        assert!(!scanned.is_gone(&entry(5, 10)) && !scanned.is_gone(&entry(2, 41)), "not looked at");
         let elsewhere = Partition(partition.0 + 1);
         let other = HotEntry {
             place: punctual_domain::place::TaskRef { partition: elsewhere, ..found.place },
             ..found
         };
-        assert!(!Seen::default().is_gone(&other) && !seen.is_gone(&other));
+        assert!(!Scanned::default().is_gone(&other) && !scanned.is_gone(&other));
     }
 }
