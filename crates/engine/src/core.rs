@@ -25,7 +25,7 @@ use crate::{
     work::Work,
 };
 use hashbrown::HashSet;
-use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust, hot::HotEntry};
+use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust};
 use punctual_domain::{history::Note, name::QueueKey, place::Partition, settings::Mode, time::Millis};
 use std::{sync::Arc, time::Duration};
 
@@ -57,7 +57,7 @@ pub(crate) struct Core {
     pub(crate) parts: Parts,
     pub(crate) filling: Filling,
     pub(crate) timer: Arc<Timer>,
-    /// What is on the wheel, is leased ahead of its instant, or has fired and is not settled with the store.
+    /// What is due soon, is leased ahead of its instant, or has fired and is not settled with the store.
     pub(crate) live: Live,
     pub(crate) from_store: FromStore,
     pub(crate) arrivals: Arrivals,
@@ -171,12 +171,6 @@ impl Core {
         if self.shared.is_some() {
             self.sharing.announcer.ready(queue);
         }
-    }
-
-    /// It has fired, and lies here for executors that are busy, or is being handed over, or waits for its part of the store to
-    /// answer: nobody else has to look after it.
-    pub(crate) fn has(&self, entry: &HotEntry) -> bool {
-        self.live.lock().keeps(entry)
     }
 
     /// Names of queues that something is kept by, each as often as it is.

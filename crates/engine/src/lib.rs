@@ -123,7 +123,7 @@ pub use caps::state::{Closed, Full, QueueRefused, Refused, TooManyBytes};
 pub use change::take_back::TakenBack;
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::{Put, Stood};
-pub use engine::{Engine, turn::Turn};
+pub use engine::{Depth, Engine, turn::Turn};
 pub use evaluations::{Evaluating, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict, state::Probe};
 pub use executors::state::Seen;
 pub use maintenance::overdue::state::{OverduePartition, OverdueTask};

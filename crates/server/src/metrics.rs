@@ -170,8 +170,6 @@ metrics! {
         "Terms of partitions that were raised because the hot set had seen newer ones than the store gives: the store was restored, or has lost its last writes. Alert on it."
     IDENTITY_CONFLICTS Counter "punctual_identity_conflicts_total" []
         "Tasks that stood under the id of a run of a schedule or a node of a workflow and were not made by it. The run or node got another id."
-    TASKS_STUCK Counter "punctual_tasks_stuck_total" []
-        "Overdue tasks that the hot set did not give although it had something under their ids, which was then taken out."
     HOT_REBUILT Counter "punctual_hot_rebuilt_partitions_total" []
         "Partitions filled again because the hot set had lost them, or had been away."
     FIRED_FROM_STORE Counter "punctual_fired_from_store_total" []

@@ -73,10 +73,4 @@ impl Table {
         let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth))?;
         slot.is_unpersisted.then_some(slot.entry.fired_at)
     }
-
-    /// This attempt has fired, or a newer one, and the store does not know of it.
-    pub(crate) fn has_fired_since(&self, entry: &HotEntry) -> bool {
-        let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
-        slot.is_some_and(|slot| slot.is_unpersisted && slot.entry.fence >= entry.fence)
-    }
 }

@@ -10,10 +10,9 @@ use super::{
     exposition::{Buckets, Exposition, seconds},
 };
 use punctual_contract::store::Books;
-use punctual_engine::Depth;
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::{
-    Ended, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing, QUEUES_TOLD_APART,
+    Depth,     Ended, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing, QUEUES_TOLD_APART,
     QueueNumbers, SharedSlots, Slots,
 };
 use std::collections::{BTreeMap, BTreeSet};

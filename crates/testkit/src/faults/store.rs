@@ -60,6 +60,8 @@ pub struct FaultyStore {
     split: AtomicUsize,
     /// Nothing that is asked of it happens, and the caller knows it.
     part_away: Mutex<Option<usize>>,
+    /// This partition cannot be scanned.
+    pub hides_partition: Mutex<Option<Partition>>,
     said: Mutex<Said>,
 }
 
@@ -75,8 +77,8 @@ pub struct Said {
 impl FaultyStore {
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, seed: u64) -> Self {
-        let (split, part_away, said) = Default::default();
-        Self { inner, faults: Faults::seeded(seed), split, part_away, said }
+        let (split, part_away, hides_partition, said) = Default::default();
+        Self { inner, faults: Faults::seeded(seed), split, part_away, hides_partition, said }
     }
 
     /// Since this was last asked.
@@ -199,6 +201,9 @@ impl Store for FaultyStore {
     }
 
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error> {
+        if *self.hides_partition.lock() == Some(scan.partition) {
+            return Err(Error::did_not_happen("scan a partition", "hidden by a test"));
+        }
         self.faults.run(StoreGroup::Scan, "scan a partition", self.inner.scan(scan)).await
     }
 

@@ -2,7 +2,6 @@
 //! what must have happened a while after one has gone.
 
 use super::{
-    back_ends::PARTITIONS,
     known::Known,
     mortal::{End, Life, Mortal},
     ops::Work,

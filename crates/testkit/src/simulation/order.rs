@@ -16,8 +16,6 @@
 //! can be leased, and engines only what has fired.
 
 use super::{
-    back_ends::PARTITIONS,
-    engines::Node,
     limits::{MOST_OF_A_KEY, MOST_RETRIES},
     world::{Faults, Hands, World},
 };
@@ -26,7 +24,6 @@ use punctual_contract::{
 };
 use punctual_domain::{
     chooser::Level,
-    place::Partition,
     settings::Retries,
     state::State,
     task::{Lease, Priority, Task},

@@ -264,7 +264,14 @@ impl Rig {
 #[derive(Clone, Copy, Debug)]
 enum At {
     Store(StoreGroup),
+    /// What is not near goes by way of the hot set.
     Hot(HotGroup),
+    /// Drained: it is in the engine's table, and its instant has not come.
+    OnWheel,
+    /// The lease is committed, and its executor has not heard of it.
+    Leased,
+    /// In the table, and the store is asked for the mark.
+    Claim,
     Publish,
     /// The bus has refused it twice, and the store is to be told.
     Mark,
@@ -276,21 +283,31 @@ enum At {
 
 impl At {
     const fn is_pushed(self) -> bool {
-        matches!(self, Self::Publish | Self::Mark | Self::Marked)
+        matches!(self, Self::Claim | Self::Publish | Self::Mark | Self::Marked)
     }
 
     /// Elsewhere an executor that waits would itself come to the gate.
     const fn needs_an_executor(self) -> bool {
-        matches!(self, Self::Store(StoreGroup::Dispatch | StoreGroup::Extend) | Self::Outcome)
+        matches!(self, Self::Store(StoreGroup::Dispatch) | Self::Leased | Self::Outcome)
+    }
+
+    /// From the insert to the instant. What is due within ten seconds comes into the engine's table at once.
+    const fn delay_ms(self) -> i64 {
+        match self {
+            Self::Hot(HotGroup::Load | HotGroup::Drain) => 11_000,
+            _ => 300,
+        }
     }
 }
 
-fn gate(rig: &Rig, at: At) -> Arc<Gate> {
+/// None: it dies by itself there, without a call.
+fn gate(rig: &Rig, at: At) -> Option<Arc<Gate>> {
     match at {
-        At::Store(group) => rig.store.faults.hold(group),
-        At::Hot(group) => rig.hot.faults.hold(group),
-        At::Publish | At::Mark | At::Marked => rig.bus.faults.hold(BusGroup::Publish),
-        At::Outcome => rig.store.faults.hold(StoreGroup::Apply),
+        At::Store(group) => Some(rig.store.faults.hold(group)),
+        At::Hot(group) => Some(rig.hot.faults.hold(group)),
+        At::Publish | At::Mark | At::Marked => Some(rig.bus.faults.hold(BusGroup::Publish)),
+        At::Claim | At::Outcome => Some(rig.store.faults.hold(StoreGroup::Apply)),
+        At::OnWheel | At::Leased => None,
     }
 }
 
@@ -315,13 +332,17 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
         }
         let mut gate = match at {
             At::Outcome => None,
-            _ => Some(gate(&rig, at)),
+            _ => gate(&rig, at),
         };
+        if matches!(at, At::Leased) {
+            rig.store.faults.set(StoreGroup::Dispatch, Dials::ANSWERS_LOST);
+        }
         let accepted = rig.store.books().await.unwrap().accepted + 1;
         let mut callers = JoinSet::new();
-        let (engine, now) = (rig.engine.clone(), rig.engine.now());
+        let (engine, due_at) = (rig.engine.clone(), rig.engine.now().plus(at.delay_ms()));
+        let _held = matches!(at, At::OnWheel).then(|| rig.clock.hold_before(due_at));
         callers.spawn(async move {
-            let task = NewTask::new(queue(), Name::new("k").unwrap(), now.plus(300));
+            let task = NewTask::new(queue(), Name::new("k").unwrap(), due_at);
             drop(engine.insert(vec![task], "test").await);
         });
         if at.needs_an_executor() {
@@ -331,23 +352,26 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
             callers.spawn(async move { drop(handed.send(engine.lease(leases).await.unwrap())) });
             if matches!(at, At::Outcome) {
                 let leased = in_hand.await.unwrap();
-                gate = Some(self::gate(&rig, at));
+                gate = self::gate(&rig, at);
                 let engine = rig.engine.clone();
                 callers.spawn(async move { drop(engine.settle(vec![succeeded(&leased[0])], "test").await) });
             }
         }
-        let gate = gate.unwrap();
-        gate.reached().await;
+        match &gate {
+            Some(gate) => gate.reached().await,
+            None if matches!(at, At::Leased) => is_leased(&rig).await,
+            None => until("it is on the wheel", || async { rig.engine.on_wheel() == 1 }).await,
+        }
         match at {
             At::Mark => {
                 rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
                 let marking = rig.store.faults.hold(StoreGroup::Apply);
-                gate.open();
+                gate.unwrap().open();
                 marking.reached().await;
             }
             At::Marked => {
                 rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
-                gate.open();
+                gate.unwrap().open();
                 is_unsent(&rig).await;
             }
             _ => {}
@@ -359,6 +383,11 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
     });
     heard.await.unwrap();
     doomed.shutdown_background();
+}
+
+async fn is_leased(rig: &Rig) {
+    let query = Query { state: Some(State::Dispatched), limit: 1, ..Query::default() };
+    until("its lease is made", || async { !rig.store.list(&query).await.unwrap().tasks.is_empty() }).await;
 }
 
 async fn is_unsent(rig: &Rig) {
@@ -429,11 +458,12 @@ macro_rules! on_each_ground {
 
 on_each_ground! {
     after_the_insert_before_the_load: At::Hot(HotGroup::Load);
-    after_the_load_before_the_claim: At::Store(StoreGroup::Apply);
-    after_the_claim_before_the_take: At::Hot(HotGroup::Take);
-    after_the_take_before_the_offer: At::Hot(HotGroup::Ready);
+    after_the_load_before_the_drain: At::Hot(HotGroup::Drain);
+    after_the_drain_before_the_mark: At::Claim;
+    after_the_drain_before_the_instant: At::OnWheel;
+    after_the_instant_before_the_offer: At::Hot(HotGroup::Ready);
     after_the_admission_before_the_lease: At::Store(StoreGroup::Dispatch);
-    after_the_lease_before_it_is_settled_in_the_hot_set: At::Hot(HotGroup::Settle);
+    after_the_lease_before_its_answer: At::Leased;
     after_the_lease_before_the_publish: At::Publish;
     after_a_refused_publish_before_it_is_marked: At::Mark;
     after_what_could_not_be_sent_was_marked: At::Marked;

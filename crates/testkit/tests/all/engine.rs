@@ -141,7 +141,7 @@ async fn a_task_whose_instant_comes_before_the_answer_to_its_claim_fires_with_th
     let gate = rig.store.faults.hold(StoreGroup::Apply);
     let held = rig.insert(30).await;
     gate.reached().await;
-    until("all have fired", || async { rig.engine.depth().await.unwrap().firing == 65 }).await;
+    until("all have fired", || async { rig.engine.depth().await.unwrap().fired == 65 }).await;
     gate.open();
     let mut leased = Vec::new();
     while !leased.iter().any(|it: &Assignment| it.place == held) {

@@ -3,7 +3,7 @@
 
 use crate::engine::{WallClock, queue};
 use punctual_bus::MemoryBus;
-use punctual_contract::{Hot, Limiter, Store};
+use punctual_contract::{Hot, Limiter, Store, store::Scan};
 use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef},
@@ -39,6 +39,11 @@ async fn insert(engine: &Engine) -> Vec<TaskRef> {
     let at = engine.now().plus(500);
     let tasks = (0..TASKS).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
     engine.insert(tasks, "test").await.unwrap().into_iter().map(|it| it.task.place).collect()
+}
+
+/// How many wait for an executor.
+async fn waiting(engine: &Engine) -> usize {
+    engine.depth().await.unwrap().ready.iter().map(|(_, count)| count).sum()
 }
 
 async fn is_alarmed(engine: &Engine) -> bool {
@@ -78,7 +83,7 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
     let running = engine.start().unwrap();
     // What fires and finds no executor is not overdue: it waits.
     insert(&engine).await;
-    until("all have fired", || async { engine.depth().await.unwrap().fired == TASKS }).await;
+    until("all have fired", || async { waiting(&engine).await == TASKS }).await;
     hot.loses_what_is_loaded.store(true, SeqCst);
     insert(&engine).await;
     until("an alert", || is_alarmed(&engine)).await;
@@ -86,7 +91,7 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
     assert!(engine.now().since(late) >= 10_000, "not before it is long over");
     hot.loses_what_is_loaded.store(false, SeqCst);
     until("it has fired", || async { overdue_partitions(&engine).is_empty() }).await;
-    assert_eq!(engine.depth().await.unwrap().fired, 2 * TASKS);
+    assert_eq!(waiting(&engine).await, 2 * TASKS);
     running.stop().await;
 }
 
@@ -153,16 +158,18 @@ async fn one_of_a_long_backlog_is_found(store: Arc<dyn Store>, hot: Arc<dyn Hot>
     let at = engine.now().plus(1_000);
     let tasks = (0..BACKLOG).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
     let inserted = engine.insert(tasks, "test").await.unwrap();
-    let firing = async || engine.depth().await.unwrap().fired;
-    until("all have fired", async || firing().await == BACKLOG).await;
+    until("all have fired", async || waiting(&engine).await == BACKLOG).await;
     let runs = || engine.meters().services().iter().find(|it| it.name == "refill").map_or(0, |it| it.runs);
     let before = runs();
     until("all have been looked at", async || runs() > before + 10).await;
     let place = inserted[BACKLOG / 2].task.place;
     let swept = engine.meters().swept_total();
-    hot.settle(&[(place.partition, place.id, i64::MAX)]).await.unwrap();
+    let scan = Scan { partition: place.partition, until: at, after: None, limit: BACKLOG };
+    let entries = engine.store().scan(scan).await.unwrap();
+    let entry = entries.into_iter().find(|entry| entry.place.id == place.id).unwrap();
+    hot.discard(&[entry]).await.unwrap();
     // Counted, not seen to be missing: the sweep may be sooner than a look.
-    let is_found = async || engine.meters().swept_total() > swept && firing().await == BACKLOG;
+    let is_found = async || engine.meters().swept_total() > swept && waiting(&engine).await == BACKLOG;
     until("it was found", is_found).await;
     assert_eq!(engine.meters().swept_total(), swept + 1);
     running.stop().await;

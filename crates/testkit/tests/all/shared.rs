@@ -4,7 +4,6 @@
 use crate::engine::{WallClock, queue, slow_repair};
 use punctual_contract::{
     Clock, Hot as _, Store,
-    hot::HotEntry,
     store::{Assignment, Scan},
 };
 use punctual_domain::{
@@ -20,7 +19,7 @@ use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
-    faults::{FaultyHot, FaultyStore, StoreGroup},
+    faults::{FaultyStore, StoreGroup},
     patience::{HANG_LIMIT, a_moment, until},
     shared::{MemoryOwnership, SignalHub},
 };
@@ -236,7 +235,7 @@ fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_at_another() 
         let _running = a.engine.start().unwrap();
         until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
         let mut places = a.insert(20, 0).await;
-        until("all have fired", || async { a.engine.depth().await.unwrap().firing >= 20 }).await;
+        until("all have fired", || async { a.engine.depth().await.unwrap().fired >= 20 }).await;
         // Popped from the ready set, and never handed over.
         let gate = a.store.faults.hold(StoreGroup::Dispatch);
         let polling = a.engine.clone();
@@ -402,35 +401,28 @@ async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after
     running.stop().await;
 }
 
-/// Redis answers for all partitions but the first: what fired in the others and is in nobody's hands is offered again.
+/// The store shows all partitions but the first: what is overdue in the others and was lost fires.
 #[tokio::test]
-async fn what_fired_is_offered_again_although_one_partition_cannot_be_looked_at() {
+async fn what_is_overdue_fires_although_one_partition_cannot_be_looked_at() {
     let cluster = Cluster::new();
-    let hot = Arc::new(FaultyHot::new(cluster.hot.clone(), 1));
+    let store = Arc::new(FaultyStore::new(Arc::clone(&cluster.truth), 1));
     let backends = Backends {
-        store: Arc::clone(&cluster.truth),
-        hot: hot.clone(),
+        store: store.clone(),
+        hot: cluster.hot.clone(),
         limiter: cluster.limiter.clone(),
         bus: Arc::new(punctual_bus::MemoryBus::default()),
         clock: Arc::new(WallClock),
         blobs: None,
         shared: None,
     };
-    let engine = Engine::new(backends, Options::default());
+    let engine = Engine::new(backends, Options { overdue_after_ms: 0, ..Options::default() });
     engine.turn().await.unwrap();
     let now = engine.now();
     let tasks = (0..40).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), now)).collect();
     let inserted = cluster.truth.insert(tasks, "test", now).await.unwrap();
-    let mut fired = Vec::new();
-    for partition in (0..cluster.truth.partitions()).map(Partition) {
-        let scan = Scan { partition, until: now, after: None, limit: 100 };
-        let entries = cluster.truth.scan(scan).await.unwrap();
-        fired.extend(entries.into_iter().map(|it| HotEntry { fired_at: now.plus(-10_000), ..it }));
-    }
-    assert_eq!(fired.len(), inserted.len());
-    let hidden = fired.iter().filter(|it| it.place.partition == Partition(0)).count();
-    cluster.hot.load_fired(fired).await.unwrap();
-    *hot.hides_firing_of.lock() = Some(Partition(0));
+    let hidden = inserted.iter().filter(|stored| stored.task.place.partition == Partition(0)).count();
+    assert!(hidden > 0);
+    *store.hides_partition.lock() = Some(Partition(0));
     engine.turn().await.unwrap_err();
     let (queue, executor) = (Arc::new(queue()), "test".to_owned());
     let request = LeaseRequest { queue, max: 100, wait_ms: 0, lease_ms: 60_000, executor, version: None };

@@ -95,11 +95,10 @@ fn steps() -> impl Strategy<Value = Step> {
     let term = || prop_oneof![8 => Just(0_i64), 1 => Just(-1), 1 => Just(1)];
     let asked = move || (0..2_i64, term()).prop_map(|(id, term)| (Partition(partition_of(id)), term));
     let each_once = move || {
-        let both = (asked(), asked()).prop_filter("each once", |(one, other)| one.0 != other.0);
-        prop_oneof![
-            1 => asked().prop_map(|one| vec![one]),
-            2 => both.prop_map(|(one, other)| vec![one, other])
-        ]
+        (1..=2_usize, 0..2_i64, term(), term()).prop_map(|(count, first, one, other)| {
+            let both = [(first, one), (1 - first, other)];
+            both.iter().take(count).map(|(id, term)| (Partition(partition_of(*id)), *term)).collect::<Vec<_>>()
+        })
     };
     let time = || (0..TIMES).prop_map(Millis);
     let addressed = || (0..IDS, 1..=FENCES).prop_map(|(id, fence)| (Partition(partition_of(id)), id, fence));

@@ -2,9 +2,9 @@
 //! nobody known to have had the task.
 
 use super::{TRIES, got, leased, leased_ahead, warm_up};
-use crate::crash_points::{Ground, Rig, queue, rig, succeeded};
+use crate::crash_points::{Ground, Rig, WallClock, queue, rig, succeeded};
 use punctual_contract::{
-    Store as _,
+    Clock as _, Store as _,
     store::{Dispatched, Grant},
 };
 use punctual_domain::{
@@ -15,10 +15,7 @@ use punctual_domain::{
     task::{Lease, NewTask, Task},
 };
 use punctual_engine::Settled;
-use punctual_testkit::{
-    faults::{Dials, HotGroup, StoreGroup},
-    patience::until,
-};
+use punctual_testkit::{faults::StoreGroup, patience::until};
 use std::sync::Arc;
 
 /// It is held back at its instant, and ends before the store is told who has it.

@@ -50,7 +50,7 @@ impl Busy {
     }
 
     async fn fired(&self, count: usize) {
-        until("they have fired", || async { self.rig.engine.depth().await.unwrap().firing == count }).await;
+        until("they have fired", || async { self.rig.engine.depth().await.unwrap().fired == count }).await;
     }
 
     /// So many stand in the ready set: what lies in the engine does not.

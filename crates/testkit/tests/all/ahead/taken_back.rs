@@ -5,6 +5,8 @@ use super::{
     Ground, HotGroup, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, rig_with, succeeded, until,
     warm_up,
 };
+use crate::crash_points::WallClock;
+use punctual_contract::Clock as _;
 use punctual_domain::{place::TaskRef, state::State};
 use punctual_engine::{Settled, TakenBack};
 use std::sync::{
