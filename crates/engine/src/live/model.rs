@@ -329,7 +329,11 @@ impl World {
         let those = if leasing.is_empty() || self.rng.bool() { all } else { leasing };
         let Some(entry) = self.rng.choice(those) else { return };
         let (id, fence) = key(&entry);
-        let stage = self.live.lock().of_model().into_iter().find(|slot| (slot.0, slot.1) == (id, fence)).map(|slot| slot.2);
+        let here = self.live.lock().of_model().into_iter().find(|slot| slot.0 == id && slot.1 <= fence);
+        let (entry, stage) = match here {
+            Some((_, fence, stage, ..)) => (HotEntry { fence, ..entry }, Some(stage)),
+            None => (entry, None),
+        };
         match self.live.lock().withdraw(id, fence) {
             Withdrawal::Withdrawn => assert!(stage.is_some_and(has_not_fired), "{stage:?}"),
             Withdrawal::Fired => {
@@ -343,7 +347,7 @@ impl World {
         }
         assert!(!self.live.lock().holds(&entry));
         self.seen.withdrawn += 1;
-        self.withdrawn.insert((id, fence));
+        self.withdrawn.insert(key(&entry));
         if self.rng.u8(0..3) == 0 {
             self.hot.insert(id, HotEntry { fired_at: Millis::ZERO, ..entry });
         }
