@@ -120,6 +120,13 @@ impl Engine {
         self.core.live.lock().fired()
     }
 
+    /// Whether the task waits for its instant here with this fence, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn will_fire(&self, id: i64, fence: i64) -> bool {
+        self.core.live.lock().waits(id, fence)
+    }
+
     /// What is put aside in a queue, by what it waits for.
     ///
     /// # Errors

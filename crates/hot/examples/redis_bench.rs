@@ -102,11 +102,12 @@ async fn run(
     let bytes = (hot.memory().await?.used_bytes - before) / u64::try_from(tasks)?;
     println!("{:>8} {batch:>7} {:>12} {:>18} {bytes:>10}", "memory", "", "");
 
-    // As an engine does: what it owns in one call.
+    // As an engine does, all partitions in one call; a batch is of all of them together.
     let tenures: Vec<Tenure> = (0..PARTITIONS).map(|number| Tenure::sole(Partition(number))).collect();
-    let rounds = tasks.div_ceil(batch * usize::from(PARTITIONS));
+    let limit = batch.div_ceil(tenures.len());
+    let rounds = tasks.div_ceil(tenures.len()).div_ceil(limit);
     let drain = async |hot: Arc<RedisHot>, ()| {
-        let answers = hot.drain(&tenures, Millis::MAX, batch).await;
+        let answers = hot.drain(&tenures, Millis::MAX, limit).await;
         answers.into_iter().collect::<Result<Vec<_>, _>>()
     };
     let drained = bench.step("drain", vec![(); rounds], drain).await?;

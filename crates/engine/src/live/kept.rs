@@ -5,7 +5,7 @@ use super::{
     index::Group,
     stage::{Event, Stage},
     steps::{BLOCKED, GATED, HELD_BACK, IN_LINE, RETRY, awaits_executor, has_lease, is_executors, is_kept},
-    table::Table,
+    table::{Slot, Table},
 };
 use punctual_contract::hot::HotEntry;
 use punctual_domain::{
@@ -25,9 +25,19 @@ pub(crate) enum Overdue {
 }
 
 impl Table {
-    /// What has fired, and is not with an executor as far as is known here: place, fence, and when it fired.
+    /// What has fired in a partition and was offered, as far as the store does not know of it.
+    pub(crate) fn offered_in(&self, partition: Partition) -> Vec<HotEntry> {
+        let is_one = |slot: &&Slot| slot.stage == Stage::Offered && slot.entry.place.partition == partition;
+        let unpersisted = self.index.all(Group::Unpersisted).filter_map(|nth| self.slots.get(nth));
+        unpersisted.filter(is_one).map(|slot| slot.entry.clone()).collect()
+    }
+
+    /// What has fired, and is not with an executor as far as is known here, but for what the store knows to be ready and this
+    /// engine does not keep: place, fence, and when it fired.
     pub(crate) fn fired(&self) -> Vec<(TaskRef, i64, Millis)> {
-        let fired = self.slots.iter().filter(|(_, slot)| awaits_executor(slot.stage));
+        let is_fired =
+            |slot: &Slot| awaits_executor(slot.stage) && (slot.stage != Stage::Offered || slot.is_unpersisted);
+        let fired = self.slots.iter().filter(|(_, slot)| is_fired(slot));
         fired.map(|(_, slot)| (slot.entry.place, slot.entry.fence, slot.entry.fired_at)).collect()
     }
 

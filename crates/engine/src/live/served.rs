@@ -95,10 +95,10 @@ impl Table {
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
 
-    /// The hot set has what there is.
-    pub(crate) fn end_serving(&mut self) {
+    /// The hot set answers again: these are to be put into its ready sets.
+    pub(crate) fn end_serving(&mut self) -> Vec<HotEntry> {
         let those: Vec<usize> = self.index.all_served().collect();
-        those.into_iter().for_each(|nth| drop(self.take(nth)));
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
 }
 
@@ -135,8 +135,8 @@ pub(super) mod tests {
         assert!(live.lock().serves(&entry(2, 10)) && !live.lock().keeps(&entry(2, 10)));
         assert!(!live.lock().serves(&HotEntry { fence: 2, ..entry(2, 10) }));
         assert_eq!((ids(&live, strict(1)), ids(&live, strict(9))), (vec![2], vec![1]));
-        live.lock().end_serving();
-        assert!(live.lock().slots.is_empty(), "also what nobody might run");
+        assert_eq!(live.lock().end_serving().len(), 1, "also what nobody might run");
+        assert!(live.lock().slots.is_empty());
     }
 
     #[test]

@@ -209,9 +209,14 @@ impl Table {
         slot.is_some_and(|slot| slot.entry.fence >= entry.fence && will_fire(slot))
     }
 
+    /// It waits for its instant with this fence.
+    pub(crate) fn waits(&self, id: i64, fence: i64) -> bool {
+        self.at_fence(id, fence).and_then(|nth| self.slots.get(nth)).is_some_and(|slot| has_not_fired(slot.stage))
+    }
+
     /// It is here with this fence, and has not fired.
     pub(crate) fn holds(&self, entry: &HotEntry) -> bool {
-        self.at(entry).and_then(|nth| self.slots.get(nth)).is_some_and(|slot| has_not_fired(slot.stage))
+        self.waits(entry.place.id, entry.fence)
     }
 
     /// How many have not fired.

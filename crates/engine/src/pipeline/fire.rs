@@ -203,7 +203,9 @@ fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
 /// Gives what has fired to executors that wait here with nothing, where no order and no limit has to be kept. Answers
 /// the rest.
 fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>, counted: &HashSet<i64>) -> Vec<HotEntry> {
-    if !core.settings.is_plain(queue) || fired.iter().any(|entry| !entry.demands().is_none()) {
+    let is_plain = core.settings.is_plain(queue) && fired.iter().all(|entry| entry.demands().is_none());
+    // While the hot set is away the order of all is kept in the table.
+    if !is_plain || core.from_store.is_away() {
         return fired;
     }
     let all = fired.clone();

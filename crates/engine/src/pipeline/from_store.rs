@@ -16,7 +16,7 @@ use crate::{
     core::Core,
     parts,
     pipeline::{
-        ready_set,
+        fire, ready_set,
         request::{LeaseRequest, may_run},
     },
     sharing::terms,
@@ -79,7 +79,11 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let silent = || Error::may_have_happened("look at the hot set", "no answer");
     match answer.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
-            is_back(core, tenures.iter().copied().zip(whole));
+            let served = is_back(core, tenures.iter().copied().zip(whole));
+            if let Err(error) = fire::offer_again(core, served.clone()).await {
+                core.live.lock().hold_back(&served);
+                return Err(error);
+            }
             Ok(fired)
         }
         Err(error) => {
@@ -97,15 +101,16 @@ pub(crate) fn is_away(core: &Core, error: &Error) {
     }
 }
 
-/// What it has lost, or what passed it by, is brought to it again.
-fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
+/// What it has lost, or what passed it by, is brought to it again. Returns what was served from the table, and is to be offered.
+fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -> Vec<HotEntry> {
     let was_away = core.from_store.is_away.swap(false, SeqCst);
     let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
+    let mut served = Vec::new();
     if was_away {
         tracing::info!("the hot set answers: firing goes on by it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
         core.filling.preload.notify_one();
-        core.live.lock().end_serving();
+        served = core.live.lock().end_serving();
         core.from_store.positions.lock().clear();
     }
     let mut lost = 0;
@@ -123,6 +128,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
         core.meters.rebuilt(lost);
         core.filling.look_through.notify_one();
     }
+    served
 }
 
 async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {

@@ -49,5 +49,8 @@ async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<bool, Error> {
     core.arrivals.others_may_have_offered();
     preload::load_near(core, tenure.partition, core.now()).await?;
     fire::fire_all(core).await?;
+    // The ready sets may be lost, too.
+    let offered = core.live.lock().offered_in(tenure.partition);
+    fire::offer_again(core, offered).await?;
     Ok(true)
 }

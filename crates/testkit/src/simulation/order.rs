@@ -139,11 +139,10 @@ impl World {
             (Some(last), _) if !self.is_shared() => (last, last),
             _ => return None,
         };
-        if !may_be_said {
+        if !may_be_said || (self.hot_is_away && self.is_shared()) {
             return None;
         }
-        let (fired, refused) =
-            if self.hot_is_away { self.fired_from_store().await? } else { self.fired().await? };
+        let (fired, refused) = self.fired().await?;
         let now = self.now();
         let waits = |fired: &&Fired| fired.at <= fired_until && fired.deadline_at > now;
         let ready = fired.iter().filter(waits).map(|fired| Ready::of_task(&fired.task, fired.task.attempt));
@@ -181,27 +180,20 @@ impl World {
         for task in page.tasks {
             let here = known.remove(&task.place.id);
             let at = here.filter(|(fence, _)| *fence == task.fence).map(|(_, at)| at);
-            match at.or_else(|| (task.state == State::Ready).then_some(task.due_at)) {
+            // What was given back fires again with the next turn.
+            let waits = || self.nodes.iter().any(|node| node.engine.will_fire(task.place.id, task.fence));
+            let is_offered = task.state == State::Ready && !waits();
+            match at.or_else(|| is_offered.then_some(task.due_at)) {
                 Some(at) if task.state.is_waiting() => {
                     let deadline_at = deadline_of(&task);
                     fired.push(Fired { task, at, deadline_at });
                 }
-                _ if here.is_some() => refused.push(task.task_id()),
+                // Of one that is with an executor nothing is given any more.
+                _ if here.is_some() && task.state.is_waiting() => refused.push(task.task_id()),
                 _ => {}
             }
         }
         Some((fired, refused))
-    }
-
-    /// The same while the hot set is away: one engine shows what the store has as ready.
-    async fn fired_from_store(&self) -> Option<(Vec<Fired>, Vec<i64>)> {
-        if self.is_shared() {
-            return None;
-        }
-        let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await.ok()?;
-        let ready = page.tasks.into_iter().filter(|task| task.state == State::Ready);
-        let fired = ready.map(|task| Fired { at: task.due_at, deadline_at: Millis::MAX, task });
-        Some((fired.collect(), Vec::new()))
     }
 
     /// Whether what was given goes first.

@@ -149,25 +149,24 @@ async fn what_another_engine_discarded_is_not_admitted_and_leaves_nothing_behind
 async fn large_batches_are_cut_and_come_back_whole() {
     for hot in [on_one_server().await, on_a_cluster().await] {
         let entries: Vec<_> =
-            (0..20_000).map(|id| in_partition(u16::try_from(id % 3).unwrap(), entry(id, 7, 1))).collect();
-        assert_eq!(hot.load(entries).await.unwrap(), 20_000);
+            (0..5_000).map(|id| in_partition(u16::try_from(id % 3).unwrap(), entry(id, 7, 1))).collect();
+        assert_eq!(hot.load(entries).await.unwrap(), 5_000);
         let tenures = [0, 1, 2].map(|number| Tenure::sole(Partition(number)));
-        let (mut drained, mut rounds) = (Vec::new(), 0);
-        while drained.len() < 20_000 {
+        let mut drained = Vec::new();
+        for _ in 0..2 {
             for answer in hot.drain(&tenures, Millis(7), 1_000).await {
                 let some = answer.unwrap();
                 assert!(some.is_sorted_by_key(HotEntry::key) && some.len() <= 1_000);
                 drained.extend(some);
             }
-            rounds += 1;
         }
-        assert_eq!((drained.len(), rounds), (20_000, 7), "all three in each round");
+        assert_eq!(drained.len(), 5_000, "all three in each round");
         let all = drained.clone();
-        assert_eq!(hot.offer(drained.clone(), Retries::default()).await.unwrap(), 20_000);
-        assert_eq!(hot.are_ready(&all).await.unwrap(), vec![true; 20_000]);
-        let admitted = hot.admit(&drained[0].queue, strict(20_001)).await.unwrap();
-        assert_eq!(ids(&admitted), (0..20_000).collect::<Vec<_>>());
-        assert_eq!(hot.are_ready(&all).await.unwrap(), vec![false; 20_000]);
+        assert_eq!(hot.offer(drained.clone(), Retries::default()).await.unwrap(), 5_000);
+        assert_eq!(hot.are_ready(&all).await.unwrap(), vec![true; 5_000]);
+        let admitted = hot.admit(&drained[0].queue, strict(5_001)).await.unwrap();
+        assert_eq!(ids(&admitted), (0..5_000).collect::<Vec<_>>());
+        assert_eq!(hot.are_ready(&all).await.unwrap(), vec![false; 5_000]);
         hot.offer(drained, Retries::default()).await.unwrap();
         hot.discard(&all).await.unwrap();
         assert_eq!(hot.depth().await.unwrap(), Depth::default());
@@ -354,13 +353,17 @@ async fn a_silent_server_is_given_up_in_time_and_what_was_sent_may_have_happened
     let server = Redis::own().await;
     let brief = RedisOptions { response_timeout: Duration::from_secs(1), ..options("p".to_owned()) };
     let hot = RedisHot::connect(&server.url(), brief).await.unwrap();
+    // On each of the connections that loads go on in turn: one is made when it is first needed.
+    for id in [8, 9] {
+        assert_eq!(hot.load(vec![entry(id, 5, 1)]).await.unwrap(), 1);
+    }
     server.pause();
     let error = timeout(HANG_LIMIT, hot.load(vec![entry(1, 5, 1)])).await.unwrap().unwrap_err();
     assert_eq!(error.happened, Happened::Maybe, "a timeout never means: not done: {error}");
     server.resume();
     again(async || hot.load(vec![entry(1, 5, 1)]).await).await;
     let depth = hot.depth().await.unwrap();
-    assert_eq!(depth.due, 1, "whether or not it had happened, to repeat it was harmless");
+    assert_eq!(depth.due, 3, "whether or not it had happened, to repeat it was harmless");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -372,7 +375,10 @@ async fn after_a_failover_the_new_master_is_found_and_knows_the_scripts() {
     set.replica().command(&["SCRIPT", "FLUSH"]).await;
     set.master().kill();
     assert!(timeout(HANG_LIMIT, signals.next()).await.unwrap().is_err(), "some may have been missed");
-    again(async || hot.load(vec![entry(2, 9, 1)]).await).await;
+    // Until each of the connections that loads go on in turn has found that the old master is gone.
+    for id in [2, 4] {
+        again(async || hot.load(vec![entry(id, 9, 1)]).await).await;
+    }
     let role = set.replica().command(&["ROLE"]).await;
     assert!(role.starts_with("master"), "{role}");
     again(async || hot.withdraw(P0, 2, 1).await).await;

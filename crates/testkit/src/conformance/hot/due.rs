@@ -90,7 +90,11 @@ pub async fn an_entry_comes_back_as_it_went_in(hot: Arc<dyn Hot>) {
     let offered: Vec<HotEntry> = drained.into_iter().map(fired).collect();
     assert_eq!(hot.offer(offered.clone(), Retries::default()).await.unwrap(), 2);
     assert_eq!(hot.are_ready(&offered).await.unwrap(), [true, true]);
-    assert_eq!(hot.admit(&offered[0].queue, strict(9)).await.unwrap(), offered, "and the instant it fired at");
+    assert_eq!(
+        hot.admit(&offered[0].queue, strict(9)).await.unwrap(),
+        offered,
+        "and the instant it fired at"
+    );
 }
 
 pub async fn an_older_fence_never_replaces_a_newer_in_due(hot: Arc<dyn Hot>) {

@@ -97,7 +97,10 @@ fn steps() -> impl Strategy<Value = Step> {
     let each_once = move || {
         (1..=2_usize, 0..2_i64, term(), term()).prop_map(|(count, first, one, other)| {
             let both = [(first, one), (1 - first, other)];
-            both.iter().take(count).map(|(id, term)| (Partition(partition_of(*id)), *term)).collect::<Vec<_>>()
+            both.iter()
+                .take(count)
+                .map(|(id, term)| (Partition(partition_of(*id)), *term))
+                .collect::<Vec<_>>()
         })
     };
     let time = || (0..TIMES).prop_map(Millis);
@@ -165,15 +168,13 @@ impl Model {
         if !self.see(tenure) {
             return Vec::new();
         }
-        let is_due =
-            |entry: &&HotEntry| entry.place.partition == tenure.partition && entry.due_at <= until;
+        let is_due = |entry: &&HotEntry| entry.place.partition == tenure.partition && entry.due_at <= until;
         let mut drained: Vec<HotEntry> = self.due.values().filter(is_due).cloned().collect();
         drained.sort_by_key(HotEntry::key);
         drained.truncate(limit);
         for entry in &drained {
             self.due.remove(&entry.place.id);
-            let is_known =
-                |known: &HotEntry| (known.place.id, known.fence) == (entry.place.id, entry.fence);
+            let is_known = |known: &HotEntry| (known.place.id, known.fence) == (entry.place.id, entry.fence);
             if !self.drained.iter().any(is_known) {
                 self.drained.push(HotEntry { fired_at: until, ..entry.clone() });
             }

@@ -84,7 +84,8 @@ pub async fn each_queue_has_a_ready_set_of_its_own(hot: Arc<dyn Hot>) {
 
 pub async fn what_was_discarded_is_passed_over_unless_its_fence_is_newer(hot: Arc<dyn Hot>) {
     offered(&*hot, (1..=6).map(|id| entry(id, id, 2)).collect()).await;
-    let gone = [entry(1, 9, 2), entry(3, 3, 9), entry(4, 4, 1), in_queue("sms", entry(5, 5, 2)), entry(77, 1, 1)];
+    let gone =
+        [entry(1, 9, 2), entry(3, 3, 9), entry(4, 4, 1), in_queue("sms", entry(5, 5, 2)), entry(77, 1, 1)];
     hot.discard(&gone).await.unwrap();
     assert_eq!(admit(&*hot, 3).await, [2, 4, 5], "another queue's is another entry");
     assert_eq!(admit(&*hot, 9).await, [6]);
@@ -107,7 +108,11 @@ pub async fn the_same_or_an_older_fence_changes_nothing_that_is_ready(hot: Arc<d
         assert_eq!(offer(&*hot, vec![level(1, entry(2, 10, fence))]).await, 0, "fence {fence}");
     }
     assert_eq!(hot.are_ready(&standing).await.unwrap(), [true, true]);
-    assert_eq!(hot.admit(&queue("mail"), strict(9)).await.unwrap(), standing, "as they were, where they were");
+    assert_eq!(
+        hot.admit(&queue("mail"), strict(9)).await.unwrap(),
+        standing,
+        "as they were, where they were"
+    );
 }
 
 pub async fn a_newer_fence_takes_the_place_of_an_older(hot: Arc<dyn Hot>) {
@@ -150,7 +155,8 @@ pub async fn what_is_ready_is_known_by_its_fence(hot: Arc<dyn Hot>) {
 }
 
 pub async fn of_two_versions_each_is_ready_for_itself(hot: Arc<dyn Hot>) {
-    let versions = [of_task(7, 1, entry(1, 1, 1)), of_task(7, 2, entry(2, 2, 1)), of_task(7, 3, entry(3, 3, 1))];
+    let versions =
+        [of_task(7, 1, entry(1, 1, 1)), of_task(7, 2, entry(2, 2, 1)), of_task(7, 3, entry(3, 3, 1))];
     offered(&*hot, versions[..2].to_vec()).await;
     assert_eq!(hot.are_ready(&versions).await.unwrap(), [true, true, false]);
     hot.discard(&versions[..1]).await.unwrap();

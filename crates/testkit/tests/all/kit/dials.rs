@@ -93,7 +93,8 @@ async fn a_seed_decides_every_call_and_each_message_of_a_batch() {
         let messages: Vec<_> = (0..400).map(assignment).collect();
         let queue = messages[0].queue.clone();
         let answers = bus.publish(messages).await;
-        let said: Vec<_> = answers.into_iter().map(|answer| answer.err().map(|error| error.happened)).collect();
+        let said: Vec<_> =
+            answers.into_iter().map(|answer| answer.err().map(|error| error.happened)).collect();
         let there = inner.receive(&queue, 1_000, Duration::ZERO, Millis::ZERO).await.unwrap();
         for delivery in &there {
             let said = said[usize::try_from(delivery.message.place.id).unwrap()];

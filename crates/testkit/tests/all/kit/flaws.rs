@@ -114,7 +114,8 @@ impl Hot for Flawed {
     async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
         let mut ready = self.inner.are_ready(entries).await?;
         if self.has(Flaw::FindsAnyFenceReady) {
-            let is_there = |id: i64| entries.iter().zip(&ready).any(|(entry, is)| *is && entry.place.id == id);
+            let is_there =
+                |id: i64| entries.iter().zip(&ready).any(|(entry, is)| *is && entry.place.id == id);
             ready = entries.iter().map(|entry| is_there(entry.place.id)).collect();
         }
         if self.has(Flaw::FindsNoParkedReady) && !self.inner.depth().await?.parked.is_empty() {

@@ -101,7 +101,10 @@ impl Keys<'_> {
 async fn is_taken_over(keys: &Keys<'_>, hot: &RedisHot) {
     assert_eq!(keys.found_marker().await, OWN);
     assert_eq!(keys.kept().await, [("term", usize::from(PARTITIONS))]);
-    assert_eq!(hot.is_whole(&tenures(5)).await.unwrap(), vec![Wholeness::Overtaken(6); usize::from(PARTITIONS)]);
+    assert_eq!(
+        hot.is_whole(&tenures(5)).await.unwrap(),
+        vec![Wholeness::Overtaken(6); usize::from(PARTITIONS)]
+    );
     assert_eq!(hot.is_whole(&tenures(6)).await.unwrap(), vec![Wholeness::Lost; usize::from(PARTITIONS)]);
     assert_eq!(hot.is_whole(&tenures(6)).await.unwrap(), vec![Wholeness::Whole; usize::from(PARTITIONS)]);
     assert_eq!(hot.are_ready(&[entry(70, 1, 1), entry(71, 2, 1)]).await.unwrap(), [true, true]);
@@ -111,7 +114,11 @@ async fn is_forgotten_once(keys: Keys<'_>) {
     keys.write_older(OLDER).await;
     let hot = upgraded(&keys.url, &keys.prefix).await;
     is_taken_over(&keys, &hot).await;
-    assert_eq!(hot.load(vec![entry(1, 5, 1), entry(2, 6, 1)]).await.unwrap(), 2, "no older body is in the way");
+    assert_eq!(
+        hot.load(vec![entry(1, 5, 1), entry(2, 6, 1)]).await.unwrap(),
+        2,
+        "no older body is in the way"
+    );
 
     let second = upgraded(&keys.url, &keys.prefix).await;
     assert_eq!(keys.found_marker().await, OWN);
@@ -126,7 +133,7 @@ async fn is_forgotten_once(keys: Keys<'_>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_engines_of_0_2_kept_is_forgotten_once_and_filled_again() {
     let server = servers::redis().await;
-    is_forgotten_once(Keys { server: &server, url: server.url(), prefix: server.fresh_prefix() }).await;
+    is_forgotten_once(Keys { server, url: server.url(), prefix: server.fresh_prefix() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +146,7 @@ async fn the_same_on_a_cluster() {
 #[tokio::test(flavor = "multi_thread")]
 async fn engines_that_begin_at_once_take_over_together() {
     let server = servers::redis().await;
-    let keys = Keys { server: &server, url: server.url(), prefix: server.fresh_prefix() };
+    let keys = Keys { server, url: server.url(), prefix: server.fresh_prefix() };
     keys.write_older(OLDER).await;
     let begin = || upgraded(&keys.url, &keys.prefix);
     let engines: [RedisHot; 4] = tokio::join!(begin(), begin(), begin(), begin()).into();
@@ -187,14 +194,18 @@ async fn an_engine_that_runs_takes_over_what_an_engine_of_0_2_began_anew() {
 async fn another_clusters_keys_are_refused_whatever_release_wrote_them() {
     let server = servers::redis().await;
     for stranger in STRANGERS {
-        let keys = Keys { server: &server, url: server.url(), prefix: server.fresh_prefix() };
+        let keys = Keys { server, url: server.url(), prefix: server.fresh_prefix() };
         keys.write_older(stranger).await;
         let refused = RedisHot::connect(&keys.url, named(&keys.prefix)).await.unwrap_err().to_string();
         for part in [stranger, OWN, "`hot.prefix`"] {
             assert!(refused.contains(part), "{part}: {refused}");
         }
         assert_eq!(keys.found_marker().await, stranger);
-        assert_eq!(keys.kept().await, NAMES.map(|name| (name, usize::from(PARTITIONS))), "nothing was touched");
+        assert_eq!(
+            keys.kept().await,
+            NAMES.map(|name| (name, usize::from(PARTITIONS))),
+            "nothing was touched"
+        );
     }
 }
 
@@ -218,7 +229,7 @@ async fn an_engine_that_runs_leaves_alone_what_becomes_another_clusters() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_of_0_2_takes_the_new_name_for_a_strangers() {
     let server = servers::redis().await;
-    let keys = Keys { server: &server, url: server.url(), prefix: server.fresh_prefix() };
+    let keys = Keys { server, url: server.url(), prefix: server.fresh_prefix() };
     upgraded(&keys.url, &keys.prefix).await;
     let found = keys.found_marker().await;
     let compared = |marker: &str| marker.split(' ').next() == OLDER.split(' ').next();
