@@ -27,8 +27,8 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// Loading twice is harmless. Answers how many were put in.
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
 
-    /// Pops what is due at or before `until` in each of these partitions, the earliest first, at most `limit` in each. An
-    /// answer for each, in order: a failure of one keeps none of the others. A tenure of an older term than has been seen
+    /// Pops what is due at or before `until` in each of these partitions, the earliest first, at most `limit` in each, which is at
+    /// most 1,000. An answer for each, in order: a failure of one keeps none of the others. A tenure of an older term than has been seen
     /// here gets nothing.
     async fn drain(&self, tenures: &[Tenure], until: Millis, limit: usize) -> Vec<Result<Vec<HotEntry>, Error>>;
 

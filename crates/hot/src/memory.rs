@@ -71,6 +71,13 @@ impl MemoryHot {
         Self { memory_max_bytes: Some(bytes), ..self }
     }
 
+    /// What stands in ready sets, for tests: id, fence and task.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn standing(&self) -> Vec<(i64, i64, i64)> {
+        self.ready.lock().values().flat_map(ReadySet::standing).collect()
+    }
+
     /// Due, or in a ready set.
     fn entries(&self) -> usize {
         let due = self.slices.iter().map(|slice| slice.lock().len()).sum::<usize>();

@@ -47,6 +47,12 @@ impl ReadySet {
         self.by_id.is_empty()
     }
 
+    /// In order or parked: id, fence and task of each.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = (i64, i64, i64)> {
+        let parked = self.lanes.values().flat_map(BTreeMap::values);
+        self.order.iter().chain(parked).map(|entry| (entry.place.id, entry.fence, entry.task_id))
+    }
+
     /// The same id with an older fence goes; with the same or a newer one it stays, and this is passed over: false.
     pub(crate) fn put(&mut self, entry: HotEntry, retries: Retries) -> bool {
         let id = entry.place.id;

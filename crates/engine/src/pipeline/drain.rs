@@ -28,6 +28,10 @@ use std::sync::Arc;
 
 /// With so many in the table that have not fired, the rest stays where it is, the oldest first: the engine is behind anyway.
 const WAITING_MAX: usize = 500_000;
+/// Entries in one call, of all partitions together: more would keep the hot set busy for so long that it seems silent.
+const DRAINED_MAX: usize = 10_000;
+/// Of one partition, at least.
+const DRAINED_MIN: usize = 50;
 
 /// Drains what has come within the look-ahead. Entries drained.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
@@ -44,12 +48,13 @@ async fn drain(core: &Arc<Core>, mut tenures: Vec<Tenure>) -> Result<usize, Erro
     let (mut drained, mut result) = (0, Ok(()));
     while !tenures.is_empty() && !core.from_store.is_away() && core.live.lock().len() < WAITING_MAX {
         let until = core.now().plus(core.options.lookahead_ms);
-        let answers = core.hot.drain(&tenures, until, STEP_LIMIT).await;
+        let limit = (DRAINED_MAX / tenures.len()).clamp(DRAINED_MIN, STEP_LIMIT);
+        let answers = core.hot.drain(&tenures, until, limit).await;
         let (mut found, mut again) = (Vec::new(), Vec::new());
         for (tenure, answer) in tenures.into_iter().zip(answers) {
             match answer {
                 Ok(entries) => {
-                    again.extend((entries.len() == STEP_LIMIT).then_some(tenure));
+                    again.extend((entries.len() == limit).then_some(tenure));
                     found.extend(entries);
                 }
                 Err(error) => {

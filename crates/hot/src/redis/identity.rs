@@ -34,8 +34,9 @@ impl ClusterName {
     /// Whether a marker that was found is of the cluster with this number.
     pub(crate) fn is_of(marker: &str, number: i64) -> bool {
         let word = marker.split(' ').next().unwrap_or_default();
-        let (_, found) = word.split_once(':').unwrap_or(("", word));
-        found == format!("{number:016x}")
+        // An engine of 0.2 wrote none.
+        let (format, found) = word.split_once(':').unwrap_or((FORMAT, word));
+        format == FORMAT && found == format!("{number:016x}")
     }
 
     /// This cluster's, as an engine of 0.2 wrote it.

@@ -66,16 +66,25 @@ impl RedisHot {
             call.arg(&ordered(tenure.term)).arg(until.0).arg(limit.min(CALL_MAX));
             Ok(call)
         };
-        let calls: Result<Vec<Cmd>, Error> = tenures.iter().map(call).collect();
-        let calls = match calls {
-            Ok(calls) => calls,
-            Err(error) => return tenures.iter().map(|_| Err(error.clone())).collect(),
-        };
-        let answers = self.quick.run(calls).await;
-        let drained = |(tenure, answer): (&Tenure, Result<Value, Failure>)| {
+        let (mut calls, mut refused) = (Vec::with_capacity(tenures.len()), Vec::with_capacity(tenures.len()));
+        for tenure in tenures {
+            match call(tenure) {
+                Ok(call) => {
+                    calls.push(call);
+                    refused.push(None);
+                }
+                Err(error) => refused.push(Some(error)),
+            }
+        }
+        let mut answers = self.quick.run(calls).await.into_iter();
+        let drained = |(tenure, refused): (&Tenure, Option<Error>)| {
+            if let Some(error) = refused {
+                return Err(error);
+            }
+            let answer = answers.next().unwrap_or_else(|| Err(Failure::answer("an answer for each call")));
             entries(tenure.partition, list(DOING, one(DOING, answer)?)?)
         };
-        tenures.iter().zip(answers).map(drained).collect()
+        tenures.iter().zip(refused).map(drained).collect()
     }
 
     pub(super) async fn withdraw_from_due(

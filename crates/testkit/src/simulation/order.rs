@@ -177,8 +177,14 @@ impl World {
             known.map(|(place, fence, at)| (place.id, (fence, at))).collect();
         let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await.ok()?;
         let (mut fired, mut refused) = (Vec::new(), Vec::new());
+        let mut standing: HashMap<i64, (i64, i64)> =
+            self.true_hot.standing().into_iter().map(|(id, fence, task_id)| (id, (fence, task_id))).collect();
         for task in page.tasks {
             let here = known.remove(&task.place.id);
+            let copy = standing.remove(&task.place.id);
+            // Left in a ready set by a hand-over while the hot set was away: the store refuses it.
+            let is_stale = |(fence, _): &(i64, i64)| *fence != task.fence || !task.state.is_waiting();
+            refused.extend(copy.filter(is_stale).map(|(_, task_id)| task_id));
             let at = here.filter(|(fence, _)| *fence == task.fence).map(|(_, at)| at);
             // What was given back fires again with the next turn.
             let waits = || self.nodes.iter().any(|node| node.engine.will_fire(task.place.id, task.fence));
@@ -193,6 +199,7 @@ impl World {
                 _ => {}
             }
         }
+        refused.extend(standing.into_values().map(|(_, task_id)| task_id));
         Some((fired, refused))
     }
 
