@@ -96,7 +96,7 @@ pub(crate) struct Admitted {
 impl Admitted {
     /// The entry belongs to none of the lanes that are full.
     fn has_open_lane(&self, entry: &HotEntry) -> bool {
-        let key = entry.demands.as_ref().and_then(|demands| demands.concurrency_key.as_deref());
+        let key = entry.demands().concurrency_key.as_deref();
         self.full_lanes.iter().all(|lane| match lane {
             Lane::Key(full) => key != Some(full.as_str()),
             Lane::Retries => entry.attempt == 0,
