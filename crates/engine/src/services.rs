@@ -201,10 +201,16 @@ impl Engine {
             fired?;
             found
         });
-        supervisor.every_or_when(core, "from_store", from_store::PERIOD, from_store::store_is_due, |core| async move {
-            expire::look_at_served(&core).await;
-            from_store::run_once(&core).await
-        });
+        supervisor.every_or_when(
+            core,
+            "from_store",
+            from_store::PERIOD,
+            from_store::store_is_due,
+            |core| async move {
+                expire::look_at_served(&core).await;
+                from_store::run_once(&core).await
+            },
+        );
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
         supervisor.every(core, "reconcile", period, |core| async move {
             reconcile::run_once(&core, core.now()).await

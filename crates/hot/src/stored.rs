@@ -53,8 +53,9 @@ impl StoredLimiter {
     async fn refresh(&self, cached: &mut Cached, now: Millis) -> Result<Millis, Error> {
         let stored = self.state.read(cached.version).await?;
         if let Some(value) = stored.value {
-            cached.inner = codec::read(&value)
-                .ok_or_else(|| Error::did_not_happen("read the limiter", "another release wrote its value"))?;
+            cached.inner = codec::read(&value).ok_or_else(|| {
+                Error::did_not_happen("read the limiter", "another release wrote its value")
+            })?;
             (cached.version, cached.value) = (stored.version, value);
         }
         Ok(match self.clock {

@@ -196,12 +196,17 @@ fn a_database_alone_is_enough() {
         assert_eq!((status.as_str(), &hot["ok"]), ("ready", &json!(true)), "{more:?}: {hot}");
         assert!(hot["detail"].as_str().unwrap().contains("none is set"), "{hot}");
         assert_eq!(server.metric("punctual_hot_away"), 0.0);
-        assert_eq!(server.put("/v1/queues/q", json!({ "mode": "push" })).0, 400, "no executor could subscribe");
+        assert_eq!(
+            server.put("/v1/queues/q", json!({ "mode": "push" })).0,
+            400,
+            "no executor could subscribe"
+        );
         let said = logged(server);
         assert!(said.contains("no Redis is set (hot.url is empty)"), "{said}");
         // A busy machine may be warned about for other reasons.
         let is_complaint = |line: &&str| line.contains("WARN") || line.contains("ERROR");
-        let is_about_redis = |line: &&str| ["Redis", "hot set", "slots", "service"].iter().any(|word| line.contains(word));
+        let is_about_redis =
+            |line: &&str| ["Redis", "hot set", "slots", "service"].iter().any(|word| line.contains(word));
         let complaints: Vec<&str> = said.lines().filter(is_complaint).filter(is_about_redis).collect();
         assert!(complaints.is_empty(), "{complaints:?}");
     }

@@ -177,7 +177,11 @@ async fn serve_part(
     result.map(|()| served)
 }
 
-async fn fire_partition(core: &Arc<Core>, partition: Partition, scanned: &mut Scanned) -> Result<usize, Error> {
+async fn fire_partition(
+    core: &Arc<Core>,
+    partition: Partition,
+    scanned: &mut Scanned,
+) -> Result<usize, Error> {
     let mut fired = 0;
     for _ in 0..PAGES {
         let (page, is_last) = next_page(core, partition, scanned).await?;

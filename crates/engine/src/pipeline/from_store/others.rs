@@ -69,9 +69,7 @@ pub(super) async fn serve_partition(
 
 fn serve_some(core: &Core, mut found: Vec<HotEntry>, is_wanted: impl Fn(&QueueKey) -> bool) -> usize {
     let before = core.now().plus(-OWNERS_FIRST_MS);
-    found.retain(|entry| {
-        entry.state == State::Ready && entry.fired_at <= before && is_wanted(&entry.queue)
-    });
+    found.retain(|entry| entry.state == State::Ready && entry.fired_at <= before && is_wanted(&entry.queue));
     let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     {
         let table = core.live.lock();

@@ -124,10 +124,12 @@ async fn a_redis_that_throws_tasks_away_is_not_used_until_it_keeps_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_redis_executors_at_one_engine_have_the_tasks_of_all() {
     let site = Site::new(&[]).await;
-    site.redis.kill();
     let crew = site.crew_asked_at_one(&vec![Some(site.redis.url()); 3]).await;
     let shares = crew.settled_shares().await;
     assert!(shares.iter().all(|owned| *owned > 0), "{shares:?}");
+    // While no engine reaches Redis each keeps what it has.
+    site.redis.kill();
+    until("each engine knows", async || crew.engines().all(Engine::hot_is_away)).await;
     crew.insert(300, 200..6_000).await;
     crew.finish("Redis away, and executors at one of three", 300).await;
 }
