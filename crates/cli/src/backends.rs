@@ -16,8 +16,7 @@ use punctual_contract::{
 };
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{
-    ClusterName, MemoryHot, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions,
-    StoredLimiter,
+    ClusterName, MemoryHot, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
 };
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};

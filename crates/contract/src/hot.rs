@@ -30,7 +30,12 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// Pops what is due at or before `until` in each of these partitions, the earliest first, at most `limit` in each, which is at
     /// most 1,000. An answer for each, in order: a failure of one keeps none of the others. A tenure of an older term than has been seen
     /// here gets nothing.
-    async fn drain(&self, tenures: &[Tenure], until: Millis, limit: usize) -> Vec<Result<Vec<HotEntry>, Error>>;
+    async fn drain(
+        &self,
+        tenures: &[Tenure],
+        until: Millis,
+        limit: usize,
+    ) -> Vec<Result<Vec<HotEntry>, Error>>;
 
     /// Takes an entry with at most this fence out of `due`.
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error>;

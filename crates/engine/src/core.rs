@@ -17,9 +17,7 @@ use crate::{
     meters::Meters,
     options::Options,
     parts::state::Parts,
-    pipeline::{
-        ahead::pace::Ahead, filling::Filling, from_store::state::FromStore, timer::Timer,
-    },
+    pipeline::{ahead::pace::Ahead, filling::Filling, from_store::state::FromStore, timer::Timer},
     settings::Settings,
     sharing::{holdings::Holdings, state::Sharing},
     work::Work,

@@ -102,8 +102,7 @@ impl Engine {
             let table = self.core.live.lock();
             (table.len(), table.count_fired(), table.count_served())
         };
-        let mut depth =
-            Depth { due: hot.due + unfired, fired, ready: hot.ready, parked: hot.parked };
+        let mut depth = Depth { due: hot.due + unfired, fired, ready: hot.ready, parked: hot.parked };
         for (queue, lying) in self.core.arrivals.lying().into_iter().chain(served) {
             match depth.ready.iter_mut().find(|it| it.0 == queue) {
                 Some((_, ready)) => *ready += lying,

@@ -113,7 +113,12 @@ impl Hot for MemoryHot {
         Ok(put)
     }
 
-    async fn drain(&self, tenures: &[Tenure], until: Millis, limit: usize) -> Vec<Result<Vec<HotEntry>, Error>> {
+    async fn drain(
+        &self,
+        tenures: &[Tenure],
+        until: Millis,
+        limit: usize,
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
         let drain = |tenure: &Tenure| {
             let slice = self.slice("drain what is due", tenure.partition)?;
             Ok(slice.lock().drain(tenure.term, until, limit))

@@ -236,7 +236,12 @@ impl Hot for RedisHot {
         self.load_into_due(entries).await
     }
 
-    async fn drain(&self, tenures: &[Tenure], until: Millis, limit: usize) -> Vec<Result<Vec<HotEntry>, Error>> {
+    async fn drain(
+        &self,
+        tenures: &[Tenure],
+        until: Millis,
+        limit: usize,
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
         self.drain_due(tenures, until, limit).await
     }
 

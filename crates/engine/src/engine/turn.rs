@@ -4,9 +4,7 @@
 use super::Engine;
 use crate::{
     access, audit, clock, control, executors, idle,
-    maintenance::{
-        compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused,
-    },
+    maintenance::{compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused},
     parts,
     pipeline::{ahead, drain, fire, from_store, preload, push, refill, unknown},
     shares,

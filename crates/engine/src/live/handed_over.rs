@@ -379,10 +379,17 @@ mod tests {
             (table.known_attempts, table.slots.len())
         };
         know();
-        assert!(live.lock().load(vec![entry(1, 1)], |_| false, |_| false).accepted.is_empty(), "it was handed over meanwhile");
+        assert!(
+            live.lock().load(vec![entry(1, 1)], |_| false, |_| false).accepted.is_empty(),
+            "it was handed over meanwhile"
+        );
         assert_eq!(known(), (1, 1));
         let back = HotEntry { fence: 2, ..entry(1, 1) };
-        assert_eq!(live.lock().load(vec![back.clone()], |_| false, |_| false).accepted, [back], "it was given back");
+        assert_eq!(
+            live.lock().load(vec![back.clone()], |_| false, |_| false).accepted,
+            [back],
+            "it was given back"
+        );
         assert_eq!(known(), (0, 1));
         live.lock().withdraw(1, 2);
         know();

@@ -35,8 +35,9 @@ impl Table {
     /// What has fired, and is not with an executor as far as is known here, but for what the store knows to be ready and this
     /// engine does not keep: place, fence, and when it fired.
     pub(crate) fn fired(&self) -> Vec<(TaskRef, i64, Millis)> {
-        let is_fired =
-            |slot: &Slot| awaits_executor(slot.stage) && (slot.stage != Stage::Offered || slot.is_unpersisted);
+        let is_fired = |slot: &Slot| {
+            awaits_executor(slot.stage) && (slot.stage != Stage::Offered || slot.is_unpersisted)
+        };
         let fired = self.slots.iter().filter(|(_, slot)| is_fired(slot));
         fired.map(|(_, slot)| (slot.entry.place, slot.entry.fence, slot.entry.fired_at)).collect()
     }

@@ -2,8 +2,7 @@
 //! and what was promised; it must never repeat the table of moves.
 
 use super::{
-    Live,
-    Withdrawal,
+    Live, Withdrawal,
     fired::{Fired, Granted, Ready},
     stage::{Event, Gate, Report, Stage},
     steps::{REPORTED, STEPS, awaits_executor, has_not_fired},
@@ -337,7 +336,8 @@ impl World {
         match self.live.lock().withdraw(id, fence) {
             Withdrawal::Withdrawn => assert!(stage.is_some_and(has_not_fired), "{stage:?}"),
             Withdrawal::Fired => {
-                let is_due = matches!(stage, Some(Stage::Claiming { due: true } | Stage::Leasing { due: true }));
+                let is_due =
+                    matches!(stage, Some(Stage::Claiming { due: true } | Stage::Leasing { due: true }));
                 return assert!(is_due || stage.is_some_and(awaits_executor), "{stage:?}");
             }
             Withdrawal::Unknown => {

@@ -151,7 +151,11 @@ mod tests {
         // What has a lease of an executor comes into the table with it.
         let first = [CLAIMING, Waiting, Offered, InDoubt, UNREPORTED];
         let reached = first.map(|first| reached(first, &EVENTS)).concat();
-        assert_eq!(reached.iter().collect::<HashSet<_>>().len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
+        assert_eq!(
+            reached.iter().collect::<HashSet<_>>().len(),
+            STEPS.len(),
+            "no stage before the firing leads to one after it, or back"
+        );
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
             assert!(reached.contains(stage), "{stage:?}");

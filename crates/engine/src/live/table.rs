@@ -8,7 +8,7 @@ use super::{
     handed_over::Attempt,
     index::{Group, Index, Rank},
     stage::{Event, Gate, Report, Stage},
-    steps::{Next, REPORTED, has_lease, is_before_lease, has_not_fired, step},
+    steps::{Next, REPORTED, has_lease, has_not_fired, is_before_lease, step},
 };
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;

@@ -127,7 +127,9 @@ impl Table {
         for entry in entries {
             let Some(nth) = self.at(entry) else { continue };
             match self.advance(nth, Event::Claimed) {
-                Some(Moved { gone: Some(slot), .. }) => fired.push(HotEntry { state: entry.state, ..slot.entry }),
+                Some(Moved { gone: Some(slot), .. }) => {
+                    fired.push(HotEntry { state: entry.state, ..slot.entry })
+                }
                 Some(Moved { gone: None, .. }) => {
                     if let Some(slot) = self.slots.get_mut(nth) {
                         slot.is_claimed = true;
@@ -185,7 +187,8 @@ impl Table {
     /// A caller takes a task out before its instant. What it had of a lease is lost here: who withdraws the task takes the lease
     /// back, also one that the store is about to make.
     pub(crate) fn withdraw(&mut self, id: i64, fence: i64) -> Withdrawal {
-        let Some((nth, slot)) = self.by_id.get(&id).and_then(|nth| Some((*nth, self.slots.get(*nth)?))) else {
+        let Some((nth, slot)) = self.by_id.get(&id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
+        else {
             return Withdrawal::Unknown;
         };
         let stage = slot.stage;
@@ -211,7 +214,9 @@ impl Table {
 
     /// It waits for its instant with this fence.
     pub(crate) fn waits(&self, id: i64, fence: i64) -> bool {
-        self.at_fence(id, fence).and_then(|nth| self.slots.get(nth)).is_some_and(|slot| has_not_fired(slot.stage))
+        self.at_fence(id, fence)
+            .and_then(|nth| self.slots.get(nth))
+            .is_some_and(|slot| has_not_fired(slot.stage))
     }
 
     /// It is here with this fence, and has not fired.

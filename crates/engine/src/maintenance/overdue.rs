@@ -172,6 +172,11 @@ impl Look<'_> {
         let tasks = self.core.store.read(&places).await?;
         let entries: Vec<_> = tasks.iter().flatten().map(intake::entry_of).collect();
         let ready = self.core.hot.are_ready(&entries).await?;
-        Ok(entries.iter().zip(ready).filter(|(_, is_ready)| *is_ready).map(|(entry, _)| entry.place.id).collect())
+        Ok(entries
+            .iter()
+            .zip(ready)
+            .filter(|(_, is_ready)| *is_ready)
+            .map(|(entry, _)| entry.place.id)
+            .collect())
     }
 }

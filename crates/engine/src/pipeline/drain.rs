@@ -99,7 +99,7 @@ pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn
     if has_first_candidate {
         core.ahead.something.notify_one();
     }
-    claim(core, to_claim).await;
+    claim(core, to_claim);
     TakenIn { count: accepted.len(), elsewhere }
 }
 
@@ -108,26 +108,28 @@ fn is_new(entry: &HotEntry) -> bool {
     matches!(entry.state, State::Scheduled | State::Retrying)
 }
 
-/// Has the store mark tasks of push queues.
-async fn claim(core: &Arc<Core>, entries: Vec<HotEntry>) {
-    let claim = |core: Arc<Core>, entries: Vec<HotEntry>| async move {
-        let fired = match mark(&core, &entries).await {
-            Ok((won, lost)) => {
-                let mut table = core.live.lock();
-                table.refuse_claims(&lost);
-                table.claimed(&won)
-            }
-            Err(error) => {
-                tracing::warn!(%error, tasks = entries.len(), "tasks could not be marked; they are marked when they fire");
-                core.live.lock().not_claimed(&entries)
-            }
-        };
-        if let Err(error) = fire::go_on(&core, fired).await {
-            tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
+/// Has the store mark tasks of push queues. Nobody waits for it: what fires before its answer goes on with the answer.
+fn claim(core: &Arc<Core>, entries: Vec<HotEntry>) {
+    for (_, some) in parts::split(core, entries, |entry| entry.place.partition) {
+        let its = Arc::clone(core);
+        core.work.detach_claim(async move { claim_in(&its, some).await });
+    }
+}
+
+async fn claim_in(core: &Arc<Core>, entries: Vec<HotEntry>) {
+    let fired = match mark(core, &entries).await {
+        Ok((won, lost)) => {
+            let mut table = core.live.lock();
+            table.refuse_claims(&lost);
+            table.claimed(&won)
+        }
+        Err(error) => {
+            tracing::warn!(%error, tasks = entries.len(), "tasks could not be marked; they are marked when they fire");
+            core.live.lock().not_claimed(&entries)
         }
     };
-    if !entries.is_empty() {
-        parts::apart(core, entries, |entry| entry.place.partition, claim).await;
+    if let Err(error) = fire::go_on(core, fired).await {
+        tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
     }
 }
 

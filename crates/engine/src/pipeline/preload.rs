@@ -10,11 +10,7 @@ use crate::{
     pipeline::{intake, refill, room},
 };
 use futures_util::stream::{self, StreamExt as _};
-use punctual_contract::{
-    Error,
-    hot::HotEntry,
-    store::Scan,
-};
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{place::Partition, time::Millis};
 use std::{
     sync::{

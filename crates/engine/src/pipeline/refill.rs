@@ -23,8 +23,8 @@ use crate::{
     parts,
     pipeline::{drain, fire, preload},
 };
-use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use hashbrown::HashSet;
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
 use state::{Key, recent};
 use std::sync::Arc;

@@ -82,12 +82,7 @@ impl Timer {
 
     /// The thread's whole life: a panic is counted, and the wheel begins anew, empty. What was on it is found in the
     /// table, a second later at most.
-    fn keep_running(
-        &self,
-        clock: &dyn Clock,
-        due: &UnboundedSender<()>,
-        meters: &ServiceMeters,
-    ) {
+    fn keep_running(&self, clock: &dyn Clock, due: &UnboundedSender<()>, meters: &ServiceMeters) {
         let mut has_panicked = false;
         let life = |begins_anew| {
             if begins_anew {

@@ -46,12 +46,7 @@ pub(crate) struct Raised {
 impl Holdings {
     /// `sole`: nobody shares, and everything is held from the beginning.
     pub(crate) fn new(partitions: u16, sole: bool) -> Self {
-        let inner = || Inner {
-            term: sole.then_some(0),
-            is_new: sole,
-            frontier: NOWHERE,
-            beginnings: 0,
-        };
+        let inner = || Inner { term: sole.then_some(0), is_new: sole, frontier: NOWHERE, beginnings: 0 };
         let holding = |_| Holding { inner: Mutex::new(inner()) };
         let held = if sole { usize::from(partitions) } else { 0 };
         Self {

@@ -146,7 +146,10 @@ impl Identity {
     /// An engine of 0.2 has filled these keys. What it kept is forgotten, and the partitions are found to be lost and filled
     /// again; then the name says the new format. A crash between the two repeats both.
     async fn take_over(&self, guarded: &Guarded, own: &ClusterName) -> Result<(), Failure> {
-        tracing::warn!(prefix = self.prefix, "the hot set is of an older release: it is filled again from the store");
+        tracing::warn!(
+            prefix = self.prefix,
+            "the hot set is of an older release: it is filled again from the store"
+        );
         let forget = |keys: &Vec<String>| {
             let mut forget = redis::cmd("UNLINK");
             forget.arg(keys);

@@ -73,7 +73,9 @@ impl RedisHot {
             for numbers in numbers.chunks(CALL_MAX) {
                 let mut call = SCRIPTS.are_ready.call(&[&keys.order, &keys.tasks, &keys.whereabouts]);
                 for entry in numbers.iter().filter_map(|nth| entries.get(*nth)) {
-                    call.arg(&ordered(entry.task_id)).arg(&ordered(entry.place.id)).arg(&ordered(entry.fence));
+                    call.arg(&ordered(entry.task_id))
+                        .arg(&ordered(entry.place.id))
+                        .arg(&ordered(entry.fence));
                 }
                 calls.push(call);
                 asked.push(numbers.to_vec());
@@ -183,7 +185,9 @@ impl RedisHot {
         for it in records {
             match reader.record(&bytes(DOING, it)?) {
                 Some(entry) => entries.push(entry),
-                None => tracing::error!("a ready entry cannot be read; its partition's owner offers it again"),
+                None => {
+                    tracing::error!("a ready entry cannot be read; its partition's owner offers it again")
+                }
             }
         }
         Ok(Popped { count, entries })

@@ -12,8 +12,8 @@ use super::{
 use punctual_contract::store::Books;
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::{
-    Depth,     Ended, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing, QUEUES_TOLD_APART,
-    QueueNumbers, SharedSlots, Slots,
+    Depth, Ended, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing,
+    QUEUES_TOLD_APART, QueueNumbers, SharedSlots, Slots,
 };
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -32,8 +32,10 @@ pub enum StoreGroup {
     Apply,
     Dispatch,
     Extend,
-    /// `scan`, `leases_ended`: what the engine's loops read.
+    /// What the engine's loops read.
     Scan,
+    /// `leases_ended`.
+    Leases,
     /// `overdue`: changes nothing, and nothing is fired by it.
     Look,
     /// What callers read.
@@ -213,7 +215,7 @@ impl Store for FaultyStore {
 
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
         let call = self.inner.leases_ended_in(part, now, limit);
-        self.faults.run(StoreGroup::Scan, "find ended leases", call).await
+        self.faults.run(StoreGroup::Leases, "find ended leases", call).await
     }
 
     async fn in_flight(

@@ -19,9 +19,7 @@ use super::{
     limits::{MOST_OF_A_KEY, MOST_RETRIES},
     world::{Faults, Hands, World},
 };
-use punctual_contract::{
-    store::{Assignment, Query},
-};
+use punctual_contract::store::{Assignment, Query};
 use punctual_domain::{
     chooser::Level,
     settings::Retries,

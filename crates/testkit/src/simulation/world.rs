@@ -30,7 +30,7 @@ use punctual_domain::{
     task::{Content, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Engine, Cancelled, Changed, Error, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_engine::{Cancelled, Changed, Engine, Error, LeaseRequest, Options, OutcomeReport, Settled};
 use punctual_hot::MemoryHot;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

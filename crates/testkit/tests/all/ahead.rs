@@ -87,10 +87,7 @@ async fn early_rig(ground: &dyn Ground) -> Rig {
 }
 
 /// A task whose lease is made and whose instant has not come, and does not until the clock is let go. The executor that waits for it is given back too. An engine that comes too late for it tries again with the next.
-async fn leased_ahead(
-    rig: &Rig,
-    ask: impl Fn(NewTask) -> NewTask,
-) -> (Task, Executor, Held) {
+async fn leased_ahead(rig: &Rig, ask: impl Fn(NewTask) -> NewTask) -> (Task, Executor, Held) {
     for _ in 0..TRIES {
         let executor = waits(rig, 3_000);
         let at = rig.engine.now().plus(600);
@@ -117,10 +114,7 @@ async fn leased_ahead(
 
 /// What somebody does between a lease and its instant, and how it ends. A machine on which it took until the instant was
 /// there tries again with the next task: then it was not between the two.
-async fn between<T>(
-    rig: &Rig,
-    what: impl AsyncFn(&Task) -> T,
-) -> (Task, Executor, Held, T) {
+async fn between<T>(rig: &Rig, what: impl AsyncFn(&Task) -> T) -> (Task, Executor, Held, T) {
     for _ in 0..TRIES {
         let (task, executor, held) = leased_ahead(rig, |it| it).await;
         let done = what(&task).await;

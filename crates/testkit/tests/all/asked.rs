@@ -162,8 +162,7 @@ async fn what_another_engine_has_leased_is_not_locked_for_nothing() {
     let site = Site::new().await;
     let [owner, there] = site.two().await;
     let (leased, ()) = tokio::join!(there.lease(), owner.insert());
-    until("nothing waits", || async { there.engine.depth().await.unwrap().fired == 0 })
-        .await;
+    until("nothing waits", || async { there.engine.depth().await.unwrap().fired == 0 }).await;
     let statements = site.mysql.statements().await;
     // It tells the store all that it has not told it yet.
     owner.running.stop().await;

@@ -42,7 +42,8 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
         places.push(rig.insert(i64::try_from(nth % 300).unwrap()).await);
     }
     until("each has failed", || async {
-        let has_failed = |task: &Task| task.history.iter().any(|line| line.event == Some(Event::FailDispatch));
+        let has_failed =
+            |task: &Task| task.history.iter().any(|line| line.event == Some(Event::FailDispatch));
         rig.store.read(&places).await.unwrap().iter().flatten().all(has_failed)
     })
     .await;

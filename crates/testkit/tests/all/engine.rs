@@ -204,7 +204,7 @@ async fn a_service_that_panics_runs_again_and_is_counted() {
     let running = rig.engine.start().unwrap();
     rig.insert(0).await;
     let first = rig.lease(200).await.remove(0);
-    rig.store.faults.panic_once(StoreGroup::Scan);
+    rig.store.faults.panic_once(StoreGroup::Leases);
     let second = rig.lease(10_000).await.remove(0);
     assert_eq!((first.attempt, second.attempt), (1, 2));
     let stale = rig.engine.settle(vec![succeeded(&first), succeeded(&second)], "test").await.unwrap();

@@ -25,6 +25,8 @@ use tokio::task::JoinSet;
 
 const PARTITIONS: u16 = 4;
 const TASKS: usize = 40;
+/// What is due so late goes by way of the hot set.
+const FAR_MS: i64 = 11_000;
 
 fn options(name: &str) -> Options {
     Options { name: name.to_owned(), overdue_look_interval_ms: 200, ..Options::default() }
@@ -35,8 +37,8 @@ fn blind(name: &str) -> Options {
     Options { overdue_after_ms: 20_000, ..options(name) }
 }
 
-async fn insert(engine: &Engine) -> Vec<TaskRef> {
-    let at = engine.now().plus(500);
+async fn insert(engine: &Engine, delay_ms: i64) -> Vec<TaskRef> {
+    let at = engine.now().plus(delay_ms);
     let tasks = (0..TASKS).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
     engine.insert(tasks, "test").await.unwrap().into_iter().map(|it| it.task.place).collect()
 }
@@ -82,10 +84,10 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
     let engine = Engine::new(backends, blind("e"));
     let running = engine.start().unwrap();
     // What fires and finds no executor is not overdue: it waits.
-    insert(&engine).await;
+    insert(&engine, 500).await;
     until("all have fired", || async { waiting(&engine).await == TASKS }).await;
     hot.loses_what_is_loaded.store(true, SeqCst);
-    insert(&engine).await;
+    insert(&engine, FAR_MS).await;
     until("an alert", || is_alarmed(&engine)).await;
     let late = engine.overdue().into_iter().filter_map(|it| it.2).map(|it| it.due_at).min().unwrap();
     assert!(engine.now().since(late) >= 10_000, "not before it is long over");
@@ -128,7 +130,7 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
     workers.spawn(work(well.clone()));
     workers.spawn(work(ill.clone()));
     ill_hot.loses_what_is_loaded.store(true, SeqCst);
-    let places = insert(&ill).await;
+    let places = insert(&ill, FAR_MS).await;
     let used: BTreeSet<Partition> = places.iter().map(|it| it.partition).collect();
     until("an alert", || is_alarmed(&well)).await;
     let seen = overdue_partitions(&well);

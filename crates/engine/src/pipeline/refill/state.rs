@@ -100,7 +100,9 @@ pub(super) struct Position {
 impl OverdueLooks {
     pub(super) fn position(&self, partition: Partition, term: i64) -> Position {
         let known = self.positions.lock().get(&partition).copied();
-        known.filter(|position| position.term == term).unwrap_or_else(|| Position { term, ..Position::default() })
+        known
+            .filter(|position| position.term == term)
+            .unwrap_or_else(|| Position { term, ..Position::default() })
     }
 
     pub(super) fn remember(&self, partition: Partition, position: Position) {
@@ -173,7 +175,10 @@ mod tests {
         assert!(position.looked(None, false, UNTIL), "all has been seen");
         assert_eq!(position.front, Some((UNTIL.plus(-OVERLAP_MS), i64::MAX)));
         position.looked_again(key(5), false);
-        assert!(position.looked(None, false, UNTIL.plus(1_000)) && position.again == key(5), "it goes on there");
+        assert!(
+            position.looked(None, false, UNTIL.plus(1_000)) && position.again == key(5),
+            "it goes on there"
+        );
         position.looked_again(None, false);
         assert!(position.again.is_none() && position.front.is_some(), "and begins anew at the end");
         position.looked_again(None, false);
@@ -188,7 +193,10 @@ mod tests {
         position.looked_again(key(5), true);
         assert_eq!((position.front, position.again), (None, None));
         position.looked(key(10), true, UNTIL);
-        assert!(!position.looked(None, false, UNTIL) && position.front.is_none(), "once more: something was missing");
+        assert!(
+            !position.looked(None, false, UNTIL) && position.front.is_none(),
+            "once more: something was missing"
+        );
         position.looked(key(10), false, UNTIL);
         assert!(position.looked(None, false, UNTIL) && position.front.is_some());
     }

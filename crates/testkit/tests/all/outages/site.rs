@@ -21,9 +21,7 @@ use punctual_domain::{
 use punctual_engine::{
     Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, ServiceNumbers, Settled, Shared,
 };
-use punctual_hot::{
-    ClusterName, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
-};
+use punctual_hot::{ClusterName, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     patience::HANG_LIMIT,
