@@ -107,6 +107,20 @@ impl Closing {
             Self::Mysql(store) => Arc::clone(store) as Arc<dyn WorkflowStore>,
         }
     }
+
+    /// What the store itself needs done now and then.
+    fn supervise(&self, running: &Running, archive: &Archive) {
+        match self {
+            Self::Sqlite(store) if archive.url.is_some() => {
+                archive::supervise_file(running, Arc::clone(store));
+            }
+            Self::Sqlite(_) => {}
+            Self::Mysql(store) => {
+                archive::supervise_buckets(running, store.buckets(archive::bucket_options(archive)));
+                supervise_payloads(running, Arc::clone(store));
+            }
+        }
+    }
 }
 
 impl Standing {
@@ -172,16 +186,7 @@ impl Standing {
             let watching = watching.clone();
             async move { watching.run_once(now).await }
         });
-        match &store {
-            Closing::Sqlite(store) if archive.url.is_some() => {
-                archive::supervise_file(&running, Arc::clone(store));
-            }
-            Closing::Sqlite(_) => {}
-            Closing::Mysql(store) => {
-                archive::supervise_buckets(&running, store.buckets(archive::bucket_options(archive)));
-                supervise_payloads(&running, Arc::clone(store));
-            }
-        }
+        store.supervise(&running, archive);
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
