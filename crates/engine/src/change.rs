@@ -523,7 +523,7 @@ pub(crate) async fn bury(
     Err(Error::Contended)
 }
 
-/// What an earlier try has taken out of the hot set, and is not to be changed any more: without this the sweep would find it.
+/// What an earlier try has taken out of the hot set, and is not to be changed any more: without this the refill would find it.
 async fn put_back_unchanged(core: &Arc<Core>, task: &Task, removed: Removed) {
     if removed.is_some() && task.state.is_waiting() {
         intake::admit(core, vec![intake::entry_of(task)]).await;

@@ -116,6 +116,15 @@ impl Core {
         queues
     }
 
+    /// Whether the tasks of a queue are published.
+    pub(crate) fn pushes(&self, queue: &QueueKey) -> bool {
+        self.options.can_push
+            && match self.settings.known().queues.get(queue).and_then(|settings| settings.mode) {
+                Some(mode) => mode == Mode::Push,
+                None => self.options.push_queues.contains(queue),
+            }
+    }
+
     pub(crate) fn now(&self) -> Millis {
         self.clock.now()
     }

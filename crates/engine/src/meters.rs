@@ -400,7 +400,7 @@ impl Meters {
     pub fn preloaded_total(&self) -> u64 {
         self.preloaded.load(Relaxed)
     }
-    /// Tasks that only the sweep found: each is a crash or a failure that was repaired.
+    /// Tasks that only the refill found: each is a crash or a failure that was repaired.
     #[must_use]
     pub fn swept_total(&self) -> u64 {
         self.swept.load(Relaxed)

@@ -151,7 +151,7 @@ metrics! {
     TASKS_PRELOADED Counter "punctual_tasks_preloaded_total" []
         "Tasks brought into the hot set by the preloader."
     TASKS_SWEPT Counter "punctual_tasks_swept_total" []
-        "Tasks that only the sweep found: each is a crash or a failure that was repaired."
+        "Tasks that only the refill found: each is a crash or a failure that was repaired."
     HOT_FULLNESS Gauge "punctual_hot_fullness_ratio" []
         "How full the hot set is, of what it may hold, where it is fullest; 0 without a bound. From 0.8 on only what is due within 30 s is preloaded."
     HOT_AWAY Gauge "punctual_hot_away" []

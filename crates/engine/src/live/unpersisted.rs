@@ -8,7 +8,7 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
 
 impl Table {
-    /// These have fired. Returns, by id, those of which that is known already: a slow lease of theirs was overtaken by the sweep,
+    /// These have fired. Returns, by id, those of which that is known already: a slow lease of theirs was overtaken by the refill,
     /// which brought them once more.
     pub(crate) fn note_fired(&mut self, fired: &[HotEntry]) -> HashSet<i64> {
         let mut known = HashSet::new();

@@ -1,7 +1,7 @@
 //! Step 5, admission: which of the fired tasks go now; free where nothing is set. Its steps, and what a crash between leaves:
 //!
 //! 1. `room`: how many could go. Nothing is changed.
-//! 2. Popped from the ready set by the chooser. Crash: they are firing, and offered again after some seconds.
+//! 2. Popped from the ready set by the chooser. Crash: the partition's owner offers them again after some seconds.
 //! 3. The limiter grants each a place in all of its scopes. Crash: members that no lease follows; the reconciler frees
 //!    them, or the next grant of the same attempt takes them up, since they name it.
 //! 4. What was not granted goes back, or is parked where its key or version keeps it. Crash: as 2.

@@ -16,14 +16,13 @@ use crate::{
     parts,
     pipeline::{ahead, fire},
 };
-use hashbrown::HashSet;
 use punctual_contract::{
     Error, Happened,
     hot::HotEntry,
     ownership::Tenure,
     store::{Applied, Change, Step},
 };
-use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use punctual_domain::{place::Partition, state::State, time::Millis};
 use std::sync::Arc;
 
 /// With so many in the table that have not fired, the rest stays where it is, the oldest first: the engine is behind anyway.
@@ -90,8 +89,7 @@ pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn
     if entries.is_empty() {
         return TakenIn::default();
     }
-    let push_queues = core.push_queues();
-    let is_claimed = |entry: &HotEntry| is_new(entry) && push_queues.contains(&*entry.queue);
+    let is_claimed = |entry: &HotEntry| needs_mark(core, entry);
     let may_lease = |entry: &HotEntry| ahead::may_be_leased(core, entry);
     let loaded = core.live.lock().load(entries, is_claimed, may_lease);
     let Loaded { accepted, to_claim, elsewhere, has_first_candidate } = loaded;
@@ -101,11 +99,6 @@ pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn
     }
     claim(core, to_claim);
     TakenIn { count: accepted.len(), elsewhere }
-}
-
-/// It has not fired before.
-fn is_new(entry: &HotEntry) -> bool {
-    matches!(entry.state, State::Scheduled | State::Retrying)
 }
 
 /// Has the store mark tasks of push queues. Nobody waits for it: what fires before its answer goes on with the answer.
@@ -133,9 +126,9 @@ async fn claim_in(core: &Arc<Core>, entries: Vec<HotEntry>) {
     }
 }
 
-/// Whether a fired task of a push queue still needs its mark.
-pub(crate) fn needs_mark(entry: &HotEntry, push_queues: &HashSet<QueueKey>) -> bool {
-    is_new(entry) && push_queues.contains(&*entry.queue)
+/// It is of a push queue, and the store does not know that it is on its way.
+pub(crate) fn needs_mark(core: &Core, entry: &HotEntry) -> bool {
+    matches!(entry.state, State::Scheduled | State::Retrying) && core.pushes(&entry.queue)
 }
 
 /// Asks the store for the mark: who has it, and who is not to fire. What is found marked already, with the same

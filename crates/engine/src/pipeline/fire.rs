@@ -98,9 +98,8 @@ pub(crate) async fn go_on(core: &Arc<Core>, fired: Vec<HotEntry>) -> Result<usiz
     if fired.is_empty() {
         return Ok(0);
     }
-    let push_queues = core.push_queues();
     let (to_mark, rest): (Vec<_>, Vec<_>) =
-        fired.into_iter().partition(|entry| drain::needs_mark(entry, &push_queues));
+        fired.into_iter().partition(|entry| drain::needs_mark(core, entry));
     let offered = offer(core, rest).await;
     Ok(mark_late(core, to_mark).await? + offered?)
 }

@@ -1,8 +1,8 @@
 //! Steps 5 and 6 for executors that pull: a free executor asks, ready tasks are popped for it, the store makes the
 //! lease durable, and only then are they handed over. Order of steps, and what a crash between two of them leaves:
 //!
-//! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the store still has them `dispatching` or `ready`, the hot set
-//!    still has them firing; the partition's owner offers them again.
+//! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the
+//!    store still has them; the partition's owner offers them again (`refill`).
 //! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
 //!    the task is tried again. The answer is lost and the engine lives: it gives the lease back (`unknown`).
 //!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
@@ -288,7 +288,7 @@ async fn grant(
     caller: &Caller,
 ) -> Result<Vec<Assignment>, Error> {
     if core.settings.is_deleting(&request.queue.namespace) {
-        // What was given is firing, and goes with the namespace.
+        // What was given goes with the namespace.
         return Ok(Vec::new());
     }
     if !given.is_empty() {
@@ -572,6 +572,6 @@ async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
             let ready = tasks.iter().flatten().filter(|task| task.state == State::Ready);
             intake::admit(core, ready.map(entry_of).collect()).await;
         }
-        Err(error) => tracing::warn!(%error, "tasks given back wait for the sweep"),
+        Err(error) => tracing::warn!(%error, "tasks given back wait for the refill"),
     }
 }

@@ -271,7 +271,7 @@ pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
             let waiting = tasks.iter().flatten().filter(|task| task.state.is_waiting());
             intake::admit(core, waiting.map(intake::entry_of).collect()).await;
         }
-        Err(error) => tracing::warn!(%error, "next attempts wait for the sweep"),
+        Err(error) => tracing::warn!(%error, "next attempts wait for the refill"),
     }
 }
 

@@ -111,7 +111,7 @@ impl World {
             }
             let Some(engine) = self.engine() else { return Err("no engine is left".into()) };
             match engine.next_turn_at().await.map_err(|it| it.to_string())? {
-                // What is overdue waits for a sweep.
+                // What is overdue waits for a refill.
                 Some(next) if next <= self.now() => self.clock.set(self.now().plus(500)),
                 Some(next) => self.clock.set(next),
                 None => {
