@@ -21,6 +21,10 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 
 async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let core = &core;
+    if core.from_store.is_away() {
+        // They fire from the store, and are looked through when the hot set is back.
+        return Ok(0);
+    }
     let mut new = core.holdings.new_ones();
     new.retain(|it| parts::is_in(core, part, it.partition));
     let looks = new.into_iter().map(|tenure| async move {
