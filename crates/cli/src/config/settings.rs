@@ -348,7 +348,7 @@ mod tests {
         }
         let memory = with(&[("store.url", "mysql://h/d"), ("hot.url", "memory://")]).unwrap_err();
         let said = memory.to_string();
-        for part in ["hot.url = memory://", "redis://host:port", "leave it empty"] {
+        for part in ["hot.url = \"memory://\"", "redis://host:port", "leave it empty"] {
             assert!(!memory.is_usage() && said.contains(part), "{part:?} is not in {said}");
         }
     }
