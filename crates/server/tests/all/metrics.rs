@@ -237,6 +237,8 @@ async fn limits_of_which_there_are_many_alike_are_shown_by_queue_and_namespace()
 #[tokio::test]
 async fn how_long_the_oldest_unfired_task_is_overdue_is_told_by_partition_and_by_queue() {
     let world = World::that_repairs_nothing();
+    // Its preloader has been here.
+    world.advance(1).await;
     world.hot.loses_what_is_loaded.store(true, SeqCst);
     // What is due sooner is in the engine's table, and not in the hot set.
     let tasks = [
