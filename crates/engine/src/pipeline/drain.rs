@@ -31,6 +31,8 @@ const WAITING_MAX: usize = 500_000;
 const DRAINED_MAX: usize = 10_000;
 /// Of one partition, at least.
 const DRAINED_MIN: usize = 50;
+/// What is drained so long after its instant is rare.
+const LATE_MS: i64 = 10_000;
 
 /// Drains what has come within the look-ahead. Entries drained.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
@@ -58,7 +60,8 @@ async fn drain(core: &Arc<Core>, mut tenures: Vec<Tenure>) -> Result<usize, Erro
                 }
                 Err(error) => {
                     if error.happened == Happened::Maybe {
-                        core.filling.gaps.note(tenure.partition, (Millis::ZERO, until));
+                        // What is older, and was popped, the look at what is overdue finds.
+                        core.filling.gaps.note(tenure.partition, (core.now().plus(-LATE_MS), until));
                     }
                     result = Err(error);
                 }

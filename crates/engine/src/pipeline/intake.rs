@@ -8,7 +8,7 @@ use crate::{
     pipeline::{drain, room},
 };
 use punctual_contract::{
-    Ask, Error,
+    Ask, Error, Happened,
     hot::{Details, HotEntry},
     store::Inserted,
 };
@@ -76,6 +76,10 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
     if let Err(error) = load_hot(core, entries.clone()).await {
         core.filling.gaps.note_entries(entries.iter());
         core.from_store.passes_by();
+        if error.happened == Happened::Maybe {
+            // A connection that broke: on the next one they are loaded from the store.
+            core.filling.preload.notify_one();
+        }
         tracing::warn!(%error, "tasks could not be loaded after their commit; they are read from the store");
     }
 }

@@ -31,15 +31,17 @@ impl Gaps {
         self.asked.notify_one();
     }
 
-    /// It could not be closed: the next run does it.
+    /// The next run closes it.
     pub(super) fn keep(&self, partition: Partition, (from, until): Span) {
         let mut spans = self.spans.lock();
         let span = spans.entry(partition).or_insert((from, until));
         *span = (span.0.min(from), span.1.max(until));
     }
 
+    /// These could not be loaded. The next run of the preloader closes the gap: a hot set that refuses one entry refuses many, and
+    /// each would have the store read.
     pub(crate) fn note_entries<'e>(&self, entries: impl Iterator<Item = &'e HotEntry>) {
-        entries.for_each(|entry| self.note(entry.place.partition, (entry.due_at, entry.due_at)));
+        entries.for_each(|entry| self.keep(entry.place.partition, (entry.due_at, entry.due_at)));
     }
 
     /// An answer that said what was popped for executors was lost.
