@@ -22,7 +22,7 @@ use punctual_contract::{
     ownership::Tenure,
     store::{Applied, Change, Step},
 };
-use punctual_domain::{place::Partition, state::State, time::Millis};
+use punctual_domain::{place::Partition, state::State};
 use std::sync::Arc;
 
 /// With so many in the table that have not fired, the rest stays where it is, the oldest first: the engine is behind anyway.
