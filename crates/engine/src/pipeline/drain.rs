@@ -177,6 +177,7 @@ pub(crate) mod tests {
         name::{Name, QueueKey},
         place::TaskRef,
         task::Priority,
+        time::Millis,
     };
 
     const P: Partition = Partition(0);
