@@ -236,9 +236,6 @@ pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Res
 
 /// Tries again what fired while the store or the ready sets could not be reached.
 pub(crate) async fn fire_again(core: &Arc<Core>) -> Result<usize, Error> {
-    if core.from_store.is_away() {
-        return Ok(0);
-    }
     let held_back = core.live.lock().take_held_back();
     go_on(core, held_back).await
 }
