@@ -121,11 +121,20 @@ impl RedisBus {
     /// # Errors
     /// The address or an option cannot be used, or Redis does not answer.
     pub async fn connect(url: &str, options: RedisBusOptions) -> Result<Self, Error> {
+        let bus = Self::new(url, options)?;
+        bus.core.work.run(redis::pipe().cmd("PING")).await?;
+        Ok(bus)
+    }
+
+    /// The same, connected by the first call.
+    ///
+    /// # Errors
+    /// The address or an option cannot be used.
+    pub fn new(url: &str, options: RedisBusOptions) -> Result<Self, Error> {
         options.check()?;
         let patience = options.patience();
         let topology = Arc::new(Topology::parse(url, patience.connect, patience.response)?);
         let (out, work) = (Link::new(Arc::clone(&topology), patience), Link::new(topology, patience));
-        work.run(redis::pipe().cmd("PING")).await?;
         let (lanes, taps, turn) = (Lanes::default(), Taps::default(), AtomicUsize::new(0));
         Ok(Self { core: Arc::new(Core { options, out, work, lanes, taps, turn }) })
     }

@@ -1,4 +1,4 @@
-//! Opens what an engine stands on: a file and memory, or MySQL and Redis; and the machine's clock. The only place where
+//! Opens what an engine stands on: a file and memory, or MySQL and Redis, or MySQL alone; and the machine's clock. The only place where
 //! back ends are named.
 
 use crate::{
@@ -11,9 +11,13 @@ use anyhow::{Context, Result, bail};
 use punctual_bulk::Runner;
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
 use punctual_cluster::Watcher;
-use punctual_contract::{Blobs, BulkStore, ClusterStore, ScheduleStore, Store, WorkflowStore};
+use punctual_contract::{
+    Blobs, BulkStore, Bus, ClusterStore, Error, Hot, Limiter, ScheduleStore, Signals, Store, WorkflowStore,
+};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
-use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
+use punctual_hot::{
+    ClusterName, MemoryHot, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
+};
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
@@ -103,6 +107,20 @@ impl Closing {
             Self::Mysql(store) => Arc::clone(store) as Arc<dyn WorkflowStore>,
         }
     }
+
+    /// What the store itself needs done now and then.
+    fn supervise(&self, running: &Running, archive: &Archive) {
+        match self {
+            Self::Sqlite(store) if archive.url.is_some() => {
+                archive::supervise_file(running, Arc::clone(store));
+            }
+            Self::Sqlite(_) => {}
+            Self::Mysql(store) => {
+                archive::supervise_buckets(running, store.buckets(archive::bucket_options(archive)));
+                supervise_payloads(running, Arc::clone(store));
+            }
+        }
+    }
 }
 
 impl Standing {
@@ -110,6 +128,8 @@ impl Standing {
         let (archive, mut options) = (&settings.archive, settings.engine.clone());
         options.process = Arc::clone(logs::meters());
         let bound = Duration::from_millis(options.clock_bound_ms);
+        // Why Redis was not reached.
+        let mut away = None;
         let (mut backends, store) = match &settings.place {
             Place::Embedded { sqlite_path } => {
                 let memory = settings.memory_max_bytes.unwrap_or_else(memory::for_tasks);
@@ -117,7 +137,9 @@ impl Standing {
             }
             Place::Shared(place) => {
                 options.name = engine_name();
-                shared(place, archive, &options.name, bound).await?
+                let (backends, store, why) = shared(place, archive, &options.name, bound).await?;
+                away = why;
+                (backends, store)
             }
         };
         store.note_migrations().await?;
@@ -126,6 +148,9 @@ impl Standing {
             backends.bus = Arc::new(TracedBus::new(Arc::clone(&backends.bus), traces.sample_percent));
         }
         let engine = Engine::new(backends, options);
+        if let Some(error) = away {
+            engine.begins_without_hot_set(&error);
+        }
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
         let workflows = Workflows::new(engine.clone(), store.workflows(), settings.workflows.clone());
@@ -161,16 +186,7 @@ impl Standing {
             let watching = watching.clone();
             async move { watching.run_once(now).await }
         });
-        match &store {
-            Closing::Sqlite(store) if archive.url.is_some() => {
-                archive::supervise_file(&running, Arc::clone(store));
-            }
-            Closing::Sqlite(_) => {}
-            Closing::Mysql(store) => {
-                archive::supervise_buckets(&running, store.buckets(archive::bucket_options(archive)));
-                supervise_payloads(&running, Arc::clone(store));
-            }
-        }
+        store.supervise(&running, archive);
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
@@ -355,11 +371,54 @@ async fn shared(
     archive: &Archive,
     engine: &str,
     clock_bound: Duration,
-) -> Result<(Backends, Closing)> {
+) -> Result<(Backends, Closing, Option<Error>)> {
     durability::check(place).await?;
     let store = MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?;
     let store = Arc::new(archive::of_mysql(store, archive).await?);
-    let redis_url = place.redis_url.as_str();
+    let hot_backends = match &place.redis_url {
+        Some(url) => in_redis(place, url, &store, engine).await?,
+        None => without_redis(&store),
+    };
+    let ownership = store.ownership();
+    let clock = TrustedClock::new(Machine, clock_bound, Witness::Keeper);
+    // Before the first task is accepted, or fires.
+    clock.ask(&ownership).await.context("the clock of the database cannot be read")?;
+    let backends = Backends {
+        store: Arc::clone(&store) as Arc<dyn Store>,
+        limiter: hot_backends.limiter,
+        hot: hot_backends.hot,
+        bus: hot_backends.bus,
+        clock: Arc::new(clock),
+        blobs: None,
+        shared: Some(Shared { ownership: Arc::new(ownership), signals: hot_backends.signals }),
+    };
+    // Before the first insert: what comes into the last bucket is copied when that is cut.
+    let buckets = store.buckets(archive::bucket_options(archive));
+    if let Err(error) = buckets.make_ahead(backends.clock.now()).await {
+        tracing::warn!(%error, "no buckets could be made ahead of the first insert; again in a minute");
+    }
+    Ok((backends, Closing::Mysql(store), hot_backends.away))
+}
+
+/// The back ends that are in Redis where there is one.
+struct HotBackends {
+    hot: Arc<dyn Hot>,
+    limiter: Arc<dyn Limiter>,
+    bus: Arc<dyn Bus>,
+    signals: Arc<dyn Signals>,
+    /// Why Redis was not reached. None: it was reached, or none is set.
+    away: Option<Error>,
+}
+
+/// An engine begins without a Redis that does not answer; one that answers and must not be used ends the start.
+async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &str) -> Result<HotBackends> {
+    let unfit = || {
+        let url = crate::config::shown_hot_url(url);
+        format!(
+            "an engine must not use this Redis (hot.url = {url}): mend what is said below, or name another, or none; \
+             `punctual doctor` with the same settings looks at each server. Engines that run already go on without it"
+        )
+    };
     let partitions = store.partitions();
     let (number, at) = store.cluster();
     let options = RedisOptions {
@@ -369,41 +428,34 @@ async fn shared(
         memory_budget_bytes: place.memory_max_bytes,
         ..RedisOptions::default()
     };
-    let needed = || {
-        let url = crate::config::shown_hot_url(redis_url);
-        format!(
-            "an engine does not start without its Redis (hot.url = {url}): start it or mend what is said below, or name another; \
-             `punctual doctor` with the same settings looks at each server. Engines that run already go on without it"
-        )
-    };
-    let hot = RedisHot::connect(redis_url, options).await.with_context(needed)?;
-    let signals = hot.signals().await.with_context(needed)?;
+    let (hot, away) = RedisHot::begin(url, options).await.with_context(unfit)?;
+    let signals = hot.signals().await.with_context(unfit)?;
     let options = RedisBusOptions {
         prefix: place.prefix.clone(),
         consumer: engine.to_owned(),
         streams_per_queue: place.streams,
         ..RedisBusOptions::default()
     };
-    let bus = RedisBus::connect(redis_url, options).await.with_context(needed)?;
-    let ownership = store.ownership();
-    let clock = TrustedClock::new(Machine, clock_bound, Witness::Keeper);
-    // Before the first task is accepted, or fires.
-    clock.ask(&ownership).await.context("the clock of the database cannot be read")?;
-    let backends = Backends {
-        store: Arc::clone(&store) as Arc<dyn Store>,
+    let bus = RedisBus::new(url, options).with_context(unfit)?;
+    Ok(HotBackends {
         limiter: Arc::new(hot.limiter(RateClock::Server)),
-        hot: Arc::new(NearHot::new(Arc::new(hot), partitions)),
+        hot: Arc::new(hot),
         bus: Arc::new(bus),
-        clock: Arc::new(clock),
-        blobs: None,
-        shared: Some(Shared { ownership: Arc::new(ownership), signals: Arc::new(signals) }),
-    };
-    // Before the first insert: what comes into the last bucket is copied when that is cut.
-    let buckets = store.buckets(archive::bucket_options(archive));
-    if let Err(error) = buckets.make_ahead(backends.clock.now()).await {
-        tracing::warn!(%error, "no buckets could be made ahead of the first insert; again in a minute");
+        signals: Arc::new(signals),
+        away,
+    })
+}
+
+/// Engines share tasks and limits by the databases alone.
+fn without_redis(store: &MysqlStore) -> HotBackends {
+    tracing::info!("no Redis is set (hot.url is empty): tasks fire from the databases, up to 0.1 s late");
+    HotBackends {
+        hot: Arc::new(NoHot),
+        limiter: Arc::new(StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server)),
+        bus: Arc::new(MemoryBus::new()),
+        signals: Arc::new(NoSignals),
+        away: None,
     }
-    Ok((backends, Closing::Mysql(store)))
 }
 
 async fn migrate_databases(place: &SharedPlace) -> Result<Vec<String>> {

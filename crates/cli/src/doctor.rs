@@ -66,16 +66,18 @@ async fn examine(layers: &Layers, settings: &Settings) -> Found {
             for url in &place.mysql_urls {
                 places.push(Box::pin(mysql::examine(url, place.allows_weak_durability, &clock)));
             }
-            places.push(Box::pin(of_redis(place, &clock)));
+            if let Some(redis_url) = &place.redis_url {
+                places.push(Box::pin(of_redis(place, redis_url, &clock)));
+            }
         }
     }
     join_all(places).await.into_iter().flatten().collect()
 }
 
-async fn of_redis(place: &SharedPlace, clock: &SystemClock) -> Found {
+async fn of_redis(place: &SharedPlace, redis_url: &str, clock: &SystemClock) -> Found {
     let catalog = place.mysql_urls.first().map(String::as_str).unwrap_or_default();
     let cluster = mysql::cluster(catalog).await;
-    redis::examine(place, cluster, clock).await
+    redis::examine(place, redis_url, cluster, clock).await
 }
 
 /// The answer to one question, or why there is none.

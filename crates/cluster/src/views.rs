@@ -205,7 +205,7 @@ async fn hot(inner: &Inner) -> Option<HotStanding> {
         let sum = |all: &[(_, usize)]| all.iter().map(|it| it.1).sum();
         let (ready, parked) = (sum(&depth.ready), sum(&depth.parked));
         let fullness = inner.engine.hot_fullness();
-        HotStanding { due: depth.due, firing: depth.firing, ready, parked, fullness }
+        HotStanding { due: depth.due, firing: depth.fired, ready, parked, fullness }
     });
     *cached = Some((inner.engine.now(), standing));
     standing

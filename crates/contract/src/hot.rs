@@ -13,77 +13,45 @@ use punctual_domain::{
     task::{Demands, Priority},
     time::Millis,
 };
-use std::{fmt, ops::Range, sync::Arc};
+use std::{fmt, sync::Arc};
 
 /// Promises:
-/// - **One place at a time.** An entry (told apart by id) is in `due`, or in `firing`, or in neither. Each step
-///   between is atomic.
-/// - **Never early.** `take` pops nothing with `due_at > now`.
+/// - **One place at a time.** An entry (told apart by id) is in `due`, or not. What is drained is in the caller's hands.
+/// - **One owner.** `drain` gives nothing to a term that is older than one it has seen.
 /// - **Newest fence wins.** An entry never takes the place of one with the same or a newer fence.
-/// - **Definite withdrawal.** `withdraw` and `take` of one entry: exactly one of them gets it.
+/// - **Definite withdrawal.** `withdraw` and `drain` of one entry: exactly one of them gets it.
 /// - **Bounded.** Every method does at most as much as its limit or its argument says.
 #[async_trait]
 pub trait Hot: Send + Sync + fmt::Debug + 'static {
-    /// Puts entries into `due`, each unless the same id is there or firing with the same or a newer fence.
-    /// An older one is replaced. Loading twice is harmless. Answers how many were put in.
+    /// Puts entries into `due`, each unless the same id is there with the same or a newer fence. An older one is replaced.
+    /// Loading twice is harmless. Answers how many were put in.
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
 
-    /// The same, for entries whose ids their insert has just made, while no other process loads anything here. A hot set
-    /// that many processes share may keep them to this process, until `share`.
-    async fn load_near(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.load(entries).await
-    }
-
-    /// What it has kept to this process, of one partition or of all, is put where every process finds it. How many. What
-    /// failed is put there by the next call.
-    async fn share(&self, partition: Option<Partition>) -> Result<usize, Error> {
-        let _ = partition;
-        Ok(0)
-    }
-
-    /// Puts entries that were taken elsewhere into `firing`, each with its own `fired_at`, unless the same id fires with
-    /// the same or a newer fence, or is due with a newer one. What it meets else under the same id is replaced. Answers
-    /// how many were put in.
-    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
-
-    /// Reads, without moving anything, what is due at or before `until`, in order of (due_at, id), after a position.
-    async fn peek(
+    /// Pops what is due at or before `until` in each of these partitions, the earliest first, at most `limit` in each, which is at
+    /// most 1,000. An answer for each, in order: a failure of one keeps none of the others. A tenure of an older term than has been seen
+    /// here gets nothing.
+    async fn drain(
         &self,
-        partition: Partition,
-        after: Option<(Millis, i64)>,
+        tenures: &[Tenure],
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<HotEntry>, Error>;
+    ) -> Vec<Result<Vec<HotEntry>, Error>>;
 
-    /// Pops what is due from `due` into `firing`, the earliest first. What it pops is what fires. Whoever comes with
-    /// an older term than has been seen here gets nothing. Those of `settled` (id and fence, each id once) that it pops
-    /// do not stand in `firing` afterwards: their hand-over is known, as if they had been settled at once.
-    async fn take_settling(
-        &self,
-        tenure: Tenure,
-        now: Millis,
-        limit: usize,
-        settled: &[(i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error>;
-
-    /// The same, where nothing is known of any hand-over.
-    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        self.take_settling(tenure, now, limit, &[]).await
-    }
-
-    /// Takes an entry with at most this fence out of `due`, if it has not fired.
+    /// Takes an entry with at most this fence out of `due`.
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error>;
 
-    /// The hand-over of these is known: they leave `firing` (and `due`) unless their fence is newer.
-    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error>;
-
     /// Puts fired entries into the ready sets of their queues, each into the level that `retries` gives it. What
-    /// stands there already, in order or parked, stays where it is unless this has a newer fence.
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error>;
+    /// stands there already, in order or parked, stays where it is unless this has a newer fence. Answers how many were put in.
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error>;
+
+    /// Whether each of these stands in its ready set, in order or parked, with its fence.
+    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error>;
+
+    /// These are not to be handed over: they leave their ready sets, unless their fence there is newer.
+    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error>;
 
     /// Pops from the order of a queue's ready set: the level that the chooser says, in it the oldest first; of two
-    /// versions of one task the newer first. What was settled meanwhile is passed over. The same seed makes the same
-    /// choices in every back end.
+    /// versions of one task the newer first. The same seed makes the same choices in every back end.
     async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error>;
 
     /// Puts fired entries of one queue aside, out of its order, into a lane: they may not go now, and must not stand
@@ -101,15 +69,6 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<(Lane, usize)>, Error>;
 
-    /// Entries of a partition that fired before `before` and that no hand-over has settled, the oldest first; of these
-    /// the ones at `places`.
-    async fn firing(
-        &self,
-        partition: Partition,
-        before: Millis,
-        places: Range<usize>,
-    ) -> Result<Vec<HotEntry>, Error>;
-
     async fn depth(&self) -> Result<Depth, Error>;
 
     /// What became of these partitions since this was first asked with this tenure; in order. `Lost` at the first
@@ -118,14 +77,26 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// here is told so each time, and changes nothing.
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error>;
 
-    /// Forgets all that is due or fires in a partition, unless a newer term has been seen there: what stands there is of a
-    /// time that the store has lost. From then on older terms take nothing.
+    /// Forgets all that is due in a partition, unless a newer term has been seen there: what stands there is of a time that the
+    /// store has lost. From then on older terms drain nothing.
     async fn clear(&self, tenure: Tenure) -> Result<(), Error>;
+
+    /// Whether there is a hot set. False: it is always empty, every task fires from the store, and the store alone decides
+    /// whether a task was withdrawn. Makes no call.
+    fn is_there(&self) -> bool {
+        true
+    }
 
     /// In words, whose it is, once `is_whole` has found that it is not this store's: from then on until it is found to
     /// be this store's again every method fails and does nothing. Asks nobody.
     fn stranger(&self) -> Option<String> {
         None
+    }
+
+    /// In words, why no call goes through to its servers: they have not answered a first look, must not be used by an engine, or
+    /// hold another store's entries. None: calls go through. Makes no call.
+    fn refusal(&self) -> Option<String> {
+        self.stranger()
     }
 
     /// How far ahead of their instants entries are to bring what a hand-over needs, in milliseconds. What is kept outside of this
@@ -165,7 +136,7 @@ pub struct HotEntry {
     pub deadline_at: Millis,
     /// As the store had it when the entry was made: tells a claim from taking over a dead owner's claim.
     pub state: State,
-    /// When it was taken; `Millis::ZERO`: not yet.
+    /// When it fired; `Millis::ZERO`: not yet.
     pub fired_at: Millis,
     /// Attempts begun: not 0 is a task that is tried again.
     pub attempt: u32,
@@ -235,16 +206,13 @@ impl HotEntry {
 pub enum Withdrawn {
     /// It was due later, and now it is not there.
     Removed,
-    /// Not in the hot set: never loaded, or its hand-over is done. The store knows.
+    /// Not in `due`: never loaded, or drained. Its owner, or the store, knows.
     Absent,
-    /// It has fired and waits to be handed over.
-    Fired,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     pub due: usize,
-    pub firing: usize,
     /// Per queue, what waits for an executor in its order.
     pub ready: Vec<(Arc<QueueKey>, usize)>,
     /// Per queue, what is parked.

@@ -36,7 +36,7 @@ pub use evaluations::EvaluationStore;
 pub use hot::Hot;
 pub use identity::IdentityStore;
 pub use labels::LabelStore;
-pub use limiter::Limiter;
+pub use limiter::{Limiter, LimiterState};
 pub use namespaces::NamespaceStore;
 pub use ownership::{Ownership, Signals};
 pub use schedules::ScheduleStore;

@@ -69,6 +69,28 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error>;
 }
 
+/// Where a limiter that engines share by their store keeps its members and buckets: one value with a version.
+#[async_trait]
+pub trait LimiterState: Send + Sync + fmt::Debug + 'static {
+    /// The stored value. `known`: a version whose value need not be read again.
+    async fn read(&self, known: i64) -> Result<StoredState, Error>;
+
+    /// Replaces the value of `version` by this one, whose version is the next. False: the stored version is another, and nothing
+    /// is changed.
+    async fn swap(&self, version: i64, value: Vec<u8>) -> Result<bool, Error>;
+}
+
+/// The stored value of a limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredState {
+    /// From 0 on.
+    pub version: i64,
+    /// What the clock of the store shows.
+    pub now: Millis,
+    /// Empty: none was written yet. None: it is known.
+    pub value: Option<Vec<u8>>,
+}
+
 /// How long what an engine has said of demands is known.
 pub const DEMANDS_KNOWN_MS: i64 = 5_000;
 

@@ -141,6 +141,18 @@ impl Bucket {
         Self { units, period_ms: flow.period_ms, at: now.max(self.at) }
     }
 
+    /// Units, the period that they are of, and when there were so many: as it is kept.
+    #[must_use]
+    pub const fn kept(&self) -> (i64, i64, Millis) {
+        (self.units, self.period_ms, self.at)
+    }
+
+    /// As it was kept.
+    #[must_use]
+    pub fn of_kept(units: i64, period_ms: i64, at: Millis) -> Self {
+        Self { units, period_ms: period_ms.max(1), at }
+    }
+
     /// Starts that are in it.
     #[must_use]
     pub const fn starts(&self) -> i64 {

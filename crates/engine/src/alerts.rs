@@ -10,8 +10,8 @@ use crate::{
     engine::Engine,
     maintenance::overdue::state::{OverduePartition, OverdueTask},
 };
-use punctual_contract::Error;
-use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_contract::{Error, store::Scan};
+use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use state::{Alert, AlertKind, Look};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -69,8 +69,8 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
     }
     if let Some(text) = core.hot.stranger() {
         alerts.is_so((AlertKind::HotSetOfAnother, None, ""), now, state_ms, text);
-    } else if core.from_store.is_away() {
-        let text = "the hot set does not answer".to_owned();
+    } else if core.from_store.hides_limits() {
+        let text = core.hot.refusal().unwrap_or_else(|| "the hot set does not answer".to_owned());
         alerts.is_so((AlertKind::HotSetAway, None, ""), now, state_ms, text);
     } else {
         let oldest = oldest(core, now).await?;
@@ -101,18 +101,30 @@ fn overdue(core: &Core, now: Millis, state_ms: i64) {
     core.health.alerts.is_so((AlertKind::OverdueNotFired, None, ""), now, state_ms, text);
 }
 
-/// Of the partitions of this engine: what waits in queues that are not paused.
+/// Of the partitions of this engine, and of what it serves from the store: what waits in queues that are not paused.
 async fn oldest(core: &Core, now: Millis) -> Result<BTreeMap<QueueKey, Millis>, Error> {
     let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
     for partition in core.owned() {
-        for it in core.hot.firing(partition, now.plus(-WAITING_SHOWN_MS), 0..LOOK_AT).await? {
-            if !core.settings.is_paused(&it.queue) {
-                let at = oldest.entry((*it.queue).clone()).or_insert(it.fired_at);
-                *at = it.fired_at.min(*at);
-            }
+        let until = now.plus(-WAITING_SHOWN_MS);
+        let found = core.store.scan(Scan { partition, until, after: None, limit: LOOK_AT }).await?;
+        for entry in found.iter().filter(|entry| entry.state == State::Ready && entry.fired_at <= until) {
+            note(core, &mut oldest, &entry.queue, entry.fired_at);
+        }
+    }
+    let served = core.live.lock().oldest_served();
+    for (queue, fired_at) in served {
+        if now.since(fired_at) >= WAITING_SHOWN_MS {
+            note(core, &mut oldest, &queue, fired_at);
         }
     }
     Ok(oldest)
+}
+
+fn note(core: &Core, oldest: &mut BTreeMap<QueueKey, Millis>, queue: &QueueKey, fired_at: Millis) {
+    if !core.settings.is_paused(queue) {
+        let at = oldest.entry(queue.clone()).or_insert(fired_at);
+        *at = fired_at.min(*at);
+    }
 }
 
 impl Engine {

@@ -1,6 +1,6 @@
 //! Where executors wait for the tasks of one queue. What fires while one of them has nothing goes straight to it: the
-//! ready set is for what nobody waits for. Holds nothing that matters: an entry that was given to a seat is firing in the
-//! hot set until its hand-over is known, and is offered again if this engine dies.
+//! ready set is for what nobody waits for. Holds nothing that matters: an entry that was given to a seat is in
+//! the store, and its partition's next owner offers it again if this engine dies.
 
 mod backlog;
 pub(crate) mod by_queue;

@@ -1,6 +1,6 @@
 //! Changes that callers wish for: cancel, reschedule (also into another queue), run now, redrive. One atomic step decides each: while a task
-//! is in the hot set, that is the withdrawal from it (`fired` xor `withdrawn`); otherwise it is the store's
-//! conditional update. A crash between withdrawal and update leaves the row as it was, unanswered; the sweep loads
+//! waits in the table of this engine or in the hot set, that is the withdrawal from there (`fired` xor `withdrawn`); otherwise it is
+//! the store's conditional update. A crash between withdrawal and update leaves the row as it was, unanswered; the refill loads
 //! it again, and it fires. What is leased ahead of its instant (`pipeline::ahead`) is decided the same way: withdrawn, its
 //! attempt is given back and then it is changed, in one unit of work; a crash between leaves the lease to end.
 
@@ -10,11 +10,12 @@ mod what;
 use crate::{
     answer::{Cancelled, Changed, Error},
     core::Core,
+    live::Withdrawal,
     outside::{self, Owned, Put},
     pipeline::intake,
 };
 use punctual_contract::{
-    hot::{HotEntry, Withdrawn},
+    hot::Withdrawn,
     store::{Applied, Change, Step},
 };
 use punctual_domain::{
@@ -23,7 +24,6 @@ use punctual_domain::{
     state::{Event, State},
     task::{Lease, Task},
 };
-use punctual_wheel::Key;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use what::what_changes;
@@ -36,9 +36,6 @@ const READS: usize = 3;
 const DECIDED_WITHIN: Duration = Duration::from_secs(4);
 /// Between two looks at a task of which that is awaited.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// So far above a task's fence no attempt of it will ever be: an entry with that one is refused by the store, whatever
-/// becomes of the task.
-const NO_FENCE: i64 = 1 << 40;
 
 pub(crate) async fn read(core: &Core, place: TaskRef) -> Result<Task, Error> {
     core.store.read(&[place]).await?.pop().flatten().ok_or(Error::NotFound)
@@ -86,7 +83,7 @@ async fn read_changed(core: &Core, place: TaskRef) -> Result<Task, Error> {
 
 /// Whether the task can still be changed, decided atomically.
 enum Hold {
-    /// It is out of the hot set (or never was in it) and cannot fire until it is put back.
+    /// It is taken out and cannot fire until it is put back; or another engine may have it, and the store decides.
     Held,
     Fired,
 }
@@ -102,39 +99,25 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
     let is_ahead = is_ahead(core, task, *removed);
     // The entry is as it was before its lease.
     let fence = if is_ahead { task.fence - 1 } else { task.fence };
-    match core.hot.withdraw(place.partition, place.id, fence).await? {
-        Withdrawn::Fired => return Ok(Hold::Fired),
-        // Its owner may have it.
-        Withdrawn::Absent if is_ahead && *removed != Some(fence) => return Ok(Hold::Fired),
-        Withdrawn::Absent => cancel_on_wheel(core, core.live.lock().forget(place.id, fence)),
-        Withdrawn::Removed => {
-            cancel_on_wheel(core, core.live.lock().withdrawn(place.id, fence));
+    let here = core.live.lock().withdraw(place.id, fence);
+    match here {
+        Withdrawal::Withdrawn => {
             *removed = Some(fence);
+            return Ok(Hold::Held);
         }
+        Withdrawal::Fired => return Ok(Hold::Fired),
+        Withdrawal::Unknown => {}
+    }
+    // Without the hot set the store decides, as it does about what another engine has drained.
+    let is_removed = !core.from_store.is_away()
+        && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
+    if is_removed {
+        *removed = Some(fence);
+    } else if is_ahead && *removed != Some(fence) {
+        // The engine that has leased it may be about to hand it over.
+        return Ok(Hold::Fired);
     }
     Ok(Hold::Held)
-}
-
-fn cancel_on_wheel(core: &Core, key: Option<Key>) {
-    if let Some(key) = key {
-        core.timer.cancel(key);
-    }
-}
-
-/// Another engine has leased it ahead, and hands it over if it finds it in the hot set at its instant. A load that has looked
-/// at the store before this, at whatever engine it hangs, must not bring it back: from here on it meets a newer fence. What
-/// stands there for that is offered after some seconds, refused by the store, and gone. Crash: the same; and the task, which
-/// is not cancelled then, is found by the sweep.
-async fn keep_out(core: &Core, task: &Task) -> Result<(), Error> {
-    let own = Lease::ahead(&core.options.name);
-    // This engine's own lease has been taken out already.
-    if core.shared.is_none() || task.lease.as_ref().is_none_or(|it| it.executor == own) {
-        return Ok(());
-    }
-    let fence = task.fence.saturating_add(NO_FENCE);
-    let entry = HotEntry { fired_at: core.now(), fence, ..intake::entry_of(task) };
-    core.hot.load_fired(vec![entry]).await?;
-    Ok(())
 }
 
 /// It has an engine's lease, and its instant has not come, or never will because this call has withdrawn it.
@@ -208,7 +191,6 @@ pub(crate) async fn cancel(
                 }
             }
             State::Dispatched if is_ahead && matches!(hold(core, &task, &mut removed).await?, Hold::Held) => {
-                keep_out(core, &task).await?;
                 Event::Cancel
             }
             State::Blocked => Event::Cancel,
@@ -256,9 +238,8 @@ async fn withdraw(
 /// It had fired, and waited for an executor.
 async fn settle(core: &Arc<Core>, task: &Task) {
     core.live.lock().persisted_until(task.place.id, task.fence);
-    let gone = [(task.place.partition, task.place.id, task.fence)];
-    if let Err(error) = core.hot.settle(&gone).await {
-        tracing::warn!(%error, "a withdrawn task stays in the hot set; the store will refuse it");
+    if let Err(error) = core.hot.discard(&[intake::entry_of(task)]).await {
+        tracing::warn!(%error, "a withdrawn task stays in its ready set; the store will refuse it");
     }
 }
 
@@ -293,7 +274,7 @@ async fn apply(
         Ok(applied) => Ok(applied.last().map_or(Applied::Lost, |last| last.applied)),
         Err(error) => {
             if !is_ahead {
-                intake::admit_to_hot_set(core, vec![intake::entry_of(task)]).await;
+                intake::admit(core, vec![intake::entry_of(task)]).await;
             }
             Err(error.into())
         }
@@ -517,7 +498,6 @@ pub(crate) async fn bury(
                 matches!(hold(core, &task, &mut removed).await?, Hold::Held)
             }
             State::Dispatched if is_ahead && matches!(hold(core, &task, &mut removed).await?, Hold::Held) => {
-                keep_out(core, &task).await?;
                 true
             }
             _ => false,
@@ -543,17 +523,17 @@ pub(crate) async fn bury(
     Err(Error::Contended)
 }
 
-/// What an earlier try has taken out of the hot set, and is not to be changed any more: without this the sweep would find it.
+/// What an earlier try has taken out of the hot set, and is not to be changed any more: without this the refill would find it.
 async fn put_back_unchanged(core: &Arc<Core>, task: &Task, removed: Removed) {
     if removed.is_some() && task.state.is_waiting() {
-        intake::admit_to_hot_set(core, vec![intake::entry_of(task)]).await;
+        intake::admit(core, vec![intake::entry_of(task)]).await;
     }
 }
 
 async fn put_back(core: &Arc<Core>, place: TaskRef) -> Result<Task, Error> {
     let task = read_changed(core, place).await?;
     if task.state.is_waiting() {
-        intake::admit_to_hot_set(core, vec![intake::entry_of(&task)]).await;
+        intake::admit(core, vec![intake::entry_of(&task)]).await;
     }
     Ok(task)
 }

@@ -17,16 +17,13 @@ use crate::{
     meters::Meters,
     options::Options,
     parts::state::Parts,
-    pipeline::{
-        ahead::pace::Ahead, filling::Filling, from_store::state::FromStore, settle::state::Settling,
-        timer::Timer,
-    },
+    pipeline::{ahead::pace::Ahead, filling::Filling, from_store::state::FromStore, timer::Timer},
     settings::Settings,
     sharing::{holdings::Holdings, state::Sharing},
     work::Work,
 };
 use hashbrown::HashSet;
-use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust, hot::HotEntry};
+use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust};
 use punctual_domain::{history::Note, name::QueueKey, place::Partition, settings::Mode, time::Millis};
 use std::{sync::Arc, time::Duration};
 
@@ -58,12 +55,11 @@ pub(crate) struct Core {
     pub(crate) parts: Parts,
     pub(crate) filling: Filling,
     pub(crate) timer: Arc<Timer>,
-    /// What is on the wheel, is leased ahead of its instant, or has fired and is not settled with the store.
+    /// What is due soon, is leased ahead of its instant, or has fired and is not settled with the store.
     pub(crate) live: Live,
     pub(crate) from_store: FromStore,
     pub(crate) arrivals: Arrivals,
     pub(crate) ahead: Ahead,
-    pub(crate) settling: Settling,
     pub(crate) ends: Ends,
 }
 
@@ -87,10 +83,9 @@ impl Core {
             filling: Filling::default(),
             timer: Arc::new(Timer::new(clock.now())),
             live: Live::new(partitions, sole),
-            from_store: FromStore::default(),
+            from_store: FromStore::new(hot.is_there()),
             arrivals: Arrivals::default(),
             ahead: Ahead::default(),
-            settling: Settling::default(),
             ends: Ends::default(),
             store,
             hot,
@@ -119,6 +114,15 @@ impl Core {
             }
         }
         queues
+    }
+
+    /// Whether the tasks of a queue are published.
+    pub(crate) fn pushes(&self, queue: &QueueKey) -> bool {
+        self.options.can_push
+            && match self.settings.known().queues.get(queue).and_then(|settings| settings.mode) {
+                Some(mode) => mode == Mode::Push,
+                None => self.options.push_queues.contains(queue),
+            }
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -174,12 +178,6 @@ impl Core {
         if self.shared.is_some() {
             self.sharing.announcer.ready(queue);
         }
-    }
-
-    /// It has fired, and lies here for executors that are busy, or is being handed over, or waits for its part of the store to
-    /// answer: nobody else has to look after it.
-    pub(crate) fn has(&self, entry: &HotEntry) -> bool {
-        self.live.lock().keeps(entry)
     }
 
     /// Names of queues that something is kept by, each as often as it is.

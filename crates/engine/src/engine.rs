@@ -12,16 +12,26 @@ use crate::{
     meters::{Meters, ProcessMeters},
     options::Options,
 };
-use punctual_contract::{
-    Bus, Error as BackendError, Store,
-    hot::{Depth, Lane},
-};
+use punctual_contract::{Bus, Error as BackendError, Store, hot::Lane};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     time::Millis,
 };
 use std::{sync::Arc, time::Duration};
+
+/// How many tasks are where, as one engine sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// In the hot set, and in this engine's table before their instants.
+    pub due: usize,
+    /// Fired here, and not handed over, or not known to be.
+    pub fired: usize,
+    /// Per queue, what waits for an executor in its order.
+    pub ready: Vec<(Arc<QueueKey>, usize)>,
+    /// Per queue, what is parked.
+    pub parked: Vec<(Arc<QueueKey>, usize)>,
+}
 
 /// Cheap to clone; all clones are the same engine.
 #[derive(Debug, Clone)]
@@ -82,19 +92,38 @@ impl Engine {
         &self.core.bus
     }
 
-    /// Of the hot set; what lies in this engine counts as ready.
+    /// Of the hot set and of this engine's table; what lies in this engine, or is served from the store, counts as ready.
     ///
     /// # Errors
     /// A failing hot set.
     pub async fn depth(&self) -> Result<Depth, Error> {
-        let mut depth = self.core.hot.depth().await?;
-        for (queue, lying) in self.core.arrivals.lying() {
+        let hot = self.core.hot.depth().await?;
+        let (unfired, fired, served) = {
+            let table = self.core.live.lock();
+            (table.len(), table.count_fired(), table.count_served())
+        };
+        let mut depth = Depth { due: hot.due + unfired, fired, ready: hot.ready, parked: hot.parked };
+        for (queue, lying) in self.core.arrivals.lying().into_iter().chain(served) {
             match depth.ready.iter_mut().find(|it| it.0 == queue) {
                 Some((_, ready)) => *ready += lying,
                 None => depth.ready.push((queue, lying)),
             }
         }
         Ok(depth)
+    }
+
+    /// What has fired here and no executor is known to have, for tests: place, fence, and when it fired.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fired(&self) -> Vec<(TaskRef, i64, Millis)> {
+        self.core.live.lock().fired()
+    }
+
+    /// Whether the task waits for its instant here with this fence, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn will_fire(&self, id: i64, fence: i64) -> bool {
+        self.core.live.lock().waits(id, fence)
     }
 
     /// What is put aside in a queue, by what it waits for.
@@ -105,9 +134,9 @@ impl Engine {
         Ok(self.core.hot.lanes(queue, None, limit).await?)
     }
 
-    /// Tasks claimed and on the wheel.
+    /// Tasks in this engine's table that have not fired.
     #[must_use]
-    pub fn claimed(&self) -> usize {
+    pub fn on_wheel(&self) -> usize {
         self.core.live.lock().len()
     }
 
@@ -126,7 +155,13 @@ impl Engine {
     /// The hot set did not answer when last asked: firing goes on from the store.
     #[must_use]
     pub fn hot_is_away(&self) -> bool {
-        self.core.from_store.is_away()
+        self.has_hot_set() && self.core.from_store.is_away()
+    }
+
+    /// False: there is none, and firing goes by the store for good.
+    #[must_use]
+    pub fn has_hot_set(&self) -> bool {
+        self.core.hot.is_there()
     }
 
     /// The hot set was found to be another cluster's: nothing of it is used.

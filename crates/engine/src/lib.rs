@@ -51,7 +51,7 @@ mod pipeline {
     pub(crate) mod preload;
     pub(crate) mod room;
 
-    pub(crate) mod claim;
+    pub(crate) mod drain;
     pub(crate) mod timer;
 
     pub(crate) mod admit;
@@ -64,10 +64,9 @@ mod pipeline {
     pub(crate) mod granted;
     pub(crate) mod hand_over;
     pub(crate) mod kinds;
-    pub(crate) mod missed;
     pub(crate) mod push;
     pub(crate) mod ready_set;
-    pub(crate) mod settle;
+    pub(crate) mod refill;
     pub(crate) mod slots;
     pub(crate) mod terms;
     pub(crate) mod unknown;
@@ -108,14 +107,10 @@ mod maintenance {
     pub(crate) mod index;
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
-    pub(crate) mod offer_again;
     pub(crate) mod overdue;
     pub(crate) mod reconcile;
     pub(crate) mod retention;
     pub(crate) mod state;
-    pub(crate) mod stuck;
-    pub(crate) mod sweep;
-    pub(crate) mod unanswered;
     pub(crate) mod unused;
 }
 
@@ -128,7 +123,7 @@ pub use caps::state::{Closed, Full, QueueRefused, Refused, TooManyBytes};
 pub use change::take_back::TakenBack;
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::{Put, Stood};
-pub use engine::{Engine, turn::Turn};
+pub use engine::{Depth, Engine, turn::Turn};
 pub use evaluations::{Evaluating, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict, state::Probe};
 pub use executors::state::Seen;
 pub use maintenance::overdue::state::{OverduePartition, OverdueTask};

@@ -1,35 +1,34 @@
 //! The live table: each task that this engine has on its wheel, leases ahead of its instant, has fired and not settled with the store, or
 //! has handed over a moment ago: exactly once, with its stage.
 //! Pure: no clock, no I/O and no `Core`; the present is an argument, and what the caller does next is an answer.
-//! Every call is a batch under one lock. Nothing here must outlive the process: the hot set and the store have it all.
+//! Every call is a batch under one lock. Nothing here must outlive the process: the store has it all.
 //!
-//! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `span` (what is known of a partition
-//! besides its tasks), `table` (the tasks), `index` (which of them are looked for), `claims` (what has not fired), `leases`
-//! (what is leased ahead), `kept` (what has fired), `served` (while the hot set is away), `unpersisted` (of which the store does
-//! not know), `doubt` (leases of which the answer was lost), `handed_over` (attempts at executors), `load` (loads that are under way), `fired` (the answers to an instant that has come).
+//! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `table` (the tasks), `index` (which of them
+//! are looked for), `waiting` (what has not fired), `leases` (what is leased ahead), `kept` (what has fired), `served` (while the
+//! hot set is away), `unpersisted` (of which the store does not know), `doubt` (leases of which the answer was lost),
+//! `handed_over` (attempts at executors), `fired` (the answers to an instant that has come).
 
-mod claims;
 mod doubt;
 mod fired;
 mod handed_over;
 mod index;
 mod kept;
 mod leases;
-mod load;
 mod served;
-mod span;
 mod stage;
 mod steps;
 mod table;
 mod unpersisted;
+mod waiting;
 
 #[cfg(test)]
 pub(crate) mod model;
 
-pub(crate) use claims::Loaded;
 pub(crate) use doubt::DoubtfulLease;
 pub(crate) use fired::{Fired, Granted, Ready};
 pub(crate) use handed_over::{Ended, Unreported, leased_entry};
+pub(crate) use kept::Overdue;
+pub(crate) use waiting::{Loaded, Withdrawal};
 
 use parking_lot::{Mutex, MutexGuard};
 use punctual_contract::hot::HotEntry;

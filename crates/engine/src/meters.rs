@@ -40,7 +40,6 @@ pub struct Meters {
     compensated: AtomicU64,
     rebuilt: AtomicU64,
     terms_raised: AtomicU64,
-    stuck: AtomicU64,
     identity_conflicts: AtomicU64,
     fired_from_store: AtomicU64,
 }
@@ -330,9 +329,6 @@ impl Meters {
         add(&self.identity_conflicts, 1);
     }
 
-    pub(crate) fn stuck(&self, count: usize) {
-        add(&self.stuck, count);
-    }
     pub(crate) fn rebuilt(&self, count: usize) {
         add(&self.rebuilt, count);
     }
@@ -404,7 +400,7 @@ impl Meters {
     pub fn preloaded_total(&self) -> u64 {
         self.preloaded.load(Relaxed)
     }
-    /// Tasks that only the sweep found: each is a crash or a failure that was repaired.
+    /// Tasks that only the refill found: each is a crash or a failure that was repaired.
     #[must_use]
     pub fn swept_total(&self) -> u64 {
         self.swept.load(Relaxed)
@@ -445,10 +441,6 @@ impl Meters {
         self.terms_raised.load(Relaxed)
     }
     /// Overdue tasks in whose way something stood in the hot set, which was taken out.
-    #[must_use]
-    pub fn stuck_total(&self) -> u64 {
-        self.stuck.load(Relaxed)
-    }
     /// Tasks fired without the hot set, because it was away or full.
     #[must_use]
     pub fn fired_from_store_total(&self) -> u64 {

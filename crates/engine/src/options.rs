@@ -30,7 +30,7 @@ pub struct Options {
     pub compensate_interval_ms: u64,
     /// How many of it come back in one such look.
     pub compensate_max: usize,
-    /// A task that is this much overdue and in no hot set is loaded again by the sweep.
+    /// A task that is this much overdue and that nothing here knows is read again by the refill.
     pub overdue_after_ms: i64,
     /// How often all partitions are looked through for what should have fired long ago.
     pub overdue_look_interval_ms: u64,

@@ -1,6 +1,6 @@
 //! The parts of the store (databases), which fail by themselves: they are asked side by side, one that does not answer is
 //! not waited for, and what was to be handed over from one that fails is set aside until it answers, out of the way of
-//! the others' tasks. Nothing rests on what is set aside: in the hot set it is firing, and its partition's owner offers it
+//! the others' tasks. Nothing rests on what is set aside: its partition's owner reads it from the store and offers it
 //! again should this engine die. Must not decide anything about a task. A store of one part pays nothing here.
 
 mod pace;
@@ -30,7 +30,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// A part that is at the same work for so long is said to fail.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
-/// Set aside here, some 30 MiB; the rest is left to whoever offers again what is firing.
+/// Set aside here, some 30 MiB; the rest is left to the refill.
 const ASIDE_MAX: usize = 100_000;
 
 /// A loop's work at one part: no second one is begun before it has ended.

@@ -114,13 +114,13 @@ async fn redrive(
     let applied = core.store.apply(steps, core.now()).await?;
     let moved = tasks.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
     let places: Vec<_> = moved.map(|(task, _)| task.place).collect();
-    // Nothing depends on what follows: the preloader and the sweep find them too.
+    // Nothing depends on what follows: the preloader and the refill find them too.
     let now = core.store.read(&places).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "redriven tasks wait for the preloader or the sweep");
+        tracing::warn!(%error, "redriven tasks wait for the preloader or the refill");
         Vec::new()
     });
     let waiting = now.into_iter().flatten().filter(|it| it.state.is_waiting());
-    intake::admit_to_hot_set(core, waiting.map(|it| intake::entry_of(&it)).collect()).await;
+    intake::admit(core, waiting.map(|it| intake::entry_of(&it)).collect()).await;
     Ok(places.len())
 }
 

@@ -7,18 +7,17 @@ use crate::{
     engine::Engine,
     executors, idle,
     maintenance::{
-        compensate, deletion, index, leases, mark_ready, offer_again, overdue, reconcile, retention, sweep,
-        unused,
+        compensate, deletion, expire, index, leases, mark_ready, overdue, reconcile, retention, unused,
     },
     parts,
-    pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
+    pipeline::{ahead, drain, fire, from_store, preload, push, refill, unknown},
     readiness, shares,
     sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
 };
 use futures_util::future::BoxFuture;
 use punctual_contract::Error;
-use punctual_domain::{place::Partition, time::Millis};
+use punctual_domain::time::Millis;
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -87,12 +86,18 @@ impl Running {
 }
 
 impl Engine {
+    /// Before `start`: the hot set did not answer when it was first asked. Firing begins from the store, and goes on by the hot
+    /// set as soon as it answers.
+    pub fn begins_without_hot_set(&self, error: &Error) {
+        from_store::is_away(&self.core, error);
+    }
+
     /// Starts the wheel's thread and all services; needs a tokio runtime.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn start(&self) -> std::io::Result<Running> {
-        let (due, partitions) = unbounded_channel();
+        let (due, ticks) = unbounded_channel();
         let meters = self.core.meters.service("wheel");
         let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due, meters)?;
         self.core.health.firing.beat();
@@ -103,7 +108,10 @@ impl Engine {
         });
         self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
-        self.supervise_pipeline(&supervisor, partitions);
+        self.supervise_pipeline(&supervisor, ticks);
+        if self.core.hot.is_there() {
+            self.supervise_hot_set(&supervisor);
+        }
         self.supervise_maintenance(&supervisor);
         self.supervise_deletion(&supervisor);
         Ok(Running { engine: self.clone(), supervisor, wheel_thread })
@@ -120,10 +128,6 @@ impl Engine {
     fn supervise_sharing(&self, supervisor: &Supervisor) {
         let core = &self.core;
         supervisor.every(core, "clock", clock::PERIOD, |core| async move { clock::run_once(&core).await });
-        let asked = |core: Arc<Core>| async move { core.filling.look_through.notified().await };
-        supervisor.every_or_when(core, "adopt", Duration::from_secs(1), asked, |core| async move {
-            adopt::run_once(&core).await
-        });
         if core.shared.is_none() {
             return;
         }
@@ -138,13 +142,13 @@ impl Engine {
         supervisor.every(core, "reach", reach::PERIOD, |core| async move { reach::run_once(&core).await });
         supervisor.always(core, "announce", announce::run);
         supervisor.always(core, "listen", listen::run);
-        supervisor.always(core, "claim_asked", listen::claim_asked);
+        supervisor.always(core, "drain_asked", listen::drain_asked);
     }
 
-    fn supervise_pipeline(&self, supervisor: &Supervisor, partitions: UnboundedReceiver<Vec<Partition>>) {
+    fn supervise_pipeline(&self, supervisor: &Supervisor, ticks: UnboundedReceiver<()>) {
         let core = &self.core;
-        let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
-        supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&partitions)));
+        let ticks = Arc::new(tokio::sync::Mutex::new(ticks));
+        supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&ticks)));
         supervisor.always(core, "ahead", ahead::run);
         let asked = |core: Arc<Core>| async move { core.limits.shares.wanted().await };
         supervisor.every_or_when(core, "shares", shares::PERIOD, asked, |core| async move {
@@ -154,18 +158,6 @@ impl Engine {
         supervisor.every(core, "push", control::PERIOD, move |core| {
             let pushers = Arc::clone(&pushers);
             async move { Ok(pushers.run_once(&core)) }
-        });
-        let period = Duration::from_millis(core.options.claim_interval_ms);
-        supervisor.every(
-            core,
-            "claim",
-            period,
-            |core| async move { claim::run_once(&core, core.now()).await },
-        );
-        let period = Duration::from_millis(core.options.preload_interval_ms);
-        let asked = |core: Arc<Core>| async move { core.filling.preload.notified().await };
-        supervisor.every_or_when(core, "preload", period, asked, |core| async move {
-            preload::run_once(&core, core.now()).await
         });
     }
 
@@ -181,25 +173,44 @@ impl Engine {
         });
     }
 
+    /// What fills the hot set, and looks after what is in it.
+    fn supervise_hot_set(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        let asked = |core: Arc<Core>| async move { core.filling.look_through.notified().await };
+        supervisor.every_or_when(core, "adopt", Duration::from_secs(1), asked, |core| async move {
+            adopt::run_once(&core).await
+        });
+        let period = Duration::from_millis(core.options.claim_interval_ms);
+        supervisor.every(core, "drain", period, |core| async move { drain::run_once(&core).await });
+        let period = Duration::from_millis(core.options.preload_interval_ms);
+        let asked = |core: Arc<Core>| async move { core.filling.preload.notified().await };
+        supervisor.every_or_when(core, "preload", period, asked, |core| async move {
+            preload::run_once(&core, core.now()).await
+        });
+        supervisor.always(core, "refill_asked", refill::when_asked);
+    }
+
     fn supervise_maintenance(&self, supervisor: &Supervisor) {
         let core = &self.core;
         let period = Duration::from_millis(core.options.sweep_interval_ms);
-        supervisor.every(core, "sweep", period, |core| async move {
+        supervisor.every(core, "refill", period, |core| async move {
             // None of them is left out because another failed.
-            let found = sweep::run_once(&core, core.now()).await;
-            let claimed = claim::run_again(&core, core.now()).await;
-            let again = fire::fire_again(&core).await;
+            core.live.lock().forget_old_attempts(core.now());
+            let found = refill::run_once(&core).await;
             let fired = fire::fire_all(&core).await;
-            claimed.and(again).and(fired)?;
+            fired?;
             found
         });
-        supervisor.every(core, "from_store", from_store::PERIOD, |core| async move {
-            from_store::run_once(&core).await
-        });
-        let asked = |core: Arc<Core>| async move { core.maintenance.unanswered.asked().await };
-        supervisor.every_or_when(core, "offer_again", offer_again::PERIOD, asked, |core| async move {
-            offer_again::run_once(&core, core.now()).await
-        });
+        supervisor.every_or_when(
+            core,
+            "from_store",
+            from_store::PERIOD,
+            from_store::store_is_due,
+            |core| async move {
+                expire::look_at_served(&core).await;
+                from_store::run_once(&core).await
+            },
+        );
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
         supervisor.every(core, "reconcile", period, |core| async move {
             reconcile::run_once(&core, core.now()).await

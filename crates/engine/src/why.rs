@@ -186,16 +186,16 @@ fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
     let is_mine = core.holdings.tenure(partition).is_some();
     let (blocking, cause, next_step) = if let Some(whose) = core.hot.stranger() {
         ("hot_set_of_another_cluster", whose, "its owner fires it from the store")
-    } else if core.from_store.is_away() {
+    } else if core.from_store.hides_limits() {
         ("hot_set_away", "the hot set does not answer".to_owned(), "its owner fires it from the store")
     } else if core.sharing.overtaken.is(partition) {
         let cause = "the hot set has seen a newer term of its partition than the store gives".to_owned();
         ("term_behind", cause, "the term is raised, and the partition looked through")
     } else if is_mine {
-        ("overdue", "the hot set has not given it yet".to_owned(), "the sweep loads it again")
+        ("overdue", "this engine has not come to it".to_owned(), "this engine finds it in the store")
     } else {
         let cause = "the engine that owns its partition has not fired it, or none does".to_owned();
-        ("overdue", cause, "that engine's sweep loads it again")
+        ("overdue", cause, "that engine finds it in the store")
     };
     Why {
         reason: format!("It was due {} ago and has not fired: {cause}.", Span(now.since(task.due_at))),
@@ -242,7 +242,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     }
     let unknown =
         "It has fired; its queue is limited, and its limits are not known because the hot set is away.";
-    if core.from_store.is_away() {
+    if core.from_store.hides_limits() {
         return answer(unknown.to_owned(), "limits_unknown", None, "the hot set is back", None);
     }
     let (limits, rates) = terms.of_task(task.attempt, demands.concurrency_key.as_deref());

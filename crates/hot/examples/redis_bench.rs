@@ -102,28 +102,31 @@ async fn run(
     let bytes = (hot.memory().await?.used_bytes - before) / u64::try_from(tasks)?;
     println!("{:>8} {batch:>7} {:>12} {:>18} {bytes:>10}", "memory", "", "");
 
-    let rounds = tasks.div_ceil(batch * usize::from(PARTITIONS));
-    let partitions: Vec<Partition> = (0..PARTITIONS).flat_map(|it| vec![Partition(it); rounds]).collect();
-    let peek = async |hot: Arc<RedisHot>, it| hot.peek(it, None, Millis::MAX, batch).await;
-    bench.step("peek", partitions.clone(), peek).await?;
-    let take = async |hot: Arc<RedisHot>, it| hot.take(Tenure::sole(it), Millis::MAX, batch).await;
-    let taken = bench.step("take", partitions, take).await?;
-    let taken: Vec<HotEntry> = taken.into_iter().flatten().collect();
-    // As the engine does: what one call of `take` gave.
-    bench
-        .step("offer", taken.chunks(batch).map(<[_]>::to_vec).collect(), async |hot, it| {
-            hot.offer(it, Retries::default()).await
-        })
-        .await?;
+    // As an engine does, all partitions in one call; a batch is of all of them together.
+    let tenures: Vec<Tenure> = (0..PARTITIONS).map(|number| Tenure::sole(Partition(number))).collect();
+    let limit = batch.div_ceil(tenures.len());
+    let rounds = tasks.div_ceil(tenures.len()).div_ceil(limit);
+    let drain = async |hot: Arc<RedisHot>, ()| {
+        let answers = hot.drain(&tenures, Millis::MAX, limit).await;
+        answers.into_iter().collect::<Result<Vec<_>, _>>()
+    };
+    let drained = bench.step("drain", vec![(); rounds], drain).await?;
+    let drained: Vec<HotEntry> = drained.into_iter().flatten().flatten().collect();
+    assert_eq!(drained.len(), tasks, "each once");
+    let batches = || drained.chunks(batch).map(<[_]>::to_vec).collect::<Vec<_>>();
+    let offer = async |hot: Arc<RedisHot>, some| hot.offer(some, Retries::default()).await;
+    bench.step("offer", batches(), offer).await?;
+    let look = async |hot: Arc<RedisHot>, some: Vec<_>| hot.are_ready(&some).await;
+    bench.step("look", batches(), look).await?;
     let calls = vec![(); tasks.div_ceil(batch)];
     let admit = async |hot: Arc<RedisHot>, ()| hot.admit(&queue, Admission::of(batch)).await;
     let admitted: Vec<HotEntry> = bench.step("admit", calls, admit).await?.into_iter().flatten().collect();
     assert_eq!(admitted.len(), tasks, "each once");
-    let settled: Vec<_> = admitted.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
-    let settle = async |hot: Arc<RedisHot>, it: Vec<_>| hot.settle(&it).await;
-    bench.step("settle", settled.chunks(batch).map(<[_]>::to_vec).collect(), settle).await?;
+    hot.offer(drained.clone(), Retries::default()).await?;
+    let discard = async |hot: Arc<RedisHot>, some: Vec<_>| hot.discard(&some).await;
+    bench.step("discard", batches(), discard).await?;
     let depth = hot.depth().await?;
-    assert_eq!((depth.due, depth.firing, depth.ready.len()), (0, 0, 0), "nothing stays");
+    assert_eq!((depth.due, depth.ready.len()), (0, 0), "nothing stays");
     Ok(())
 }
 

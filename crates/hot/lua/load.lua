@@ -1,9 +1,9 @@
 #!lua
--- Puts entries into `due`, each unless the same id is there or firing with the same or a newer fence.
+-- Puts entries into `due`, each unless the same id is there with the same or a newer fence.
 -- Redis refuses the whole script, before its first line, when memory is short.
--- KEYS     1 due (ZSET, id by due_at in ms)  2 firing (ZSET, id by fired_at in ms)  3 body (HASH, id to body)
+-- KEYS     1 due (ZSET, id by due_at in ms)  2 body (HASH, id to body)
 -- ARGV     for each entry, each id once: id (8 bytes), due_at (ms), body (its fence in bytes 2 to 9)
--- Returns  how many were put in; after it, for each that fired with an older fence until now: id, body
+-- Returns  how many were put in
 local CHUNK = 300
 
 local function older(body, other)
@@ -12,27 +12,24 @@ local function older(body, other)
   return high < other_high or (high == other_high and low < other_low)
 end
 
-local put, displaced = 0, {}
+local put = 0
 for first = 1, #ARGV, 3 * CHUNK do
   local ids, due, bodies = {}, {}, {}
   for i = first, math.min(first + 3 * CHUNK - 1, #ARGV), 3 do
     ids[#ids + 1] = ARGV[i]
   end
-  local known = redis.call('HMGET', KEYS[3], unpack(ids))
+  local known = redis.call('HMGET', KEYS[2], unpack(ids))
   for n, id in ipairs(ids) do
     local due_at, body, standing = ARGV[first + 3 * n - 2], ARGV[first + 3 * n - 1], known[n]
     if not standing or older(standing, body) then
       due[#due + 1], due[#due + 2] = due_at, id
       bodies[#bodies + 1], bodies[#bodies + 2] = id, body
-      if standing and redis.call('ZREM', KEYS[2], id) == 1 then
-        displaced[#displaced + 1], displaced[#displaced + 2] = id, standing
-      end
     end
   end
   if #due > 0 then
     redis.call('ZADD', KEYS[1], unpack(due))
-    redis.call('HSET', KEYS[3], unpack(bodies))
+    redis.call('HSET', KEYS[2], unpack(bodies))
     put = put + #due / 2
   end
 end
-return {put, unpack(displaced)}
+return put

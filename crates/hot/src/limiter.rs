@@ -1,5 +1,5 @@
 //! The limiter in memory: for engines of one process. One lock, held for the length of one method, which is what makes a
-//! grant all or nothing. Every method is done when it is first polled.
+//! grant all or nothing. Every method is done when it is first polled. The limiter in the store computes by `Inner`, too.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -24,22 +24,24 @@ pub struct MemoryLimiter {
     inner: Mutex<Inner>,
 }
 
+/// Members, buckets and demands of a limiter.
 #[derive(Debug, Default)]
-struct Inner {
-    is_whole: bool,
-    rebuilding: Option<Rebuilding>,
-    members: HashMap<Member, Held>,
+pub(crate) struct Inner {
+    pub(crate) is_whole: bool,
+    pub(crate) rebuilding: Option<Rebuilding>,
+    pub(crate) members: HashMap<Member, Held>,
     until: BTreeSet<(Millis, Member)>,
     holders: HashMap<Scope, BTreeSet<Member>>,
-    buckets: BTreeMap<Scope, (Flow, Bucket)>,
+    pub(crate) buckets: BTreeMap<Scope, (Flow, Bucket)>,
     /// Buckets that were not full when they were last looked through.
     in_use: usize,
     /// By engine, with when it was said.
-    demands: BTreeMap<String, (Millis, Vec<Demand>)>,
+    pub(crate) demands: BTreeMap<String, (Millis, Vec<Demand>)>,
 }
 
 impl Inner {
-    fn grant(&mut self, wish: Wish, now: Millis) -> Answer {
+    /// `clock`: of the rates.
+    fn grant(&mut self, wish: Wish, now: Millis, clock: Millis) -> Answer {
         if let Some(held) = self.members.get(&wish.member) {
             let granted_at = now.max(held.granted_at.plus(1));
             self.hold(Held { granted_at, until: wish.until, ..held.clone() });
@@ -50,7 +52,7 @@ impl Inner {
         }
         let mut buckets: Vec<(Scope, (Flow, Bucket))> = Vec::with_capacity(wish.rates.len());
         for it in wish.rates {
-            let (flow, mut bucket) = self.bucket(&it, now);
+            let (flow, mut bucket) = self.bucket(&it, clock);
             let wait_ms = bucket.wait_ms(flow);
             if !bucket.take() {
                 return Answer::Throttled { scope: it.scope, wait_ms };
@@ -58,7 +60,7 @@ impl Inner {
             buckets.push((it.scope, (flow, bucket)));
         }
         self.buckets.extend(buckets);
-        self.forget_full(now);
+        self.forget_full(clock);
         let scopes: Vec<Scope> = wish.limits.into_iter().map(|it| it.scope).collect();
         if !scopes.is_empty() {
             let Wish { member, place, until, .. } = wish;
@@ -81,12 +83,17 @@ impl Inner {
     /// Not again before as many came as are in use.
     fn forget_full(&mut self, now: Millis) {
         if self.buckets.len() > BUCKETS_MAX.max(2 * self.in_use) {
-            self.buckets.retain(|_, (flow, bucket)| bucket.at(*flow, now) != Bucket::full(*flow, now));
+            self.drop_full(now);
             self.in_use = self.buckets.len();
         }
     }
 
-    fn hold(&mut self, held: Held) {
+    /// A full bucket is as good as none.
+    pub(crate) fn drop_full(&mut self, now: Millis) {
+        self.buckets.retain(|_, (flow, bucket)| bucket.at(*flow, now) != Bucket::full(*flow, now));
+    }
+
+    pub(crate) fn hold(&mut self, held: Held) {
         self.release(held.member);
         for it in &held.scopes {
             self.holders.entry(it.clone()).or_default().insert(held.member);
@@ -95,7 +102,7 @@ impl Inner {
         self.members.insert(held.member, held);
     }
 
-    fn release(&mut self, member: Member) -> Option<Held> {
+    pub(crate) fn release(&mut self, member: Member) -> Option<Held> {
         let held = self.members.remove(&member)?;
         self.until.remove(&(held.until, member));
         for it in &held.scopes {
@@ -109,7 +116,7 @@ impl Inner {
         Some(held)
     }
 
-    fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Room {
+    pub(crate) fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Room {
         let mut room = Room { free: usize::MAX, bound: None };
         if !self.is_whole {
             return Room { free: 0, bound: Some(Answer::NotWhole) };
@@ -125,16 +132,76 @@ impl Inner {
         }
         room
     }
+
+    /// One answer a wish, in order; `clock`: of the rates.
+    pub(crate) fn grant_all(
+        &mut self,
+        wishes: impl Iterator<Item = Wish>,
+        now: Millis,
+        clock: Millis,
+    ) -> Vec<Answer> {
+        if !self.is_whole {
+            return wishes.map(|_| Answer::NotWhole).collect();
+        }
+        wishes.map(|wish| self.grant(wish, now, clock)).collect()
+    }
+
+    /// Each only if it was granted at that time.
+    pub(crate) fn retract(&mut self, granted: &[(Member, Millis)]) -> Vec<Option<Held>> {
+        let mut retract = |(member, at): &(Member, Millis)| {
+            self.members.get(member).filter(|held| held.granted_at == *at)?;
+            self.release(*member)
+        };
+        granted.iter().map(&mut retract).collect()
+    }
+
+    pub(crate) fn prolong(&mut self, members: &[(Member, Millis)]) {
+        for (member, until) in members {
+            if let Some(held) = self.release(*member) {
+                self.hold(Held { until: *until, ..held });
+            }
+        }
+    }
+
+    /// All, in the order in which they are to be looked at.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Held> {
+        self.until.iter().filter_map(|at| self.members.get(&at.1))
+    }
+
+    pub(crate) fn members(&self, until: Millis, skip: usize, limit: usize) -> Vec<Held> {
+        self.in_order().take_while(|held| held.until <= until).skip(skip).take(limit).cloned().collect()
+    }
+
+    pub(crate) fn find(&self, members: &[Member]) -> Vec<Held> {
+        members.iter().filter_map(|member| self.members.get(member).cloned()).collect()
+    }
+
+    pub(crate) fn holders(&self, scope: &Scope, limit: usize) -> Holders {
+        let Some(members) = self.holders.get(scope) else { return Holders::default() };
+        let first = members.iter().take(limit).filter_map(|member| self.members.get(member).cloned());
+        Holders { count: members.len(), first: first.collect() }
+    }
+
+    pub(crate) fn held(&self, scopes: &[Scope]) -> Vec<usize> {
+        scopes.iter().map(|scope| self.holders.get(scope).map_or(0, BTreeSet::len)).collect()
+    }
+
+    pub(crate) fn demands(&mut self, engine: &str, seen: &[Demand], now: Millis) -> Vec<Demand> {
+        self.demands.insert(engine.to_owned(), (now, seen.to_vec()));
+        self.demands.retain(|_, (said_at, _)| now.since(*said_at) <= DEMANDS_KNOWN_MS);
+        self.demands.values().flat_map(|said| said.1.iter().cloned()).collect()
+    }
+
+    pub(crate) fn make_whole(&mut self, who: Rebuilding) -> bool {
+        self.is_whole |= self.rebuilding == Some(who);
+        self.is_whole
+    }
 }
 
 #[async_trait]
 impl Limiter for MemoryLimiter {
     async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
-        let mut inner = self.inner.lock();
-        if !inner.is_whole {
-            return Ok(vec![Answer::NotWhole; wishes.len()]);
-        }
-        Ok(wishes.into_iter().map(|it| inner.grant(it, now)).collect())
+        Ok(self.inner.lock().grant_all(wishes.into_iter(), now, now))
     }
 
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
@@ -143,62 +210,42 @@ impl Limiter for MemoryLimiter {
 
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
         let mut inner = self.inner.lock();
-        Ok(members.iter().map(|it| inner.release(*it)).collect())
+        Ok(members.iter().map(|member| inner.release(*member)).collect())
     }
 
     async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
-        let mut inner = self.inner.lock();
-        let mut retract = |(member, at): &(Member, Millis)| {
-            inner.members.get(member).filter(|it| it.granted_at == *at)?;
-            inner.release(*member)
-        };
-        Ok(granted.iter().map(&mut retract).collect())
+        Ok(self.inner.lock().retract(granted))
     }
 
     async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
-        let mut inner = self.inner.lock();
-        for (member, until) in members {
-            if let Some(held) = inner.release(*member) {
-                inner.hold(Held { until: *until, ..held });
-            }
-        }
+        self.inner.lock().prolong(members);
         Ok(())
     }
 
     async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
         let mut inner = self.inner.lock();
-        held.into_iter().for_each(|it| inner.hold(it));
+        held.into_iter().for_each(|held| inner.hold(held));
         Ok(())
     }
 
     async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
-        let inner = self.inner.lock();
-        let found = inner.until.iter().take_while(|it| it.0 <= until).skip(skip).take(limit);
-        Ok(found.filter_map(|it| inner.members.get(&it.1).cloned()).collect())
+        Ok(self.inner.lock().members(until, skip, limit))
     }
 
     async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
-        let inner = self.inner.lock();
-        Ok(members.iter().filter_map(|it| inner.members.get(it).cloned()).collect())
+        Ok(self.inner.lock().find(members))
     }
 
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
-        let inner = self.inner.lock();
-        let Some(members) = inner.holders.get(scope) else { return Ok(Holders::default()) };
-        let first = members.iter().take(limit).filter_map(|it| inner.members.get(it).cloned()).collect();
-        Ok(Holders { count: members.len(), first })
+        Ok(self.inner.lock().holders(scope, limit))
     }
 
     async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
-        let inner = self.inner.lock();
-        Ok(scopes.iter().map(|it| inner.holders.get(it).map_or(0, BTreeSet::len)).collect())
+        Ok(self.inner.lock().held(scopes))
     }
 
     async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
-        let mut inner = self.inner.lock();
-        inner.demands.insert(engine.to_owned(), (now, seen.to_vec()));
-        inner.demands.retain(|_, (said_at, _)| now.since(*said_at) <= DEMANDS_KNOWN_MS);
-        Ok(inner.demands.values().flat_map(|it| it.1.iter().cloned()).collect())
+        Ok(self.inner.lock().demands(engine, seen, now))
     }
 
     async fn is_whole(&self) -> Result<bool, Error> {
@@ -211,9 +258,7 @@ impl Limiter for MemoryLimiter {
     }
 
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
-        let mut inner = self.inner.lock();
-        inner.is_whole |= inner.rebuilding == Some(who);
-        Ok(inner.is_whole)
+        Ok(self.inner.lock().make_whole(who))
     }
 }
 
@@ -241,7 +286,7 @@ mod tests {
                 limits: Vec::new(),
                 rates: vec![Flowing { scope, rate }],
             };
-            let answer = inner.grant(wish, Millis(now));
+            let answer = inner.grant(wish, Millis(now), Millis(now));
             (answer, inner.buckets.len())
         };
         for nth in 0..BUCKETS_MAX {

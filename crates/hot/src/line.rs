@@ -5,11 +5,7 @@
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
-use std::{
-    collections::BTreeMap,
-    hash::BuildHasher as _,
-    ops::Bound::{Excluded, Included, Unbounded},
-};
+use std::{collections::BTreeMap, hash::BuildHasher as _};
 
 /// A slab that has emptied gives its memory back above this many slots; below, it is kept for the next entry.
 const KEPT_SLOTS: usize = 1_024;
@@ -80,11 +76,9 @@ impl Line {
     }
 
     /// In order, after a position, up to and with `until`.
-    pub(crate) fn range(
-        &self,
-        after: Option<(Millis, i64)>,
-        until: Millis,
-    ) -> impl Iterator<Item = &HotEntry> + '_ {
+    #[cfg(test)]
+    fn range(&self, after: Option<(Millis, i64)>, until: Millis) -> impl Iterator<Item = &HotEntry> + '_ {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
         let last = (until, i64::MAX);
         let (from, to) = match after {
             // A range that ends before it begins would panic.

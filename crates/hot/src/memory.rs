@@ -1,15 +1,12 @@
 //! The hot set in memory. Every method is done when it is first polled: nothing awaits, so nothing awaits while a
 //! lock is held, and no runtime is needed.
 //!
-//! Lock order: `ready`, then one partition. Whoever holds a partition's lock takes no other. `names` is taken and
-//! given back before any other. An entry leaves `firing` first and its ready set after, and enters a ready set only
-//! while it is firing and under the lock of `ready`: so a ready set holds nothing that has been settled, except
-//! for the instant between those two steps, in which `admit` sees that it is not firing any more.
+//! No method holds two locks.
 
 use crate::{
     names::Names,
     ready::ReadySet,
-    slice::{ASKS_MAX_BYTES, Loaded, Slice},
+    slice::{ASKS_MAX_BYTES, Slice},
 };
 use async_trait::async_trait;
 use hashbrown::HashMap;
@@ -20,7 +17,7 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::{chooser::Draws, name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -74,14 +71,18 @@ impl MemoryHot {
         Self { memory_max_bytes: Some(bytes), ..self }
     }
 
-    /// Due, firing, or due or firing and in a ready set besides.
+    /// What stands in ready sets, for tests: id, fence and task.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn standing(&self) -> Vec<(i64, i64, i64)> {
+        self.ready.lock().values().flat_map(ReadySet::standing).collect()
+    }
+
+    /// Due, or in a ready set.
     fn entries(&self) -> usize {
-        let slices = self.slices.iter().map(|slice| {
-            let (due, firing) = slice.lock().depth();
-            due + firing
-        });
-        let ready = self.ready.lock().values().map(|it| it.len() + it.parked()).sum::<usize>();
-        slices.sum::<usize>() + ready
+        let due = self.slices.iter().map(|slice| slice.lock().len()).sum::<usize>();
+        let ready = self.ready.lock().values().map(|set| set.len() + set.parked()).sum::<usize>();
+        due + ready
     }
 
     fn slice(&self, doing: &'static str, partition: Partition) -> Result<&Mutex<Slice>, Error> {
@@ -92,48 +93,6 @@ impl MemoryHot {
         })
     }
 
-    fn put(
-        &self,
-        doing: &'static str,
-        entries: Vec<HotEntry>,
-        put_one: fn(&mut Slice, HotEntry) -> Loaded,
-    ) -> Result<usize, Error> {
-        for entry in &entries {
-            self.slice(doing, entry.place.partition)?;
-        }
-        let (mut put, mut gone) = (0, Vec::new());
-        for entry in entries {
-            let entry = self.with_shared_name(entry);
-            let slice = self.slice(doing, entry.place.partition)?;
-            if let Loaded::Put { displaced } = put_one(&mut slice.lock(), entry) {
-                put += 1;
-                gone.extend(displaced);
-            }
-        }
-        self.leave_ready(&gone);
-        Ok(put)
-    }
-
-    fn is_firing(&self, entry: &HotEntry) -> bool {
-        let slice = self.slices.get(usize::from(entry.place.partition.0));
-        slice.is_some_and(|it| it.lock().is_firing(entry.place.id, entry.fence))
-    }
-
-    /// They have left `firing`.
-    fn leave_ready(&self, gone: &[HotEntry]) {
-        if gone.is_empty() {
-            return;
-        }
-        let mut ready = self.ready.lock();
-        for entry in gone {
-            let Some(set) = ready.get_mut(&entry.queue) else { continue };
-            set.remove(entry.place.id, entry.fence);
-            if set.is_empty() {
-                ready.remove(&entry.queue);
-            }
-        }
-    }
-
     fn with_shared_name(&self, entry: HotEntry) -> HotEntry {
         self.names.lock().shared(entry)
     }
@@ -142,55 +101,60 @@ impl MemoryHot {
 #[async_trait]
 impl Hot for MemoryHot {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.put("load entries", entries, Slice::load)
+        const DOING: &str = "load entries";
+        for entry in &entries {
+            self.slice(DOING, entry.place.partition)?;
+        }
+        let mut put = 0;
+        for entry in entries {
+            let entry = self.with_shared_name(entry);
+            put += usize::from(self.slice(DOING, entry.place.partition)?.lock().load(entry));
+        }
+        Ok(put)
     }
 
-    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.put("load entries that fire", entries, Slice::load_fired)
-    }
-
-    async fn peek(
+    async fn drain(
         &self,
-        partition: Partition,
-        after: Option<(Millis, i64)>,
+        tenures: &[Tenure],
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<HotEntry>, Error> {
-        Ok(self.slice("peek at what is due", partition)?.lock().peek(after, until, limit))
-    }
-
-    async fn take_settling(
-        &self,
-        tenure: Tenure,
-        now: Millis,
-        limit: usize,
-        settled: &[(i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error> {
-        Ok(self.slice("take what is due", tenure.partition)?.lock().take(tenure.term, now, limit, settled))
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        let drain = |tenure: &Tenure| {
+            let slice = self.slice("drain what is due", tenure.partition)?;
+            Ok(slice.lock().drain(tenure.term, until, limit))
+        };
+        tenures.iter().map(drain).collect()
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
         Ok(self.slice("withdraw an entry", partition)?.lock().withdraw(id, fence))
     }
 
-    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
-        for (partition, _, _) in settled {
-            self.slice("settle entries", *partition)?;
-        }
-        let mut gone = Vec::new();
-        for (partition, id, fence) in settled {
-            gone.extend(self.slice("settle entries", *partition)?.lock().settle(*id, *fence));
-        }
-        self.leave_ready(&gone);
-        Ok(())
-    }
-
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
+        let mut put = 0;
         for entry in entries {
             let entry = self.with_shared_name(entry);
             let mut ready = self.ready.lock();
-            if self.is_firing(&entry) {
-                ready.entry(Arc::clone(&entry.queue)).or_default().put(entry, retries);
+            put += usize::from(ready.entry(Arc::clone(&entry.queue)).or_default().put(entry, retries));
+        }
+        Ok(put)
+    }
+
+    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
+        let ready = self.ready.lock();
+        let is_ready = |entry: &HotEntry| {
+            ready.get(&entry.queue).is_some_and(|set| set.fence(entry.place.id) == Some(entry.fence))
+        };
+        Ok(entries.iter().map(is_ready).collect())
+    }
+
+    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
+        let mut ready = self.ready.lock();
+        for entry in entries {
+            let Some(set) = ready.get_mut(&entry.queue) else { continue };
+            set.remove(entry.place.id, entry.fence);
+            if set.is_empty() {
+                ready.remove(&entry.queue);
             }
         }
         Ok(())
@@ -202,9 +166,7 @@ impl Hot for MemoryHot {
         let (mut admitted, mut draws) = (Vec::new(), Draws::new(admission.seed));
         while admitted.len() < admission.limit {
             let Some(entry) = set.pop(&admission, &mut draws) else { break };
-            if self.is_firing(&entry) {
-                admitted.push(entry);
-            }
+            admitted.push(entry);
         }
         if set.is_empty() {
             ready.remove(queue);
@@ -215,10 +177,7 @@ impl Hot for MemoryHot {
     async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
         for entry in entries {
             let entry = self.with_shared_name(entry);
-            let mut ready = self.ready.lock();
-            if self.is_firing(&entry) {
-                ready.entry(Arc::clone(&entry.queue)).or_default().park(lane, entry, retries);
-            }
+            self.ready.lock().entry(Arc::clone(&entry.queue)).or_default().park(lane, entry, retries);
         }
         Ok(())
     }
@@ -236,22 +195,10 @@ impl Hot for MemoryHot {
         Ok(self.ready.lock().get(queue).map_or_else(Vec::new, |it| it.lanes(after, limit)))
     }
 
-    async fn firing(
-        &self,
-        partition: Partition,
-        before: Millis,
-        places: Range<usize>,
-    ) -> Result<Vec<HotEntry>, Error> {
-        let slice = self.slice("look at what is firing", partition)?.lock();
-        Ok(slice.fired_before(before, places).cloned().collect())
-    }
-
     async fn depth(&self) -> Result<Depth, Error> {
         let mut depth = Depth::default();
         for slice in &self.slices {
-            let (due, firing) = slice.lock().depth();
-            depth.due += due;
-            depth.firing += firing;
+            depth.due += slice.lock().len();
         }
         for (queue, set) in self.ready.lock().iter() {
             let counted = |count: usize| (count > 0).then(|| (Arc::clone(queue), count));
@@ -266,9 +213,9 @@ impl Hot for MemoryHot {
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         let mut notes = self.notes.lock();
         let mut wholeness = |it: &Tenure| {
-            let taken = self.slice("look whether anything was lost", it.partition)?.lock().term();
+            let drained = self.slice("look whether anything was lost", it.partition)?.lock().term();
             let note = notes.entry(it.partition).or_insert(i64::MIN);
-            let newest = taken.max(*note);
+            let newest = drained.max(*note);
             if newest > it.term {
                 return Ok(Wholeness::Overtaken(newest));
             }
@@ -279,8 +226,7 @@ impl Hot for MemoryHot {
     }
 
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
-        let gone = self.slice("clear a partition", tenure.partition)?.lock().clear(tenure.term);
-        self.leave_ready(&gone);
+        self.slice("clear a partition", tenure.partition)?.lock().clear(tenure.term);
         Ok(())
     }
 
@@ -344,14 +290,13 @@ mod tests {
         let hot = MemoryHot::new(Options { partitions: 1 });
         let queue = Arc::clone(&sample(1, 1, 1).queue);
         assert_eq!(at_once(hot.load(vec![sample(1, 1, 1), sample(2, 9, 1)])).unwrap(), 2);
-        assert_eq!(at_once(hot.peek(Partition(0), None, Millis(5), 9)).unwrap().len(), 1);
-        let taken = at_once(hot.take(Tenure::sole(Partition(0)), Millis(5), 9)).unwrap();
-        at_once(hot.offer(taken, Retries::default())).unwrap();
+        let taken = at_once(hot.drain(&[Tenure::sole(Partition(0))], Millis(5), 9)).pop().unwrap().unwrap();
+        assert_eq!(at_once(hot.offer(taken.clone(), Retries::default())).unwrap(), 1);
         assert_eq!(at_once(hot.depth()).unwrap().ready, [(Arc::clone(&queue), 1)]);
+        assert_eq!(at_once(hot.are_ready(&taken)).unwrap(), [true]);
         assert_eq!(at_once(hot.admit(&queue, Admission::of(9))).unwrap().len(), 1);
-        assert_eq!(at_once(hot.firing(Partition(0), Millis(6), 0..9)).unwrap().len(), 1);
+        at_once(hot.discard(&taken)).unwrap();
         assert_eq!(at_once(hot.withdraw(Partition(0), 2, 1)).unwrap(), Withdrawn::Removed);
-        at_once(hot.settle(&[(Partition(0), 1, 1)])).unwrap();
         assert_eq!(
             at_once(hot.depth()).unwrap(),
             Depth::default(),
@@ -365,11 +310,11 @@ mod tests {
         assert_eq!(at_once(hot.fullness()).unwrap(), 0);
         at_once(hot.load((1..=8).map(|id| sample(id, id, 1)).collect())).unwrap();
         assert_eq!(at_once(hot.fullness()).unwrap(), 800);
-        let taken = at_once(hot.take(Tenure::sole(Partition(0)), Millis(2), 9)).unwrap();
-        assert_eq!(at_once(hot.fullness()).unwrap(), 800, "what fires is there");
-        at_once(hot.offer(taken, Retries::default())).unwrap();
-        assert_eq!(at_once(hot.fullness()).unwrap(), 1_000, "and in its ready set");
-        at_once(hot.settle(&[(Partition(0), 1, 1), (Partition(0), 2, 1)])).unwrap();
+        let taken = at_once(hot.drain(&[Tenure::sole(Partition(0))], Millis(2), 9)).pop().unwrap().unwrap();
+        assert_eq!(at_once(hot.fullness()).unwrap(), 600, "what is drained is the caller's");
+        at_once(hot.offer(taken.clone(), Retries::default())).unwrap();
+        assert_eq!(at_once(hot.fullness()).unwrap(), 800, "in its ready set");
+        at_once(hot.discard(&taken)).unwrap();
         assert_eq!(at_once(hot.fullness()).unwrap(), 600);
         let unbounded = MemoryHot::new(Options { partitions: 1 });
         at_once(unbounded.load(vec![sample(1, 1, 1)])).unwrap();

@@ -47,14 +47,21 @@ impl ReadySet {
         self.by_id.is_empty()
     }
 
-    /// The same id with an older fence goes; with the same or a newer one it stays, and this is passed over.
-    pub(crate) fn put(&mut self, entry: HotEntry, retries: Retries) {
+    /// In order or parked: id, fence and task of each.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = (i64, i64, i64)> {
+        let parked = self.lanes.values().flat_map(BTreeMap::values);
+        self.order.iter().chain(parked).map(|entry| (entry.place.id, entry.fence, entry.task_id))
+    }
+
+    /// The same id with an older fence goes; with the same or a newer one it stays, and this is passed over: false.
+    pub(crate) fn put(&mut self, entry: HotEntry, retries: Retries) -> bool {
         let id = entry.place.id;
-        if self.fence(id).is_some_and(|it| it >= entry.fence) {
-            return;
+        if self.fence(id).is_some_and(|fence| fence >= entry.fence) {
+            return false;
         }
         self.remove_id(id);
         self.put_at(place_of(&entry, retries), entry);
+        true
     }
 
     fn put_at(&mut self, place: Position, entry: HotEntry) {
@@ -109,7 +116,8 @@ impl ReadySet {
         Some(entry)
     }
 
-    fn fence(&self, id: i64) -> Option<i64> {
+    /// In order or parked.
+    pub(crate) fn fence(&self, id: i64) -> Option<i64> {
         match self.by_id.get(&id)? {
             Stands::InOrder(place) => self.order.get(place),
             Stands::Parked(lane, place) => self.lanes.get(lane).and_then(|it| it.get(place)),

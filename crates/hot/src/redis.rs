@@ -1,13 +1,13 @@
 //! The hot set in Redis, shared by many engines: one server, a Cluster, or a master under Sentinels. Each step is a
-//! script (`lua/`), atomic in one slot and harmless when it is repeated. Never waits inside Redis, and never keeps it
+//! script (`lua/`), atomic in one slot; all but `drain` and `admit` are harmless when they are repeated. Never waits inside Redis, and never keeps it
 //! busy for more than a few milliseconds: batches are cut into calls of at most `CALL_MAX` entries.
 //!
 //! In reading order: `address` and `direct` (connections), `link` (calls, whatever Redis is made of), `script`,
-//! `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (due and firing), `queue` (ready sets), `recent` (what need not be
-//! asked), `signals` (what engines tell each other).
+//! `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `queue` (ready sets), `signals` (what
+//! engines tell each other).
 //!
-//! An entry enters a ready set only while it fires, and leaves `firing` first and the ready set after. These are two
-//! slots, so a crash between leaves a stale name in the ready set: `admit` looks whether it still fires.
+//! What was handed over, cancelled or replaced meanwhile may still stand in a ready set: whoever pops it finds that the store
+//! refuses its fence.
 
 mod address;
 mod direct;
@@ -23,7 +23,6 @@ mod script;
 mod limiter;
 mod partition;
 mod queue;
-mod recent;
 
 mod doctor;
 mod server;
@@ -43,7 +42,6 @@ use self::{
     identity::{Guarded, Identity},
     keys::{Keys, PartitionKeys},
     link::Place,
-    recent::Recent,
     server::Info,
 };
 use async_trait::async_trait;
@@ -55,7 +53,6 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
 use std::{
-    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -107,7 +104,6 @@ pub struct RedisHot {
     quick: Arc<Guarded>,
     bulk: Vec<Guarded>,
     next_bulk: AtomicUsize,
-    recent: Recent,
     memory_budget_bytes: Option<u64>,
 }
 
@@ -121,42 +117,61 @@ impl RedisHot {
     /// this prefix belong to another cluster.
     pub fn connect<'a>(url: &'a str, options: RedisOptions) -> BoxFuture<'a, Result<Self, Error>> {
         Box::pin(async move {
-            let it =
-                Self::open(url, options).await.map_err(|it| Error::did_not_happen("connect to Redis", it))?;
-            let infos = it.infos("look at the Redis servers").await?;
-            for info in infos {
-                info.check().map_err(|it| Error::did_not_happen("connect to Redis", it))?;
+            match Self::begin(url, options).await? {
+                (hot, None) => Ok(hot),
+                (_, Some(away)) => Err(away),
             }
-            it.look_whose_it_is().await?;
-            Ok(it)
         })
     }
 
-    async fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
+    /// The same, where a Redis that is away is no error: until it answers every call fails and does nothing, and the first
+    /// `is_whole` that it answers looks at it as `connect` does. Then or later, whatever `connect` refuses is not used. Says why
+    /// it was not reached; None: it was.
+    ///
+    /// # Errors
+    /// Those of `connect`, but for a Redis that does not answer.
+    pub fn begin<'a>(
+        url: &'a str,
+        options: RedisOptions,
+    ) -> BoxFuture<'a, Result<(Self, Option<Error>), Error>> {
+        Box::pin(async move {
+            let opened = Self::open(url, options);
+            let hot = opened.map_err(|problem| Error::did_not_happen("connect to Redis", problem))?;
+            match hot.identity.look(&hot.quick).await {
+                Ok(()) => Ok((hot, None)),
+                Err(failure) if failure.problem.is_away() => {
+                    Ok((hot, Some(failure.into_error("connect to Redis"))))
+                }
+                Err(failure) => Err(failure.into_error("connect to Redis")),
+            }
+        })
+    }
+
+    fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
         let limits = Limits { connect: options.connect_timeout, response: options.response_timeout };
         let keys = Keys::new(&options.prefix, options.partitions)?;
         let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
         let mut bulk = Vec::new();
-        let identity = Arc::new(Identity::new(keys.cluster(), &options.prefix, options.cluster));
+        let identity = Arc::new(Identity::new(&keys, &options.prefix, options.cluster));
         for _ in 0..BULK_CONNECTIONS {
-            bulk.push(Guarded::new(place.link().await?, &identity));
+            bulk.push(Guarded::new(place.link()?, &identity));
         }
         Ok(Self {
             keys,
-            quick: Arc::new(Guarded::new(place.link().await?, &identity)),
+            quick: Arc::new(Guarded::new(place.link()?, &identity)),
             identity,
             place,
             bulk,
             next_bulk: AtomicUsize::new(0),
-            recent: Recent::default(),
             memory_budget_bytes: options.memory_budget_bytes,
         })
     }
 
-    /// What engines of this prefix tell each other. Listens from now on; whoever calls it must also read it.
+    /// What engines of this prefix tell each other. Listens from now on, or from when Redis answers; whoever calls it must also
+    /// read it.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// When a server answers and refuses.
     pub fn signals(&self) -> BoxFuture<'_, Result<RedisSignals, Error>> {
         Box::pin(async move {
             RedisSignals::new(Arc::clone(&self.place), Arc::clone(&self.quick), self.keys.signals()).await
@@ -175,15 +190,22 @@ impl RedisHot {
         Ok(server::memory(&infos, self.memory_budget_bytes))
     }
 
+    /// A reason not to use it is said once, when it is found.
     async fn look_whose_it_is(&self) -> Result<(), Error> {
-        self.identity.look(&self.quick).await.map_err(|it| it.into_error("look whose the keys in Redis are"))
+        let said = || self.identity.refusal().map(|problem| problem.to_string());
+        let before = said();
+        let Err(failure) = self.identity.look(&self.quick).await else { return Ok(()) };
+        if failure.problem.is_of_servers() && said() != before {
+            tracing::error!(problem = %failure.problem, "this Redis must not be used, and nothing is written to it");
+        }
+        Err(failure.into_error("look whose the keys in Redis are"))
     }
 
     async fn infos(&self, doing: &'static str) -> Result<Vec<Info>, Error> {
         let answers =
             self.bulk().run_everywhere(redis::cmd("INFO")).await.map_err(|it| it.into_error(doing))?;
-        let infos = answers.into_iter().map(Info::of).collect::<Option<Vec<_>>>();
-        infos.ok_or_else(|| Error::did_not_happen(doing, RedisProblem::Answer("INFO as text")))
+        server::read(answers)
+            .ok_or_else(|| Error::did_not_happen(doing, RedisProblem::Answer("INFO as text")))
     }
 
     /// In turn: what one waits for does not stand behind the other.
@@ -214,42 +236,29 @@ impl Hot for RedisHot {
         self.load_into_due(entries).await
     }
 
-    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.load_into_firing(entries).await
-    }
-
-    async fn peek(
+    async fn drain(
         &self,
-        partition: Partition,
-        after: Option<(Millis, i64)>,
+        tenures: &[Tenure],
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<HotEntry>, Error> {
-        self.peek_at_due(partition, after, until, limit).await
-    }
-
-    async fn take_settling(
-        &self,
-        tenure: Tenure,
-        now: Millis,
-        limit: usize,
-        settled: &[(i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error> {
-        self.take_what_is_due(tenure, now, limit, settled).await
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        self.drain_due(tenures, until, limit).await
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
         self.withdraw_from_due(partition, id, fence).await
     }
 
-    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
-        let may_be_ready = self.leave_firing(settled).await?;
-        self.leave_ready(&may_be_ready).await
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
+        self.put_ready(entries, retries).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        let firing = self.still_firing("offer entries", entries).await?;
-        self.put_ready(firing, retries).await
+    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
+        self.stand_ready(entries).await
+    }
+
+    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
+        self.leave_ready(entries).await
     }
 
     async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
@@ -259,9 +268,14 @@ impl Hot for RedisHot {
             if wanted == 0 {
                 return Ok(admitted);
             }
-            let popped = self.pop_ready(queue, admission, wanted).await?;
+            let popped = match self.pop_ready(queue, admission, wanted).await {
+                Ok(popped) => popped,
+                // What was popped before is in the caller's hands only.
+                Err(_) if !admitted.is_empty() => return Ok(admitted),
+                Err(error) => return Err(error),
+            };
             let is_last = popped.count < wanted;
-            admitted.extend(self.admitted(popped.entries).await?);
+            admitted.extend(popped.entries);
             if is_last {
                 return Ok(admitted);
             }
@@ -271,8 +285,7 @@ impl Hot for RedisHot {
     }
 
     async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        let firing = self.still_firing("park entries", entries).await?;
-        self.put_aside(lane, firing, retries).await
+        self.put_aside(lane, entries, retries).await
     }
 
     async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
@@ -288,19 +301,10 @@ impl Hot for RedisHot {
         self.lanes_of(queue, after, limit).await
     }
 
-    async fn firing(
-        &self,
-        partition: Partition,
-        before: Millis,
-        places: Range<usize>,
-    ) -> Result<Vec<HotEntry>, Error> {
-        self.fired_before(partition, before, places).await
-    }
-
     async fn depth(&self) -> Result<Depth, Error> {
-        let (due, firing) = self.depth_of_partitions().await?;
+        let due = self.due_in_all().await?;
         let [ready, parked] = self.depth_of_queues().await?;
-        Ok(Depth { due, firing, ready, parked })
+        Ok(Depth { due, ready, parked })
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
@@ -314,6 +318,10 @@ impl Hot for RedisHot {
 
     fn stranger(&self) -> Option<String> {
         self.identity.stranger()
+    }
+
+    fn refusal(&self) -> Option<String> {
+        self.identity.refusal().map(|problem| problem.to_string())
     }
 
     async fn fullness(&self) -> Result<u32, Error> {

@@ -72,7 +72,11 @@ fn view(app: &App, who: &Who) -> EngineView {
         ..EngineView::default()
     };
     if who.reaches_everything() {
-        let hot = if engine.hot_is_away() { "does not answer".to_owned() } else { hot_fullness(app) };
+        let hot = match (engine.has_hot_set(), engine.hot_is_away()) {
+            (false, _) => "none; tasks fire from the store".to_owned(),
+            (true, true) => "does not answer".to_owned(),
+            (true, false) => hot_fullness(app),
+        };
         let fires = engine.can_fire().err().unwrap_or_else(|| "at work".to_owned());
         view.facts =
             vec![("Engine", engine.name().to_owned()), ("What fires tasks", fires), ("Hot set", hot)];

@@ -154,6 +154,9 @@ async fn store(app: &App) -> Part {
 }
 
 async fn hot(app: &App) -> Part {
+    if !app.engine.has_hot_set() {
+        return Part { name: HOT, ok: true, detail: "none is set; tasks fire from the store".to_owned() };
+    }
     let part = part(HOT, async { app.engine.depth().await.map(|_| ()).map_err(|it| it.to_string()) }).await;
     match app.engine.hot_fullness() {
         fullness @ 1.. if part.ok => {

@@ -151,11 +151,11 @@ metrics! {
     TASKS_PRELOADED Counter "punctual_tasks_preloaded_total" []
         "Tasks brought into the hot set by the preloader."
     TASKS_SWEPT Counter "punctual_tasks_swept_total" []
-        "Tasks that only the sweep found: each is a crash or a failure that was repaired."
+        "Tasks that only the refill found: each is a crash or a failure that was repaired."
     HOT_FULLNESS Gauge "punctual_hot_fullness_ratio" []
         "How full the hot set is, of what it may hold, where it is fullest; 0 without a bound. From 0.8 on only what is due within 30 s is preloaded."
     HOT_AWAY Gauge "punctual_hot_away" []
-        "1 while the hot set does not answer and firing goes on from the store."
+        "1 while the hot set does not answer and firing goes on from the store; 0 where none is set."
     CLOCK_WALL_AHEAD Gauge "punctual_clock_wall_ahead_seconds" []
         "How far the wall clock of this machine is ahead of the time that the engine goes by."
     CLOCK_DATABASE_AHEAD Gauge "punctual_clock_database_ahead_seconds" []
@@ -170,8 +170,6 @@ metrics! {
         "Terms of partitions that were raised because the hot set had seen newer ones than the store gives: the store was restored, or has lost its last writes. Alert on it."
     IDENTITY_CONFLICTS Counter "punctual_identity_conflicts_total" []
         "Tasks that stood under the id of a run of a schedule or a node of a workflow and were not made by it. The run or node got another id."
-    TASKS_STUCK Counter "punctual_tasks_stuck_total" []
-        "Overdue tasks that the hot set did not give although it had something under their ids, which was then taken out."
     HOT_REBUILT Counter "punctual_hot_rebuilt_partitions_total" []
         "Partitions filled again because the hot set had lost them, or had been away."
     FIRED_FROM_STORE Counter "punctual_fired_from_store_total" []

@@ -287,8 +287,8 @@ fn must_be_pushable(app: &App, asked: &PutQueue) -> Result<(), Refusal> {
     if asked.mode != Some(Mode::Push) || app.engine.can_push() {
         return Ok(());
     }
-    let detail = "cannot be `push` here: this server keeps its tasks in a file, and its bus in its own memory, where no executor \
-                  can subscribe. Leave it at `pull`, and let executors ask for tasks (POST /v1/queues/{queue}/lease, `punctual \
+    let detail = "cannot be `push` here: this server has no Redis, and its bus is its own memory, where no executor can \
+                  subscribe. Leave it at `pull`, and let executors ask for tasks (POST /v1/queues/{queue}/lease, `punctual \
                   work`); or run it on a mysql store and Redis (store.url, hot.url), and let them subscribe there";
     Err(Refusal::field("/mode", detail))
 }

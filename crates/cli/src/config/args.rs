@@ -19,7 +19,7 @@ pub(crate) struct SettingArgs {
     /// Durable store [default: sqlite://DATA/punctual.db] [env: PUNCTUAL_STORE_URL]
     #[arg(long, value_name = "URL")]
     store_url: Option<String>,
-    /// Near future [default: memory://] [env: PUNCTUAL_HOT_URL]
+    /// Near future, in Redis [default: memory beside a file, a mysql store alone] [env: PUNCTUAL_HOT_URL]
     #[arg(long, value_name = "URL")]
     hot_url: Option<String>,
     /// What is logged [default: info] [env: PUNCTUAL_LOG_FILTER]

@@ -131,11 +131,12 @@ pub(crate) static KEYS: &[Key] = &[
         default: || "false".to_owned(),
         about: "true: run on a mysql server that may lose what it has acknowledged, and say so at each start",
     },
+    // Empty: follows from `store.url`.
     Key {
         name: HOT_URL,
         variable: "PUNCTUAL_HOT_URL",
-        default: || "memory://".to_owned(),
-        about: "near future: memory://, or redis://, redis+cluster://, redis+sentinel://; with rediss instead of redis over TLS",
+        default: String::new,
+        about: "near future: redis://, redis+cluster://, redis+sentinel://; with rediss instead of redis over TLS; empty: memory beside a file, and a mysql store alone",
     },
     Key {
         name: HOT_PREFIX,

@@ -8,8 +8,8 @@ use super::{
         LISTEN_PLAIN, TLS_CERT, TLS_CLIENT_CA, TLS_KEY, TRUSTED_PROXIES,
     },
     layers::Given,
+    place::yes_or_no,
     secrets,
-    settings::yes_or_no,
 };
 use punctual_server::{ListenerOptions, ServerOptions, TlsFiles};
 use std::{error::Error as _, net::SocketAddr, path::PathBuf, time::Duration};

@@ -6,7 +6,8 @@ use super::{
         BATCH_BODY_MAX_BYTES, PAYLOAD_MAX_BYTES, PAYLOADS_INLINE_MAX_BYTES, PAYLOADS_MAX_BYTES, PAYLOADS_URL,
     },
     layers::Source,
-    settings::{Place, object_url},
+    place::Place,
+    settings::object_url,
 };
 
 const GIB: usize = 1 << 30;

@@ -5,14 +5,12 @@ use super::{
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BUCKETS_AHEAD_HOURS,
         BUCKETS_CARRY_ROWS, BUCKETS_WIDTH_HOURS, BULK_MS, CANCELLED_MS, CLOCK_BOUND_MS,
-        COMPENSATE_INTERVAL_MS, DATA, DEAD_MS, EVENTS_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX,
-        HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, INSERT_WAIT_MAX_MS, LEASE_CHECK_INTERVAL_MS,
-        LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, OVERDUE_LOOK_INTERVAL_MS, PARTITIONS,
-        PUSH_LEASE_MS, PUSH_QUEUES, PUSH_STREAMS, RECONCILE_INTERVAL_MS, RETIRE_INTERVAL_MS,
-        SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS, SWEEP_INTERVAL_MS, TRACES_HEADERS,
-        TRACES_PERCENT, TRACES_URL, TRIGGER_INTERVAL_MS, WEAK_DURABILITY, WORKFLOWS_MS,
+        COMPENSATE_INTERVAL_MS, DEAD_MS, EVENTS_MS, HORIZON_MS, INSERT_WAIT_MAX_MS, LEASE_CHECK_INTERVAL_MS,
+        LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, OVERDUE_LOOK_INTERVAL_MS, PUSH_LEASE_MS,
+        PUSH_QUEUES, RECONCILE_INTERVAL_MS, RETIRE_INTERVAL_MS, SCHEDULE_RUNS_MS, STOPPED_MS, SUCCEEDED_MS,
+        SWEEP_INTERVAL_MS, TRACES_HEADERS, TRACES_PERCENT, TRACES_URL, TRIGGER_INTERVAL_MS, WORKFLOWS_MS,
     },
-    secrets::shown,
+    place::{Place, SharedPlace, memory_max_bytes, place, sqlite_path, yes_or_no},
 };
 use punctual_domain::{
     access::SecretHash,
@@ -20,11 +18,7 @@ use punctual_domain::{
 };
 use punctual_engine::Options;
 use punctual_store::BucketOptions;
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,43 +50,6 @@ pub(crate) struct Settings {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Where the tasks are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// A file, and memory: one engine.
-    Embedded { sqlite_path: PathBuf },
-    /// MySQL databases, and Redis: as many engines as one likes.
-    Shared(SharedPlace),
-}
-
-/// Shown without its addresses, which have passwords in them.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct SharedPlace {
-    /// The first one is the catalog.
-    pub(crate) mysql_urls: Vec<String>,
-    pub(crate) redis_url: String,
-    /// Before every key in Redis.
-    pub(crate) prefix: String,
-    /// None: what the servers say of themselves.
-    pub(crate) memory_max_bytes: Option<u64>,
-    /// Of a queue, on the bus.
-    pub(crate) streams: u8,
-    /// Counts only when the store is made.
-    pub(crate) partitions: u16,
-    /// It runs on servers that may lose what they have acknowledged.
-    pub(crate) allows_weak_durability: bool,
-}
-
-impl fmt::Debug for SharedPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedPlace")
-            .field("mysql", &shown(STORE_URL, &self.mysql_urls.join(",")))
-            .field("redis", &shown(HOT_URL, &self.redis_url))
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Where tasks go before they are deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Archive {
@@ -114,21 +71,6 @@ impl Default for Archive {
             bucket_width_hours: width_hours,
             buckets_ahead_hours: ahead_hours,
             bucket_carry_rows: carry_rows,
-        }
-    }
-}
-
-impl Place {
-    /// A file that the first start makes.
-    pub(crate) fn is_new_file(&self) -> bool {
-        matches!(self, Self::Embedded { sqlite_path } if !sqlite_path.exists())
-    }
-
-    /// Without passwords, for people and logs.
-    pub(crate) fn shown(&self) -> String {
-        match self {
-            Self::Embedded { sqlite_path } => format!("sqlite://{}", sqlite_path.display()),
-            Self::Shared(it) => shown(STORE_URL, &it.mysql_urls.join(",")),
         }
     }
 }
@@ -162,38 +104,6 @@ impl Settings {
             warnings: layers.warnings.iter().cloned().chain(listening.warnings()).collect(),
             listening,
         })
-    }
-}
-
-/// Both halves of one kind: a hot set in memory is that of one engine, and a file is that of one process.
-fn place(layers: &Layers) -> Result<Place, Error> {
-    let (store, hot) = (layers.get(STORE_URL).text, layers.get(HOT_URL).text);
-    let in_redis = REDIS_SCHEMES.iter().any(|it| hot.starts_with(it) && hot.len() > it.len());
-    if !in_redis && hot != "memory://" {
-        return Err(
-            layers.invalid(HOT_URL, format!("must be memory:// or one of {}", REDIS_SCHEMES.join(", ")))
-        );
-    }
-    match (store.starts_with("mysql://"), in_redis) {
-        (false, false) => Ok(Place::Embedded { sqlite_path: sqlite_path(layers)? }),
-        (true, true) => Ok(Place::Shared(SharedPlace {
-            mysql_urls: mysql_urls(layers, &store)?,
-            redis_url: over_tls(layers, hot)?,
-            prefix: prefix(layers)?,
-            memory_max_bytes: memory_max_bytes(layers)?,
-            streams: layers.number(PUSH_STREAMS, 1..=16)?,
-            partitions: layers.number(PARTITIONS, 1..=1_024)?,
-            allows_weak_durability: yes_or_no(layers, WEAK_DURABILITY)?,
-        })),
-        (true, false) => Err(layers.refused(
-            HOT_URL,
-            "a mysql store is shared by several engines, and memory is that of one; set it to redis://host:port",
-        )),
-        (false, true) => Err(layers.refused(
-            STORE_URL,
-            "a hot set in redis is shared by several engines, and a file is that of one process; set it to \
-             mysql://user:password@host/database, or leave hot.url at memory://",
-        )),
     }
 }
 
@@ -249,87 +159,6 @@ fn object_url_mistake(url: &str, folder: &str, without: &str, has_object_stores:
              s3://bucket/prefix; or empty, for {without}"
         ))
     })
-}
-
-pub(super) fn yes_or_no(layers: &Layers, key: &'static str) -> Result<bool, Error> {
-    let text = layers.get(key).text;
-    text.parse().map_err(|_| layers.invalid(key, "must be true or false"))
-}
-
-fn prefix(layers: &Layers) -> Result<String, Error> {
-    let text = layers.get(HOT_PREFIX).text;
-    if text.is_empty() || text.contains(['{', '}']) {
-        return Err(layers.invalid(HOT_PREFIX, "must not be empty or hold a brace"));
-    }
-    Ok(text)
-}
-
-fn memory_max_bytes(layers: &Layers) -> Result<Option<u64>, Error> {
-    const MIB: u64 = 1 << 20;
-    let mib: u64 = layers.number(HOT_MEMORY_MAX_MIB, 0..=MIB * 16)?;
-    Ok((mib > 0).then_some(mib * MIB))
-}
-
-const REDIS_SCHEMES: [&str; 6] = [
-    "redis://",
-    "redis+cluster://",
-    "redis+sentinel://",
-    "rediss://",
-    "rediss+cluster://",
-    "rediss+sentinel://",
-];
-
-/// The address with the files that settings name, at its end; what stands there already wins.
-fn over_tls(layers: &Layers, mut url: String) -> Result<String, Error> {
-    for (key, parameter) in [(HOT_TLS_CA, "tls_ca"), (HOT_TLS_CERT, "tls_cert"), (HOT_TLS_KEY, "tls_key")] {
-        let path = layers.get(key).text;
-        if path.is_empty() || url.contains(&format!("{parameter}=")) {
-            continue;
-        }
-        if !url.starts_with("rediss") {
-            return Err(
-                layers.refused(key, "it is for TLS, and hot.url is a plain address; use rediss:// there")
-            );
-        }
-        if path.contains(['?', '&']) {
-            return Err(layers.invalid(key, "must be a path without ? and &"));
-        }
-        url.push(if url.contains('?') { '&' } else { '?' });
-        url.push_str(&format!("{parameter}={path}"));
-    }
-    Ok(url)
-}
-
-fn mysql_urls(layers: &Layers, text: &str) -> Result<Vec<String>, Error> {
-    let urls: Vec<String> = text.split(',').map(|it| it.trim().to_owned()).collect();
-    let names_a_database = |it: &String| {
-        let rest = it.strip_prefix("mysql://").and_then(|it| it.split_once('/'));
-        rest.is_some_and(|(host, database)| !host.is_empty() && !database.is_empty())
-    };
-    if let Some(odd) = urls.iter().find(|it| !names_a_database(it)) {
-        let reason = format!(
-            "each of them must be mysql://user:password@host:port/database, and {:?} is not",
-            shown(STORE_URL, odd)
-        );
-        return Err(layers.invalid(STORE_URL, reason));
-    }
-    Ok(urls)
-}
-
-/// `store.url`, or the file in `data`.
-fn sqlite_path(layers: &Layers) -> Result<PathBuf, Error> {
-    let data = layers.get(DATA).text;
-    if data.is_empty() {
-        return Err(layers.invalid(DATA, "must name a directory"));
-    }
-    let url = layers.get(STORE_URL).text;
-    if url.is_empty() {
-        return Ok(Path::new(&data).join("punctual.db"));
-    }
-    match url.strip_prefix("sqlite://") {
-        Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
-        _ => Err(layers.invalid(STORE_URL, "must be sqlite:// and a path, such as sqlite://./punctual.db, or mysql://user:password@host/database")),
-    }
 }
 
 /// What `store.url` is when nobody set it.
@@ -412,14 +241,14 @@ fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     Ok(Some(SecretHash::of(&text)))
 }
 
-/// The bus of an embedded engine is its own memory, which no executor reaches.
+/// Without Redis the bus is the engine's own memory, which no executor reaches.
 fn can_push(layers: &Layers, place: &Place) -> Result<bool, Error> {
-    let can = matches!(place, Place::Shared(_));
+    let can = matches!(place, Place::Shared(SharedPlace { redis_url: Some(_), .. }));
     if !can && !layers.get(PUSH_QUEUES).text.is_empty() {
         return Err(layers.refused(
             PUSH_QUEUES,
-            "executors cannot subscribe to an embedded engine: let them ask for tasks, and leave this empty; or run it on a \
-             mysql store and Redis (store.url, hot.url)",
+            "executors subscribe by way of Redis, and this engine has none: let them ask for tasks, and leave this empty; or \
+             run it on a mysql store and Redis (store.url, hot.url)",
         ));
     }
     Ok(can)
@@ -467,6 +296,7 @@ fn log_format(layers: &Layers) -> Result<LogFormat, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn with(flags: &[(&str, &str)]) -> Result<Settings, Error> {
         let mut layers = Layers::defaults();
@@ -510,12 +340,34 @@ mod tests {
     #[test]
     fn a_shared_store_and_a_shared_hot_set_go_together_or_the_message_says_what_to_set() {
         for (key, url, way_out) in [
-            ("store.url", "mysql://h/d", "redis://host:port"),
             ("hot.url", "redis://h", "mysql://user:password@host/database"),
-            ("hot.url", "redis+cluster://h", "memory://"),
+            ("hot.url", "redis+cluster://h", "leave hot.url empty"),
         ] {
             let (usage, said) = said(key, url);
             assert!(!usage && said.contains(way_out), "{said}");
+        }
+        let memory = with(&[("store.url", "mysql://h/d"), ("hot.url", "memory://")]).unwrap_err();
+        let said = memory.to_string();
+        for part in ["hot.url = \"memory://\"", "redis://host:port", "leave it empty"] {
+            assert!(!memory.is_usage() && said.contains(part), "{part:?} is not in {said}");
+        }
+    }
+
+    #[test]
+    fn databases_need_no_redis_and_no_executor_can_subscribe_then() {
+        let store = ("store.url", "mysql://h/d");
+        for hot in [None, Some(("hot.url", "")), Some(("hot.url", "none"))] {
+            let flags: Vec<_> = [store].into_iter().chain(hot).collect();
+            let settings = with(&flags).unwrap();
+            let Place::Shared(place) = settings.place else { panic!("a database is shared") };
+            assert_eq!((place.redis_url, settings.engine.can_push), (None, false), "{hot:?}");
+        }
+        assert!(with(&[store, ("hot.url", "redis://h")]).unwrap().engine.can_push);
+        let said = with(&[store, ("queues.push", "q")]).unwrap_err().to_string();
+        assert!(said.contains("queues.push") && said.contains("hot.url"), "{said}");
+        for nothing in ["", "none"] {
+            let place = with(&[("hot.url", nothing)]).unwrap().place;
+            assert!(matches!(place, Place::Embedded { .. }), "{nothing:?}: a file has its memory");
         }
     }
 

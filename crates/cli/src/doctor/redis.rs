@@ -22,11 +22,12 @@ const SCRIPTS: usize = 5;
 /// `cluster`: the number of the store's, or why it is not known.
 pub(super) async fn examine(
     place: &SharedPlace,
+    redis_url: &str,
     cluster: Result<Option<i64>, String>,
     clock: &SystemClock,
 ) -> Found {
-    let at = shown_hot_url(&place.redis_url);
-    let doctor = match RedisDoctor::new(&place.redis_url, &place.prefix, super::LIMIT) {
+    let at = shown_hot_url(redis_url);
+    let doctor = match RedisDoctor::new(redis_url, &place.prefix, super::LIMIT) {
         Ok(it) => it,
         Err(error) => return vec![unreachable(&at, &error.to_string())],
     };

@@ -87,7 +87,6 @@ fn a_mistake_is_usage_and_names_key_value_and_layer() {
 fn what_this_build_cannot_do_safely_is_refused() {
     for (args, said) in [
         (&["serve", "--listen", "0.0.0.0:7450"][..], "tokens"),
-        (&["serve", "--store-url", "mysql://host/db"], "redis://host:port"),
         (&["serve", "--hot-url", "redis://host"], "mysql://user:password@host/database"),
     ] {
         let output = run(args);

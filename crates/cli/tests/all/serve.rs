@@ -1,8 +1,9 @@
 //! `serve` and `migrate`: the way of a task over HTTP, what is said at the start, and an orderly end.
 
 use crate::binary::{
-    Running, Server, blocking, documents, ended_by_itself, mariadb, punctual, run, stderr, wait_for,
+    Running, Server, address, blocking, documents, ended_by_itself, mariadb, punctual, run, stderr, wait_for,
 };
+use punctual_testkit::servers::Redis;
 use serde_json::json;
 
 #[test]
@@ -139,22 +140,89 @@ fn an_embedded_server_pushes_no_queue_and_says_the_way_out() {
     );
 }
 
-#[test]
-fn a_redis_that_is_away_at_the_start_is_named_with_the_way_out() {
+/// An engine on a database of its own.
+fn on_a_database(more: &[&str]) -> Server {
     let url = blocking(async { mariadb().await.fresh_database().await });
-    let args = [
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--store-url",
-        &url,
-        "--hot-url",
-        "redis://ada:swordfish@127.0.0.1:1",
-    ];
+    let args = [&["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &url], more].concat();
+    let mut process = Running::start(&mut punctual(&args));
+    Server { url: address(&process.first_line()), process }
+}
+
+/// Answers the status of a cancel of another task.
+fn a_task_runs(server: &Server) -> u16 {
+    let task = server.insert(json!({ "queue": "q", "delay_ms": 50 }));
+    let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
+    assert_eq!(leased["ref"], task["ref"]);
+    assert_eq!(server.succeed(&leased), "accepted");
+    let later = server.insert(json!({ "queue": "q", "delay_ms": 600_000 }));
+    let path = format!("/v1/tasks/{}/cancel", later["ref"].as_str().unwrap());
+    server.post(&path, json!({})).0
+}
+
+fn hot_part(server: &Server) -> (String, serde_json::Value) {
+    let (status, ready) = server.get("/readyz");
+    assert_eq!(status, 200, "{ready}");
+    let parts = ready["parts"].as_array().unwrap();
+    let hot = parts.iter().find(|part| part["name"] == "hot").unwrap();
+    (ready["status"].as_str().unwrap().to_owned(), hot.clone())
+}
+
+/// All that it logs until it stops.
+fn logged(mut server: Server) -> String {
+    server.process.signal("-TERM");
+    let (code, said) = server.process.ended_saying();
+    assert_eq!(code.code(), Some(0), "{said}");
+    said
+}
+
+#[test]
+fn an_engine_begins_without_its_redis_and_says_so() {
+    let server = on_a_database(&["--hot-url", "redis://ada:swordfish@127.0.0.1:1"]);
+    assert_eq!(a_task_runs(&server), 200, "the engine's table, or the store, knows whether it has fired");
+    let (status, hot) = hot_part(&server);
+    assert_eq!((status.as_str(), &hot["ok"]), ("degraded", &json!(false)), "{hot}");
+    assert_eq!(server.metric("punctual_hot_away"), 1.0);
+    let said = logged(server);
+    assert_eq!(said.matches("the hot set is away: firing goes on from the store").count(), 1, "{said}");
+    assert!(said.contains("127.0.0.1:1") && !said.contains("swordfish"), "{said}");
+}
+
+#[test]
+fn a_database_alone_is_enough() {
+    for more in [&[][..], &["--hot-url", ""], &["--set", "hot.url=none"]] {
+        let server = on_a_database(more);
+        assert_eq!(a_task_runs(&server), 200, "the store knows whether it has fired");
+        let (status, hot) = hot_part(&server);
+        assert_eq!((status.as_str(), &hot["ok"]), ("ready", &json!(true)), "{more:?}: {hot}");
+        assert!(hot["detail"].as_str().unwrap().contains("none is set"), "{hot}");
+        assert_eq!(server.metric("punctual_hot_away"), 0.0);
+        assert_eq!(
+            server.put("/v1/queues/q", json!({ "mode": "push" })).0,
+            400,
+            "no executor could subscribe"
+        );
+        let said = logged(server);
+        assert!(said.contains("no Redis is set (hot.url is empty)"), "{said}");
+        // A busy machine may be warned about for other reasons.
+        let is_complaint = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+        let is_about_redis =
+            |line: &&str| ["Redis", "hot set", "slots", "service"].iter().any(|word| line.contains(word));
+        let complaints: Vec<&str> = said.lines().filter(is_complaint).filter(is_about_redis).collect();
+        assert!(complaints.is_empty(), "{complaints:?}");
+    }
+}
+
+#[test]
+fn a_redis_that_refuses_its_engine_ends_it_with_the_way_out() {
+    let url = blocking(async { mariadb().await.fresh_database().await });
+    let user = ["--user", "engine", "on", ">right", "~*", "&*", "+@all"];
+    let redis = blocking(async move { Redis::with(&user).await });
+    let hot = format!("redis://engine:swordfish@127.0.0.1:{}", redis.port());
+    let args = ["serve", "--listen", "127.0.0.1:0", "--store-url", &url, "--hot-url", &hot];
     let ended = ended_by_itself(&mut punctual(&args));
     let said = stderr(&ended);
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    for part in ["hot.url = redis://ada@127.0.0.1:1", "start it", "punctual doctor", "because:"] {
+    for part in ["hot.url = redis://", "mend", "punctual doctor", "user or password", "because:"] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
     assert!(!said.contains("swordfish"), "{said}");

@@ -193,14 +193,28 @@ fn a_redis_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_o
         (url.replace("127.0.0.1", "localhost"), &["another name", "name the host"][..]),
         (format!("{host}tls_ca={}", strange.ca.display()), &["no authority", "hot.tls_ca"]),
         (old.url(), &["has expired", "renew"]),
-        (format!("rediss://127.0.0.1:{}?tls_ca={ca}", plain.port()), &["no TLS", "redis://"]),
-        (format!("redis://127.0.0.1:{}", good.port()), &["TLS on this port", "rediss://"]),
         (url.replace("127.0.0.1", "poor:geheim2@127.0.0.1"), &["user or password", "hot.url"]),
         (url.replace("127.0.0.1", "poor:geheim@127.0.0.1"), &["may not do this", "ACL SETUSER"]),
         (format!("{host}tls_ca=/no/such/ca.pem"), &["/no/such/ca.pem"]),
     ];
     for (hot, parts) in cases {
         says(&ended(&store, &hot), parts);
+    }
+    // A server that hangs up, or says nothing, counts as away: the engine begins, and the log says what the cause may be.
+    for (hot, way_out) in [
+        (format!("redis://127.0.0.1:{}", good.port()), "rediss://"),
+        (format!("rediss://127.0.0.1:{}?tls_ca={ca}", plain.port()), "redis://"),
+    ] {
+        let mut begun = Running::start(
+            punctual(&["serve", "--listen", "127.0.0.1:0", "--json"])
+                .envs([("PUNCTUAL_STORE_URL", &store), ("PUNCTUAL_HOT_URL", &hot)]),
+        );
+        begun.first_line();
+        begun.signal("-TERM");
+        let (_, said) = begun.ended_saying();
+        for part in ["the hot set is away", "TLS on this port", way_out] {
+            assert!(said.contains(part), "{part:?} is not in {said}");
+        }
     }
     // The control: a user with its rights, and a name, is taken.
     let engine = words("engine on >geheim ~p:* &p:* +@all -@dangerous +info");

@@ -250,7 +250,7 @@ fn leave_line(live: &Live, taken: Vec<HotEntry>) -> Vec<HotEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{clock::moment::Moment, live::model::lease_of, pipeline::claim::tests::entry};
+    use crate::{clock::moment::Moment, live::model::lease_of, pipeline::drain::tests::entry};
 
     fn ids(entries: &[HotEntry]) -> Vec<i64> {
         entries.iter().map(|entry| entry.place.id).collect()

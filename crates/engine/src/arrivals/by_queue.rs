@@ -1,7 +1,7 @@
 //! Of each queue, where its executors wait. Asks nobody for tasks.
 
 use super::state::Arrival;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_domain::{name::QueueKey, time::Millis};
 use std::sync::Arc;
@@ -16,6 +16,13 @@ impl Arrivals {
 
     pub(crate) fn waiting(&self, queue: &QueueKey) -> usize {
         self.0.lock().get(queue).map_or(0, |arrival| arrival.waiting())
+    }
+
+    /// Those that executors wait for here, or have asked for since an instant.
+    pub(crate) fn asked_for(&self, since: Millis) -> HashSet<Arc<QueueKey>> {
+        let arrivals = self.0.lock();
+        let asked_for = arrivals.iter().filter(|(_, arrival)| arrival.is_asked_since(since));
+        asked_for.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 
     /// Also where all are busy: who comes back looks at the ready set first.

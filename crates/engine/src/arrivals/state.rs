@@ -370,7 +370,7 @@ impl Drop for Standing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::claim::tests::entry;
+    use crate::pipeline::drain::tests::entry;
 
     fn seats(arrival: &Arrival, sizes: &[usize]) -> Vec<oneshot::Receiver<Given>> {
         let sit = |max: &usize| {

@@ -104,7 +104,7 @@ async fn cancel_plain(
         Err(error) => {
             // Those that were cancelled all the same are refused by the store when they fire.
             let entries = held.iter().map(|(_, task)| intake::entry_of(task)).collect();
-            intake::admit_to_hot_set(core, entries).await;
+            intake::admit(core, entries).await;
             return Err(error);
         }
     };

@@ -4,11 +4,9 @@
 use super::Engine;
 use crate::{
     access, audit, clock, control, executors, idle,
-    maintenance::{
-        compensate, deletion, leases, mark_ready, offer_again, overdue, reconcile, retention, sweep, unused,
-    },
+    maintenance::{compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused},
     parts,
-    pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
+    pipeline::{ahead, drain, fire, from_store, preload, push, refill, unknown},
     shares,
     sharing::{adopt, announce, listen, own},
 };
@@ -23,7 +21,7 @@ pub struct Turn {
     /// Partitions taken over.
     pub gained: usize,
     pub preloaded: usize,
-    pub claimed: usize,
+    pub drained: usize,
     pub fired: usize,
     pub leases_ended: usize,
     pub swept: usize,
@@ -50,7 +48,8 @@ impl Engine {
             adopt::run_once(core).await?;
             let preloaded = preload::run_once(core, now).await?;
             core.work.claims_settled().await;
-            let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
+            let drained = drain::run_once(core).await?;
+            core.live.lock().forget_old_attempts(now);
             ahead::run_once(core).await?;
             core.work.claims_settled().await;
             core.timer.expired(now);
@@ -58,9 +57,8 @@ impl Engine {
             unknown::run_once(core, now).await?;
             parts::run_once(core).await?;
             let leases_ended = leases::run_once(core, now).await?;
-            let swept = sweep::run_once(core, now).await?;
+            let swept = refill::run_once(core).await?;
             reconcile::run_once(core, now).await?;
-            offer_again::run_once(core, now).await?;
             compensate::run_once(core, now).await?;
             core.work.claims_settled().await;
             fired += fire::fire_all(core).await?;
@@ -77,7 +75,7 @@ impl Engine {
             shares::run_once(core, now).await?;
             announce::run_once(core).await?;
             overdue::turn(core, now).await?;
-            Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
+            Ok(Turn { gained: owned?, preloaded, drained, fired, leases_ended, swept, retired })
         })
     }
 

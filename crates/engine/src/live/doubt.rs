@@ -146,7 +146,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{live::Live, pipeline::claim::tests::entry};
+    use crate::{live::Live, pipeline::drain::tests::entry};
 
     fn due(live: &Live, now: i64) -> Vec<i64> {
         live.lock().doubts_due(Millis(now), 9).iter().map(|lease| lease.fence).collect()
@@ -191,7 +191,7 @@ mod tests {
         live.lock().doubt_made(vec![lease.clone()], Millis(0));
         live.lock().doubt_asked(&[old], "bob", Millis(1_000), Millis(0));
         assert_eq!(due(&live, LOOK_AFTER_MS), [lease.fence]);
-        assert_eq!(live.lock().load(vec![lease.clone()]).accepted, [lease]);
+        assert_eq!(live.lock().load(vec![lease.clone()], |_| false, |_| false).accepted, [lease]);
         assert_eq!((due(&live, FORGET_AFTER_MS), live.lock().slots.len()), (vec![], 1));
     }
 }

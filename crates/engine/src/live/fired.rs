@@ -6,12 +6,8 @@ use punctual_contract::{hot::HotEntry, store::Assignment};
 /// What the firing of an entry meets.
 #[derive(Debug)]
 pub(crate) enum Fired {
-    /// It was not claimed here.
-    Unclaimed(HotEntry),
-    /// It was claimed: it may be offered.
-    Claimed(HotEntry),
-    /// Its claim or its lease is on the way, and the answer goes on with it.
-    Awaited,
+    /// It may be offered.
+    ToLease(HotEntry),
     /// It was leased ahead: it may be handed over.
     Leased(Box<Ready>),
 }
@@ -34,6 +30,4 @@ pub(crate) struct Ready {
     pub(crate) assignment: Assignment,
     /// When the lease was asked for.
     pub(crate) asked: Moment,
-    /// The hot set has nothing of the entry any more.
-    pub(crate) is_settled: bool,
 }

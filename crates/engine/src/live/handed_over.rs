@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::{
         live::{Live, model::lease_of},
-        pipeline::claim::tests::entry,
+        pipeline::drain::tests::entry,
     };
 
     const NOW: Millis = Millis(1_000);
@@ -343,7 +343,7 @@ mod tests {
         let live = Live::new(1, true);
         let lease = hand_over(&live);
         let back = HotEntry { fence: lease.fence, ..entry(1, 1) };
-        assert_eq!(live.lock().load(vec![back.clone()]).accepted, [back]);
+        assert_eq!(live.lock().load(vec![back.clone()], |_| false, |_| false).accepted, [back]);
         assert_eq!(state_of_attempt(&live, &lease), (false, false));
         live.lock().know_attempts(&Arc::new(lease.queue.clone()), std::slice::from_ref(&lease), Millis::MAX);
         assert_eq!(state_of_attempt(&live, &lease), (false, false), "the answer of its hand-over comes late");
@@ -379,12 +379,19 @@ mod tests {
             (table.known_attempts, table.slots.len())
         };
         know();
-        assert!(live.lock().load(vec![entry(1, 1)]).accepted.is_empty(), "it was handed over meanwhile");
+        assert!(
+            live.lock().load(vec![entry(1, 1)], |_| false, |_| false).accepted.is_empty(),
+            "it was handed over meanwhile"
+        );
         assert_eq!(known(), (1, 1));
         let back = HotEntry { fence: 2, ..entry(1, 1) };
-        assert_eq!(live.lock().load(vec![back.clone()]).accepted, [back], "it was given back");
+        assert_eq!(
+            live.lock().load(vec![back.clone()], |_| false, |_| false).accepted,
+            [back],
+            "it was given back"
+        );
         assert_eq!(known(), (0, 1));
-        live.lock().forget(1, 2);
+        live.lock().withdraw(1, 2);
         know();
         live.lock().note_fired(&[entry(1, 1)]);
         assert_eq!(known(), (0, 1), "the store may have lost its last commits");

@@ -152,7 +152,7 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::claim::tests::entry;
+    use crate::pipeline::drain::tests::entry;
     use punctual_domain::{chooser::Level, settings::Retries, task::Priority};
 
     fn served(id: i64, at: i64) -> Rank {

@@ -4,13 +4,60 @@
 use super::{
     index::Group,
     stage::{Event, Stage},
-    steps::{BLOCKED, GATED, HELD_BACK, IN_LINE, RETRY, awaits_executor, has_lease, is_kept},
-    table::Table,
+    steps::{BLOCKED, GATED, HELD_BACK, IN_LINE, RETRY, awaits_executor, has_lease, is_executors, is_kept},
+    table::{Slot, Table},
 };
 use punctual_contract::hot::HotEntry;
-use punctual_domain::place::Partition;
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+
+/// What the table knows of a task that is overdue.
+#[derive(Debug)]
+pub(crate) enum Overdue {
+    /// Nothing, or only of an older fence.
+    Unknown,
+    /// It has fired and was offered; as it is here.
+    Offered(HotEntry),
+    /// This engine goes on with it.
+    InHand,
+}
 
 impl Table {
+    /// What has fired in a partition and was offered, as far as the store does not know of it.
+    pub(crate) fn offered_in(&self, partition: Partition) -> Vec<HotEntry> {
+        let is_one = |slot: &&Slot| slot.stage == Stage::Offered && slot.entry.place.partition == partition;
+        let unpersisted = self.index.all(Group::Unpersisted).filter_map(|nth| self.slots.get(nth));
+        unpersisted.filter(is_one).map(|slot| slot.entry.clone()).collect()
+    }
+
+    /// What has fired, and is not with an executor as far as is known here, but for what the store knows to be ready and this
+    /// engine does not keep: place, fence, and when it fired.
+    pub(crate) fn fired(&self) -> Vec<(TaskRef, i64, Millis)> {
+        let is_fired = |slot: &Slot| {
+            awaits_executor(slot.stage) && (slot.stage != Stage::Offered || slot.is_unpersisted)
+        };
+        let fired = self.slots.iter().filter(|(_, slot)| is_fired(slot));
+        fired.map(|(_, slot)| (slot.entry.place, slot.entry.fence, slot.entry.fired_at)).collect()
+    }
+
+    /// How many have fired, and are not with an executor as far as is known here.
+    pub(crate) fn count_fired(&self) -> usize {
+        self.slots.iter().filter(|(_, slot)| awaits_executor(slot.stage)).count()
+    }
+
+    pub(crate) fn overdue(&self, entry: &HotEntry) -> Overdue {
+        let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
+        match slot {
+            Some(slot) if slot.entry.fence > entry.fence => Overdue::InHand,
+            Some(slot) if slot.entry.fence < entry.fence || is_executors(slot.stage) => Overdue::Unknown,
+            Some(slot) if slot.stage == Stage::Offered => Overdue::Offered(slot.entry.clone()),
+            Some(_) => Overdue::InHand,
+            None => Overdue::Unknown,
+        }
+    }
+
     /// These have fired, and are kept in the line of their queue. Returns those that are not kept already.
     pub(crate) fn keep_in_line(&mut self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
         entries.retain(|entry| self.keep(entry, Event::Lined, IN_LINE));

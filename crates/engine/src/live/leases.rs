@@ -4,13 +4,12 @@ use super::{
     fired::{Granted, Ready},
     index::{Group, Rank},
     stage::{Event, Stage},
-    steps::LEASED_IN_DOUBT,
     table::{Moved, Slot, Table},
 };
 use crate::clock::moment::Moment;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use punctual_contract::{hot::HotEntry, store::Assignment};
-use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use punctual_domain::{name::QueueKey, time::Millis};
 use std::sync::Arc;
 
 impl Table {
@@ -24,18 +23,9 @@ impl Table {
         near
     }
 
-    /// The store is about to be asked for the leases of these. Returns those that wait and are not being loaded from an older
-    /// look at the store.
-    pub(crate) fn begin_leases(
-        &mut self,
-        mut entries: Vec<HotEntry>,
-        now: Millis,
-        asked: Moment,
-    ) -> Vec<HotEntry> {
+    /// The store is about to be asked for the leases of these. Returns those that wait.
+    pub(crate) fn begin_leases(&mut self, mut entries: Vec<HotEntry>, asked: Moment) -> Vec<HotEntry> {
         entries.retain(|entry| {
-            if self.span(entry.place.partition).is_being_loaded(entry.due_at, now) {
-                return false;
-            }
             let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, Event::LeaseBegun).is_some())
             else {
                 return false;
@@ -62,7 +52,7 @@ impl Table {
         };
         match moved {
             Moved { before: Stage::Leasing { .. }, gone: Some(Slot { entry, asked: Some(asked), .. }) } => {
-                Granted::Fired(Box::new(Ready { entry, assignment, asked, is_settled: false }))
+                Granted::Fired(Box::new(Ready { entry, assignment, asked }))
             }
             Moved { gone: Some(_), .. } => Granted::Kept,
             Moved { gone: None, .. } => {
@@ -97,22 +87,6 @@ impl Table {
         self.drop_numbered(numbers)
     }
 
-    /// These may have left the hot set with a take that was not answered: by id and fence.
-    pub(crate) fn take_lost<'l>(&mut self, leased: impl IntoIterator<Item = &'l (i64, i64)>) {
-        for (id, fence) in leased {
-            self.at_fence(*id, *fence).and_then(|nth| self.advance(nth, Event::TakeLost));
-        }
-    }
-
-    /// Those of a partition that no take has fired since then: nobody will hear of them, or they were withdrawn. Returns their
-    /// leases, which are to be given back.
-    pub(crate) fn drop_doubtful(&mut self, partition: Partition) -> Vec<Assignment> {
-        let is_one = |slot: &Slot| slot.stage == LEASED_IN_DOUBT && slot.entry.place.partition == partition;
-        let of_partition = |nth: &usize| self.slots.get(*nth).is_some_and(is_one);
-        let numbers = self.index.all(Group::Leased).filter(of_partition).collect();
-        self.drop_numbered(numbers).0
-    }
-
     fn drop_numbered(&mut self, numbers: Vec<usize>) -> (Vec<Assignment>, Vec<HotEntry>) {
         let (mut made, mut fired) = (Vec::new(), Vec::new());
         for nth in numbers {
@@ -144,15 +118,5 @@ impl Table {
             *counts.entry(Arc::clone(&slot.entry.queue)).or_default() += 1;
         }
         counts
-    }
-
-    /// Those that are leased and due by then, by partition, id and fence: when they fire, their hand-over is known.
-    pub(crate) fn leased_until(&self, until: Millis) -> HashMap<Partition, HashSet<(i64, i64)>> {
-        let mut leased: HashMap<Partition, HashSet<(i64, i64)>> = HashMap::new();
-        let due = self.index.until(Group::Leased, until).filter_map(|nth| self.slots.get(nth));
-        for Slot { entry, .. } in due.filter(|slot| matches!(slot.stage, Stage::Leased { .. })) {
-            leased.entry(entry.place.partition).or_default().insert((entry.place.id, entry.fence));
-        }
-        leased
     }
 }

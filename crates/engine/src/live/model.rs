@@ -2,12 +2,12 @@
 //! and what was promised; it must never repeat the table of moves.
 
 use super::{
-    Live,
+    Live, Withdrawal,
     fired::{Fired, Granted, Ready},
     stage::{Event, Gate, Report, Stage},
-    steps::{REPORTED, STEPS},
+    steps::{REPORTED, STEPS, awaits_executor, has_not_fired},
 };
-use crate::{clock::moment::Moment, pipeline::claim::tests::entry};
+use crate::{clock::moment::Moment, pipeline::drain::tests::entry};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -21,7 +21,6 @@ use punctual_domain::{
     task::Priority,
     time::Millis,
 };
-use punctual_wheel::Wheel;
 use std::collections::BTreeMap;
 
 mod after;
@@ -30,14 +29,7 @@ const PARTITIONS: u16 = 3;
 const TASKS: i64 = 24;
 const HORIZON_MS: u64 = 400;
 /// Legal moves that the operations here make never, or by chance. The list only gets shorter.
-const SELDOM: [(Stage, &[Event]); 11] = [
-    (Stage::Leasing { due: false }, &[Event::Forgotten]),
-    (Stage::Leasing { due: true }, &[Event::Forgotten]),
-    (Stage::Leased { in_doubt: false }, &[Event::Claimed, Event::Forgotten]),
-    (
-        Stage::Leased { in_doubt: true },
-        &[Event::Claimed, Event::Due, Event::TakeLost, Event::Withdrawn, Event::Forgotten, Event::GivenUp],
-    ),
+const SELDOM: [(Stage, &[Event]); 7] = [
     (Stage::Ready { gate: None }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
     (Stage::Ready { gate: Some(Gate::Database) }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
     (Stage::Ready { gate: Some(Gate::Retry) }, OFFERED_ELSEWHERE),
@@ -74,7 +66,6 @@ struct Seen {
 struct World {
     live: Live,
     rng: Rng,
-    wheel: Wheel<Partition>,
     now: Millis,
     fences: HashMap<i64, i64>,
     owned: HashSet<u16>,
@@ -145,7 +136,6 @@ impl World {
         Self {
             live: Live::new(PARTITIONS, false),
             rng: Rng::with_seed(seed),
-            wheel: Wheel::new(0),
             now: Millis(0),
             fences: HashMap::new(),
             owned: HashSet::new(),
@@ -194,24 +184,27 @@ impl World {
         entries.drain(..most).collect()
     }
 
-    /// The hot set shows what is due soon; also what is claimed already.
-    fn claim(&mut self) {
+    /// What is due soon is drained; also what the table has already, and what was withdrawn and is put back.
+    fn drain(&mut self) {
         let found: Vec<HotEntry> = self.hot.values().filter(|_| self.rng.bool()).cloned().collect();
-        let loaded = self.live.lock().load(found);
-        assert!(loaded.accepted.iter().all(|entry| self.owned.contains(&entry.place.partition.0)));
-        loaded.stale.into_iter().for_each(|key| _ = self.wheel.cancel(key));
-        self.seen.put_back += loaded.put_back.len();
-        self.put_on_wheel(loaded.put_back);
-        self.claims.extend(loaded.accepted);
-    }
-
-    fn put_on_wheel(&mut self, entries: Vec<HotEntry>) {
-        let keys: Vec<_> =
-            entries.iter().map(|entry| self.wheel.insert(entry.due_at.0, entry.place.partition)).collect();
-        let confirmed = self.live.lock().confirm(entries.into_iter().zip(keys), |_| true);
-        confirmed.stale.into_iter().for_each(|key| _ = self.wheel.cancel(key));
-        confirmed.fired.iter().for_each(|entry| self.gives(key(entry), true));
-        self.offered.extend(confirmed.fired);
+        found.iter().for_each(|entry| _ = self.hot.remove(&entry.place.id));
+        let is_pushed = |entry: &HotEntry| entry.place.id % 3 == 0;
+        let held = self.live.lock().of_model().into_iter().filter(|slot| slot.2 == Stage::Held);
+        let put_back: HashSet<Key> = held.map(|slot| (slot.0, slot.1)).collect();
+        let loaded = self.live.lock().load(found.clone(), is_pushed, |_| true);
+        let here = |entry: &&HotEntry| self.owned.contains(&entry.place.partition.0);
+        assert_eq!(loaded.elsewhere.len(), found.iter().filter(|entry| !here(entry)).count());
+        assert!(loaded.accepted.iter().all(|entry| here(&entry)));
+        for entry in &loaded.accepted {
+            self.seen.put_back += usize::from(put_back.contains(&key(entry)));
+            self.withdrawn.remove(&key(entry));
+        }
+        let is_new = |entry: &&HotEntry| is_pushed(entry) && !put_back.contains(&key(entry));
+        assert_eq!(loaded.to_claim.len(), loaded.accepted.iter().filter(is_new).count());
+        self.claims.extend(loaded.to_claim);
+        for entry in loaded.elsewhere {
+            self.hot.insert(entry.place.id, entry);
+        }
     }
 
     /// An awaited entry is answered once, and nothing is given that was withdrawn.
@@ -233,16 +226,25 @@ impl World {
         let mut asked = std::mem::take(&mut self.claims);
         let answered = self.some(&mut asked);
         self.claims = asked;
-        if self.rng.u8(0..4) > 0 {
-            return self.put_on_wheel(answered);
+        match self.rng.u8(0..6) {
+            0 => {
+                let fired = self.live.lock().not_claimed(&answered);
+                self.gives_up(&fired);
+            }
+            1 => {
+                self.live.lock().refuse_claims(&answered);
+                answered.iter().for_each(|entry| _ = self.awaited.remove(&key(entry)));
+            }
+            _ => {
+                let fired = self.live.lock().claimed(&answered);
+                self.gives_up(&fired);
+            }
         }
-        let fired = self.live.lock().not_claimed(&answered);
-        self.gives_up(&fired);
     }
 
     fn lease(&mut self) {
         let near = self.live.lock().take_candidates(self.now.plus(100));
-        let begun = self.live.lock().begin_leases(near, self.now, Moment::of_test());
+        let begun = self.live.lock().begin_leases(near, Moment::of_test());
         self.leases.extend(begun);
     }
 
@@ -278,88 +280,88 @@ impl World {
 
     fn fire(&mut self) {
         self.now = self.now.plus(i64::from(self.rng.u8(0..60)));
-        let partition = Partition(self.rng.u16(0..PARTITIONS));
-        if !self.owned.contains(&partition.0) {
-            return;
-        }
-        let settled = self.live.lock().leased_until(self.now).remove(&partition).unwrap_or_default();
-        let is_due = |entry: &HotEntry| entry.place.partition == partition && entry.due_at <= self.now;
-        let mut popped: Vec<HotEntry> = self.hot.values().filter(|entry| is_due(entry)).cloned().collect();
-        popped.iter_mut().for_each(|entry| entry.fired_at = self.now);
-        popped.iter().for_each(|entry| _ = self.hot.remove(&entry.place.id));
-        let answers = self.live.lock().fire(popped.clone(), &settled);
-        assert_eq!(answers.len(), popped.len());
-        for (entry, answer) in popped.iter().zip(answers) {
-            match answer {
-                Fired::Unclaimed(same) | Fired::Claimed(same) => {
-                    assert_eq!(same, *entry);
-                    self.gives(key(entry), false);
-                    self.offered.push(same);
-                }
-                Fired::Awaited => assert!(self.awaited.insert(key(entry)), "fired twice"),
-                Fired::Leased(ready) => {
-                    assert_eq!(ready.is_settled, settled.contains(&key(entry)));
-                    self.gives_ready(&ready, false);
+        let due = |world: &Self| -> HashMap<Key, Stage> {
+            let all = world.live.lock().of_model();
+            let entry = |(id, fence, stage, ..): (i64, i64, Stage, bool, bool)| ((id, fence), stage);
+            all.into_iter().map(entry).filter(|(_, stage)| has_not_fired(*stage)).collect()
+        };
+        let before = due(self);
+        let most = self.rng.usize(1..20);
+        let (fired, is_all) = self.live.lock().fire(self.now, most);
+        let after = due(self);
+        let moved: Vec<Key> = before.keys().filter(|key| !after.contains_key(*key)).copied().collect();
+        assert!(moved.len() <= most && (is_all || moved.len() == most));
+        let mut given = HashSet::new();
+        for task in fired {
+            let (entry, ready) = match task {
+                Fired::ToLease(entry) => (entry, None),
+                Fired::Leased(ready) => (ready.entry.clone(), Some(ready)),
+            };
+            assert!(entry.due_at <= self.now && entry.fired_at == self.now, "early");
+            let leased = before.get(&key(&entry)) == Some(&Stage::Leased);
+            assert_eq!(ready.is_some(), leased, "what is leased goes with its lease");
+            given.insert(key(&entry));
+            match ready {
+                Some(ready) => self.gives_ready(&ready, false),
+                None => {
+                    self.gives(key(&entry), false);
+                    self.offered.push(entry);
                 }
             }
         }
+        for key in moved.into_iter().filter(|key| !given.contains(key)) {
+            assert!(self.awaited.insert(key), "fired twice");
+        }
+        if is_all {
+            let late = |entry: &&HotEntry| entry.due_at <= self.now;
+            let table = self.live.lock();
+            let mut slots = table.slots.iter().map(|(_, slot)| &slot.entry);
+            assert!(!slots.any(|entry| late(&entry) && table.holds(entry)), "all that is due fires");
+        }
     }
 
-    /// Takes an entry out of the hot set; sometimes it is put back, because its change did not come about.
+    /// Takes a task out before its instant; sometimes it is put back, because its change did not come about.
     fn withdraw(&mut self) {
         // Half of them while the answers to their leases are on the way, so that what is put back often meets these.
-        let is_there =
-            |entry: &&HotEntry| self.hot.get(&entry.place.id).is_some_and(|due| due.fence == entry.fence);
-        let leasing: Vec<i64> = self.leases.iter().filter(is_there).map(|entry| entry.place.id).collect();
-        let all = || self.hot.keys().copied().collect();
-        let ids: Vec<i64> = if leasing.is_empty() || self.rng.bool() { all() } else { leasing };
-        let Some(id) = self.rng.choice(ids) else { return };
-        let Some(entry) = self.hot.remove(&id) else { return };
-        if let Some(on_wheel) = self.live.lock().withdrawn(id, entry.fence) {
-            self.wheel.cancel(on_wheel);
+        let leasing: Vec<HotEntry> = self.leases.clone();
+        let all: Vec<HotEntry> = self.live.lock().slots.iter().map(|(_, slot)| slot.entry.clone()).collect();
+        let those = if leasing.is_empty() || self.rng.bool() { all } else { leasing };
+        let Some(entry) = self.rng.choice(those) else { return };
+        let (id, fence) = key(&entry);
+        let here = self.live.lock().of_model().into_iter().find(|slot| slot.0 == id && slot.1 <= fence);
+        let (entry, stage) = match here {
+            Some((_, fence, stage, ..)) => (HotEntry { fence, ..entry }, Some(stage)),
+            None => (entry, None),
+        };
+        match self.live.lock().withdraw(id, fence) {
+            Withdrawal::Withdrawn => assert!(stage.is_some_and(has_not_fired), "{stage:?}"),
+            Withdrawal::Fired => {
+                let is_due =
+                    matches!(stage, Some(Stage::Claiming { due: true } | Stage::Leasing { due: true }));
+                return assert!(is_due || stage.is_some_and(awaits_executor), "{stage:?}");
+            }
+            Withdrawal::Unknown => {
+                let decides = |stage| has_not_fired(stage) || awaits_executor(stage);
+                return assert!(!stage.is_some_and(decides), "{stage:?}");
+            }
         }
         assert!(!self.live.lock().holds(&entry));
         self.seen.withdrawn += 1;
+        self.withdrawn.insert(key(&entry));
         if self.rng.u8(0..3) == 0 {
-            self.hot.insert(id, entry);
-        } else {
-            self.withdrawn.insert(key(&entry));
+            self.hot.insert(id, HotEntry { fired_at: Millis::ZERO, ..entry });
         }
     }
 
     fn drop_leases(&mut self) {
-        if self.rng.bool() {
-            return self.lose_take();
-        }
         let parity = self.rng.i64(0..2);
         let (made, fired) = self.live.lock().drop_leases(|entry| entry.place.id % 2 == parity);
         self.seen.returned += made.len();
         self.gives_up(&fired);
     }
 
-    fn load_again(&mut self) {
-        let mut found: Vec<HotEntry> = self.hot.values().cloned().collect();
-        let all = found.len();
-        let live = Live::new(0, false);
-        let live = std::mem::replace(&mut self.live, live);
-        {
-            let (load, made) = live.begin_load(&mut found, self.now);
-            assert!(found.len() + made.len() <= all);
-            self.seen.returned += made.len();
-            let near = live.lock().take_candidates(Millis::MAX);
-            let begun = live.lock().begin_leases(near, self.now, Moment::of_test());
-            let is_loaded = |entry: &HotEntry| found.iter().any(|loaded| key(loaded) == key(entry));
-            assert!(!begun.iter().any(is_loaded), "leased ahead while it is being loaded");
-            self.leases.extend(begun);
-            load.answered();
-        }
-        self.live = live;
-    }
-
     fn forget_old(&mut self) {
         self.live.lock().forget_old_attempts(self.now);
-        let fired = self.live.lock().forget_old(self.now.plus(-100));
-        self.gives_up(&fired);
     }
 
     fn move_partition(&mut self) {
@@ -369,7 +371,6 @@ impl World {
             return self.live.lock().open(Partition(number));
         }
         let closed = self.live.lock().close(Partition(number));
-        closed.keys.into_iter().for_each(|key| _ = self.wheel.cancel(key));
         assert!(closed.claimed.iter().all(|(place, _)| place.partition.0 == number));
         self.seen.returned += closed.leased.len();
         self.gives_up(&closed.fired);
@@ -381,7 +382,7 @@ impl World {
         let table = self.live.lock();
         let all = table.of_model();
         for (id, fence, stage, is_candidate, is_in_leases) in all {
-            let has_lease = matches!(stage, Stage::Leasing { .. } | Stage::Leased { .. } | Stage::Held);
+            let has_lease = matches!(stage, Stage::Leasing { .. } | Stage::Leased | Stage::Held);
             assert_eq!(is_in_leases, has_lease, "{id} {stage:?}");
             assert!(!is_candidate || stage == Stage::Waiting, "{id} {stage:?}");
             let in_grants = || self.grants.iter().flatten().any(|entry| key(entry) == (id, fence));
@@ -421,15 +422,14 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         for _ in 0..1_000 {
             match world.rng.u8(0..40) {
                 0..4 => world.insert(),
-                4..7 => world.claim(),
+                4..7 => world.drain(),
                 7..10 => world.answer_claims(),
                 10..12 => world.lease(),
                 12..14 => world.answer_leases(),
                 14..17 => world.fire(),
                 17 => world.withdraw(),
                 18 => world.drop_leases(),
-                19 => world.load_again(),
-                20 => world.forget_old(),
+                19 | 20 => world.forget_old(),
                 21..33 => world.hand_over(),
                 33..37 => world.report(),
                 37..39 => world.withdraw(),

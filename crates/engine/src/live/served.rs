@@ -5,10 +5,12 @@ use super::{
     steps::{SERVED, SERVED_HERE},
     table::Table,
 };
+use hashbrown::HashMap;
 use punctual_contract::hot::{Admission, HotEntry};
 use punctual_domain::{
     chooser::{Draws, Level},
     name::QueueKey,
+    time::Millis,
 };
 use std::sync::Arc;
 
@@ -39,6 +41,12 @@ impl Table {
         slot.is_some_and(|slot| slot.stage == SERVED && slot.entry.fence >= entry.fence)
     }
 
+    /// Nothing here fires it or goes on with it; or it is served, and the store does not know that it has fired.
+    pub(crate) fn is_left_to_store(&self, entry: &HotEntry) -> bool {
+        let is_unpersisted = || self.unpersisted_at(entry.place.id, entry.fence).is_some();
+        !self.will_fire(entry) && !self.keeps(entry) && (!self.serves(entry) || is_unpersisted())
+    }
+
     /// Those of a queue that go next, as far as the caller may run them.
     pub(crate) fn take_served(
         &mut self,
@@ -61,23 +69,48 @@ impl Table {
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
 
-    /// The hot set has what there is.
-    pub(crate) fn end_serving(&mut self) {
+    /// How many of each queue.
+    pub(crate) fn count_served(&self) -> HashMap<Arc<QueueKey>, usize> {
+        let mut counts = HashMap::new();
+        for slot in self.index.all_served().filter_map(|nth| self.slots.get(nth)) {
+            *counts.entry(Arc::clone(&slot.entry.queue)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// When the oldest of each queue fired.
+    pub(crate) fn oldest_served(&self) -> HashMap<Arc<QueueKey>, Millis> {
+        let mut oldest = HashMap::new();
+        for slot in self.index.all_served().filter_map(|nth| self.slots.get(nth)) {
+            let at = oldest.entry(Arc::clone(&slot.entry.queue)).or_insert(slot.entry.fired_at);
+            *at = slot.entry.fired_at.min(*at);
+        }
+        oldest
+    }
+
+    /// Executors are served with these no more. Answers them.
+    pub(crate) fn serve_no_more(&mut self, are_these: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| are_these(&slot.entry));
+        let those: Vec<usize> = self.index.all_served().filter(is_one).collect();
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
+    }
+
+    /// The hot set answers again: these are to be put into its ready sets.
+    pub(crate) fn end_serving(&mut self) -> Vec<HotEntry> {
         let those: Vec<usize> = self.index.all_served().collect();
-        those.into_iter().for_each(|nth| drop(self.take(nth)));
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::{live::Live, pipeline::claim::tests::entry};
+    use crate::{live::Live, pipeline::drain::tests::entry};
     use punctual_domain::{
         chooser::Chooser,
         settings::{Choice, Retries},
         state::State,
         task::Priority,
-        time::Millis,
     };
 
     pub(in crate::live) fn plain(entry: &HotEntry) -> Level {
@@ -102,8 +135,20 @@ pub(super) mod tests {
         assert!(live.lock().serves(&entry(2, 10)) && !live.lock().keeps(&entry(2, 10)));
         assert!(!live.lock().serves(&HotEntry { fence: 2, ..entry(2, 10) }));
         assert_eq!((ids(&live, strict(1)), ids(&live, strict(9))), (vec![2], vec![1]));
-        live.lock().end_serving();
-        assert!(live.lock().slots.is_empty(), "also what nobody might run");
+        assert_eq!(live.lock().end_serving().len(), 1, "also what nobody might run");
+        assert!(live.lock().slots.is_empty());
+    }
+
+    #[test]
+    fn what_is_ready_no_more_is_served_no_more_and_the_oldest_of_the_rest_is_known() {
+        let live = Live::new(1, true);
+        let fired = |id: i64, at| HotEntry { fired_at: Millis(at), ..entry(id, at) };
+        live.lock().serve(&[fired(1, 30), fired(2, 10), fired(3, 20)], plain);
+        let gone = live.lock().serve_no_more(|entry| entry.place.id == 2);
+        assert_eq!(gone.iter().map(|entry| entry.place.id).collect::<Vec<_>>(), [2]);
+        let queue = entry(1, 1).queue;
+        assert_eq!(live.lock().count_served()[&queue], 2);
+        assert_eq!(live.lock().oldest_served()[&queue], Millis(20));
     }
 
     #[test]

@@ -4,14 +4,14 @@
 /// Where a task is. A task that has left the table has no stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
-    /// The store is asked for the claim. `due`: the instant came before the answer.
+    /// The store is asked for the claim, which tasks of push queues have. `due`: the instant came before the answer.
     Claiming { due: bool },
-    /// Claimed. Its instant has not come, and no lease is asked for.
+    /// Its instant has not come, and no lease is asked for.
     Waiting,
     /// The store is asked for a lease ahead of the instant. `due`: the instant came before the answer.
     Leasing { due: bool },
-    /// Leased ahead of its instant. `in_doubt`: a take that may have fired it was not answered.
-    Leased { in_doubt: bool },
+    /// Leased ahead of its instant.
+    Leased,
     /// A caller has withdrawn the task, and the answer to its lease is on the way.
     Held,
     /// Fired, and offered: in a ready set, or given to an executor that waits. It is in the table as long as something of it is
@@ -56,27 +56,25 @@ pub(crate) enum Gate {
 /// What happened to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Event {
-    /// The hot set has the entry again, at the same fence.
+    /// The entry is loaded again, at the same fence.
     PutBack,
-    /// The store has made the claim, or none is needed.
+    /// The store has made the claim.
     Claimed,
-    /// The store refused the claim, or did not answer.
+    /// Nobody knows whether the store has made the claim.
     NotClaimed,
+    /// The store refused the claim: the entry is not to fire.
+    ClaimRefused,
     /// The store is asked for a lease.
     LeaseBegun,
     /// The store has made the lease.
     Granted,
     /// The store refused the lease, or did not answer.
     NotGranted,
-    /// The instant has come, and the hot set has given the entry.
+    /// The instant has come.
     Due,
-    /// The hot set may have given the entry, and its answer was lost.
-    TakeLost,
-    /// A caller has taken the entry out of the hot set before its instant.
+    /// A caller has taken the task out before its instant.
     Withdrawn,
-    /// The entry is not in the hot set, or fires from the store.
-    Forgotten,
-    /// The lease is given back: the entry did not fire in time, or is loaded again.
+    /// The lease is given back: the entry did not fire in time, or nothing is to be leased ahead.
     LeaseDropped,
     /// The engine gives the partition up.
     GivenUp,

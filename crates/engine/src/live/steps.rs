@@ -3,9 +3,9 @@
 
 use super::stage::{Event, Gate, Report, Stage};
 use Event::{
-    Blocked, Claimed, Due, Ended, Forgotten, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
-    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled,
-    TakeLost, Taken, Withdrawn,
+    Blocked, ClaimRefused, Claimed, Due, Ended, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
+    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled, Taken,
+    Withdrawn,
 };
 use Next::{Gone, To};
 use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
@@ -23,8 +23,6 @@ const CLAIMING: Stage = Claiming { due: false };
 const CLAIMING_DUE: Stage = Claiming { due: true };
 const LEASING: Stage = Leasing { due: false };
 const LEASING_DUE: Stage = Leasing { due: true };
-const LEASED: Stage = Leased { in_doubt: false };
-pub(super) const LEASED_IN_DOUBT: Stage = Leased { in_doubt: true };
 pub(super) const IN_LINE: Stage = Ready { gate: None };
 pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
 pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
@@ -40,20 +38,15 @@ pub(super) const REPORTED: Stage = HandedOver { report: Report::Done };
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
-    (CLAIMING,     &[(Claimed, To(Waiting)), (NotClaimed, Gone), (Due, To(CLAIMING_DUE)), (Withdrawn, Gone),
-                     (Forgotten, Gone), (GivenUp, Gone)]),
-    (CLAIMING_DUE, &[(Claimed, Gone), (NotClaimed, Gone), (Forgotten, Gone), (GivenUp, Gone)]),
-    (Waiting,      &[(LeaseBegun, To(LEASING)), (Due, Gone), (Withdrawn, Gone), (Forgotten, Gone), (GivenUp, Gone)]),
-    (LEASING,      &[(Claimed, To(LEASING)), (Granted, To(LEASED)), (NotGranted, To(Waiting)), (Due, To(LEASING_DUE)),
-                     (Withdrawn, To(Held)), (Forgotten, To(LEASING)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
-    (LEASING_DUE,  &[(Granted, Gone), (NotGranted, Gone), (Forgotten, To(LEASING_DUE)), (LeaseDropped, Gone),
-                     (GivenUp, Gone)]),
-    (LEASED,       &[(Claimed, To(LEASED)), (Due, Gone), (TakeLost, To(LEASED_IN_DOUBT)), (Withdrawn, Gone),
-                     (Forgotten, To(LEASED)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
-    (LEASED_IN_DOUBT, &[(Claimed, To(LEASED_IN_DOUBT)), (Due, Gone), (TakeLost, To(LEASED_IN_DOUBT)), (Withdrawn, Gone),
-                     (Forgotten, To(LEASED_IN_DOUBT)), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
-    (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (Forgotten, To(Held)), (LeaseDropped, Gone),
-                     (GivenUp, Gone)]),
+    (CLAIMING,     &[(Claimed, To(Waiting)), (NotClaimed, To(Waiting)), (ClaimRefused, Gone), (Due, To(CLAIMING_DUE)),
+                     (Withdrawn, Gone), (GivenUp, Gone)]),
+    (CLAIMING_DUE, &[(Claimed, Gone), (NotClaimed, Gone), (ClaimRefused, Gone), (GivenUp, Gone)]),
+    (Waiting,      &[(LeaseBegun, To(LEASING)), (Due, Gone), (Withdrawn, Gone), (GivenUp, Gone)]),
+    (LEASING,      &[(Granted, To(Leased)), (NotGranted, To(Waiting)), (Due, To(LEASING_DUE)), (Withdrawn, To(Held)),
+                     (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
+    (LEASING_DUE,  &[(Granted, Gone), (NotGranted, Gone), (LeaseDropped, Gone), (GivenUp, Gone)]),
+    (Leased,       &[(Due, Gone), (Withdrawn, Gone), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
+    (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (LeaseDropped, Gone), (GivenUp, Gone)]),
     (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
                      (SERVED_HERE, To(SERVED)), (Settled, Gone)]),
     (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
@@ -78,17 +71,17 @@ pub(crate) fn step(stage: Stage, event: Event) -> Option<Next> {
 
 /// A lease is asked for or made, and its answer or its instant has not come.
 pub(crate) const fn has_lease(stage: Stage) -> bool {
-    matches!(stage, Leasing { .. } | Leased { .. } | Held)
+    matches!(stage, Leasing { .. } | Leased | Held)
 }
 
-/// The claim is asked for or made, and no lease.
+/// No lease is asked for.
 pub(crate) const fn is_before_lease(stage: Stage) -> bool {
     matches!(stage, Claiming { .. } | Waiting)
 }
 
 /// The task has not fired, and nobody has withdrawn it.
-pub(crate) const fn is_claimed(stage: Stage) -> bool {
-    matches!(stage, CLAIMING | Waiting | LEASING | Leased { .. })
+pub(crate) const fn has_not_fired(stage: Stage) -> bool {
+    matches!(stage, CLAIMING | Waiting | LEASING | Leased)
 }
 
 /// The task has fired, and no executor has it as far as is known.
@@ -110,18 +103,18 @@ pub(crate) const fn is_executors(stage: Stage) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hashbrown::HashSet;
 
-    const EVENTS: [Event; 24] = [
+    const EVENTS: [Event; 23] = [
         PutBack,
         Claimed,
         NotClaimed,
+        ClaimRefused,
         LeaseBegun,
         Granted,
         NotGranted,
         Due,
-        TakeLost,
         Withdrawn,
-        Forgotten,
         LeaseDropped,
         GivenUp,
         GrantBegun,
@@ -156,9 +149,13 @@ mod tests {
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
         // What has a lease of an executor comes into the table with it.
-        let first = [CLAIMING, Offered, InDoubt, UNREPORTED];
+        let first = [CLAIMING, Waiting, Offered, InDoubt, UNREPORTED];
         let reached = first.map(|first| reached(first, &EVENTS)).concat();
-        assert_eq!(reached.len(), STEPS.len(), "no stage before the firing leads to one after it, or back");
+        assert_eq!(
+            reached.iter().collect::<HashSet<_>>().len(),
+            STEPS.len(),
+            "no stage before the firing leads to one after it, or back"
+        );
         for (stage, moves) in STEPS {
             assert_eq!(STEPS.iter().filter(|(other, _)| other == stage).count(), 1, "{stage:?}");
             assert!(reached.contains(stage), "{stage:?}");
@@ -185,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_was_withdrawn_is_not_given_and_comes_back_only_with_its_entry() {
-        assert_eq!([LEASED, LEASED_IN_DOUBT].map(|stage| step(stage, Withdrawn)), [Some(Gone); 2]);
+        assert_eq!([CLAIMING, Waiting, Leased].map(|stage| step(stage, Withdrawn)), [Some(Gone); 3]);
         assert_eq!(step(LEASING, Withdrawn), Some(To(Held)));
         assert_eq!((step(Held, Granted), step(Held, Due)), (Some(Gone), None));
         assert_eq!(step(Held, PutBack), Some(To(LEASING)));

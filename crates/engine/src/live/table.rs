@@ -1,5 +1,5 @@
-//! Every task that this engine looks after, exactly once. Each call is a batch; `claims`, `leases`, `kept`, `unpersisted`,
-//! `doubt`, `handed_over` and `known` have the calls.
+//! Every task that this engine looks after, exactly once. Each call is a batch; `waiting`, `leases`, `kept`, `served`,
+//! `unpersisted`, `doubt` and `handed_over` have the calls.
 //! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
 //! second copy of an entry: the index holds numbers of slots.
 
@@ -7,15 +7,15 @@ use super::{
     doubt::Doubt,
     handed_over::Attempt,
     index::{Group, Index, Rank},
-    span::Span,
     stage::{Event, Gate, Report, Stage},
-    steps::{Next, REPORTED, has_lease, is_before_lease, is_claimed, step},
+    steps::{Next, REPORTED, has_lease, has_not_fired, is_before_lease, step},
 };
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
 use punctual_contract::{hot::HotEntry, store::Assignment};
-use punctual_domain::{chooser::Level, order::Versioned as _, place::Partition, settings::Retries};
-use punctual_wheel::Key;
+use punctual_domain::{
+    chooser::Level, order::Versioned as _, place::Partition, settings::Retries, state::State,
+};
 use slab::Slab;
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ pub(crate) struct Table {
     pub(super) unfired: usize,
     /// Of how many attempts at executors something is known.
     pub(super) known_attempts: usize,
-    spans: Vec<Span>,
+    /// By partition, whether this engine works on it. Nothing waits for its instant in the others.
+    open: Vec<bool>,
     /// How often each move was made.
     #[cfg(test)]
     pub(super) moves: HashMap<(Stage, Event), usize>,
@@ -38,7 +39,8 @@ pub(crate) struct Table {
 pub(super) struct Slot {
     pub(super) entry: HotEntry,
     pub(super) stage: Stage,
-    pub(super) on_wheel: Option<Key>,
+    /// The store has made the claim.
+    pub(super) is_claimed: bool,
     /// When its lease was asked for.
     pub(super) asked: Option<Moment>,
     pub(super) lease: Option<Box<Assignment>>,
@@ -56,9 +58,9 @@ impl Slot {
     pub(super) fn new(entry: HotEntry, stage: Stage) -> Self {
         Self {
             level: Level::of(entry.priority, entry.attempt, Retries::default()),
+            is_claimed: entry.state == State::Dispatching,
             entry,
             stage,
-            on_wheel: None,
             asked: None,
             lease: None,
             is_unpersisted: false,
@@ -131,14 +133,13 @@ pub(super) struct Moved {
 
 impl Table {
     pub(super) fn new(partitions: usize, are_open: bool) -> Self {
-        let span = || Span::new(are_open);
         Self {
             slots: Slab::new(),
             by_id: HashMap::new(),
             index: Index::default(),
             unfired: 0,
             known_attempts: 0,
-            spans: (0..partitions).map(|_| span()).collect(),
+            open: vec![are_open; partitions],
             #[cfg(test)]
             moves: HashMap::new(),
         }
@@ -164,8 +165,8 @@ impl Table {
                 self.index.remove(&slot.as_candidate());
             }
             self.rank_anew(nth, old, new);
-            self.unfired += usize::from(is_claimed(after));
-            self.unfired -= usize::from(is_claimed(before));
+            self.unfired += usize::from(has_not_fired(after));
+            self.unfired -= usize::from(has_not_fired(before));
         }
         Some(Moved { before, gone: None })
     }
@@ -216,7 +217,7 @@ impl Table {
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
         rank.into_iter().for_each(|rank| self.index.insert(rank, nth));
-        self.unfired += usize::from(is_claimed(stage));
+        self.unfired += usize::from(has_not_fired(stage));
         nth
     }
 
@@ -228,7 +229,7 @@ impl Table {
         }
         let ranks = [slot.rank(), slot.doubt_rank(), slot.unpersisted_rank()];
         ranks.iter().flatten().for_each(|rank| self.index.remove(rank));
-        self.unfired -= usize::from(is_claimed(slot.stage));
+        self.unfired -= usize::from(has_not_fired(slot.stage));
         self.known_attempts -= usize::from(slot.has_facts());
         Some(slot)
     }
@@ -251,12 +252,14 @@ impl Table {
         self.slots.get(nth).map(|slot| slot.entry.fence)
     }
 
-    pub(super) fn span(&self, partition: Partition) -> &Span {
-        self.spans.get(usize::from(partition.0)).expect("places name partitions of this store")
+    pub(super) fn is_open(&self, partition: Partition) -> bool {
+        self.open.get(usize::from(partition.0)).is_some_and(|is_open| *is_open)
     }
 
-    pub(super) fn span_mut(&mut self, partition: Partition) -> &mut Span {
-        self.spans.get_mut(usize::from(partition.0)).expect("places name partitions of this store")
+    pub(super) fn set_open(&mut self, partition: Partition, is_open: bool) {
+        if let Some(open) = self.open.get_mut(usize::from(partition.0)) {
+            *open = is_open;
+        }
     }
 
     /// Each task: id, fence, stage, and whether the index has it as a candidate and as leased.
@@ -264,7 +267,7 @@ impl Table {
     pub(super) fn of_model(&self) -> Vec<(i64, i64, Stage, bool, bool)> {
         use super::steps::awaits_executor;
         assert_eq!(self.by_id.len(), self.slots.len());
-        assert_eq!(self.unfired, self.slots.iter().filter(|(_, slot)| is_claimed(slot.stage)).count());
+        assert_eq!(self.unfired, self.slots.iter().filter(|(_, slot)| has_not_fired(slot.stage)).count());
         let mut ranked = 0;
         let of = |(nth, slot): (usize, &Slot)| {
             let id = slot.entry.place.id;

@@ -8,7 +8,7 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
 
 impl Table {
-    /// These have fired. Returns, by id, those of which that is known already: a slow lease of theirs was overtaken by the sweep,
+    /// These have fired. Returns, by id, those of which that is known already: a slow lease of theirs was overtaken by the refill,
     /// which brought them once more.
     pub(crate) fn note_fired(&mut self, fired: &[HotEntry]) -> HashSet<i64> {
         let mut known = HashSet::new();
@@ -63,15 +63,14 @@ impl Table {
         self.index.all(Group::Unpersisted).filter_map(|nth| Some(&self.slots.get(nth)?.entry))
     }
 
+    /// It has fired, and stands in a ready set or in the hands of another engine.
+    pub(crate) fn is_offered(&self, entry: &HotEntry) -> bool {
+        self.at(entry).and_then(|nth| self.slots.get(nth)).is_some_and(|slot| slot.stage == Stage::Offered)
+    }
+
     /// When this attempt has fired, if the store does not know of it.
     pub(crate) fn unpersisted_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth))?;
         slot.is_unpersisted.then_some(slot.entry.fired_at)
-    }
-
-    /// This attempt has fired, or a newer one, and the store does not know of it.
-    pub(crate) fn has_fired_since(&self, entry: &HotEntry) -> bool {
-        let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
-        slot.is_some_and(|slot| slot.is_unpersisted && slot.entry.fence >= entry.fence)
     }
 }

@@ -1,5 +1,5 @@
 //! Brings back what could not be sent, and settles what the store could not be told about. Nothing rests on what is
-//! remembered here: the sweep and the look through a partition that was just taken over see every task that is
+//! remembered here: the refill and the look through a partition that was just taken over see every task that is
 //! `dispatch_failed` and show it to `Unsent`, so that a crash costs one more look. Never sends anything itself: what
 //! comes back is loaded, fired and published as for the first time.
 
@@ -8,7 +8,7 @@ pub(crate) mod state;
 use crate::{
     core::Core,
     options::STEP_LIMIT,
-    pipeline::{fire, push},
+    pipeline::{fire, intake, push},
 };
 use punctual_contract::Error;
 use punctual_domain::{place::Partition, time::Millis};
@@ -25,7 +25,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     }
     let (mut loaded, mut result) = (0, Ok(()));
     for chunk in back.chunks(STEP_LIMIT) {
-        match core.hot.load(chunk.to_vec()).await {
+        match intake::load(core, chunk.to_vec()).await {
             Ok(_) => {
                 core.meters.compensated(chunk.len());
                 loaded += chunk.len();
@@ -37,7 +37,6 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
             }
         }
     }
-    // They are overdue: they are claimed as they fire.
     let fired = fire::fire_all(core).await;
     result.and(fired).map(|_| loaded)
 }

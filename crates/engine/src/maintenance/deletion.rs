@@ -5,13 +5,14 @@
 //! 1. The deletion stands in the settings (`namespaces`), and every engine learns of it. Crash: whoever leads goes on.
 //! 2. Executors are asked to stop, and have a while to report; then their tasks go too.
 //! 3. Tasks, batch by batch: from the store, then from the hot set, then their slots. Crash between: what the hot set has is
-//!    refused by the store, and settled by `offer_again`; slots are freed by the reconciler.
+//!    refused by the store; slots are freed by the reconciler.
 //! 4. When the account has none left: what is left in ready sets, what is set for its queues, its traces. Crash: again.
 //! 5. Its own settings, and with them the deletion. From then on there is no such namespace, and it can be made again.
 
 pub(crate) mod state;
 
 use crate::{control, core::Core, namespaces::tasks_in, parts, pipeline::freed};
+use futures_util::future::try_join_all;
 use punctual_contract::{
     Error,
     hot::Admission,
@@ -115,8 +116,13 @@ async fn settle(core: &Arc<Core>, done: &DeletedTasks) {
     if done.deleted.is_empty() {
         return;
     }
-    let settled: Vec<_> = done.deleted.iter().map(|it| (it.place.partition, it.place.id, i64::MAX)).collect();
-    if let Err(error) = core.hot.settle(&settled).await {
+    let gone: Vec<TaskRef> = done.deleted.iter().map(|deleted| deleted.place).collect();
+    {
+        let mut table = core.live.lock();
+        gone.iter().for_each(|place| _ = table.withdraw(place.id, i64::MAX));
+    }
+    let withdrawn = gone.iter().map(|place| core.hot.withdraw(place.partition, place.id, i64::MAX));
+    if let Err(error) = try_join_all(withdrawn).await {
         tracing::warn!(%error, "deleted tasks stay in the hot set until their time comes");
     }
     let flown = done.deleted.iter().filter(|it| it.was_in_flight);
@@ -203,9 +209,7 @@ async fn empty_ready_sets(core: &Arc<Core>, namespace: &Name) -> Result<usize, E
     }
     for (queue, ready) in depth.ready.iter().filter(is_its) {
         found += ready;
-        let popped = core.hot.admit(queue, Admission::of(READY)).await?;
-        let settled: Vec<_> = popped.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
-        core.hot.settle(&settled).await?;
+        core.hot.admit(queue, Admission::of(READY)).await?;
     }
     Ok(found)
 }

@@ -1,5 +1,5 @@
 //! Buries what has fired and was not started in time: past its deadline, or pending for longer than its queue allows. When
-//! an executor asks, and for those that nobody asks for by the walk of `offer_again`.
+//! an executor asks, and for those that nobody asks for when `refill` looks at what is overdue.
 
 use crate::{
     core::Core,
@@ -23,6 +23,15 @@ fn is_late(core: &Core, entry: &HotEntry, now: Millis) -> Option<Reason> {
     let timeout_ms = core.settings.queue(&entry.queue).pending_timeout_ms?;
     let is_over = entry.fired_at != Millis::ZERO && now.since(entry.fired_at) > timeout_ms;
     is_over.then_some(("pending_timeout", "not started within the queue's pending_timeout_ms"))
+}
+
+/// Buries what is served from the store and was not asked for in time.
+pub(crate) async fn look_at_served(core: &Arc<Core>) {
+    let now = core.now();
+    let late = core.live.lock().serve_no_more(|entry| is_late(core, entry, now).is_some());
+    if !late.is_empty() {
+        drop(keep_those_in_time(core, late).await);
+    }
 }
 
 /// Those that may still start; the others are buried. Those of a part of the store that fails are set aside.
@@ -64,7 +73,7 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
                 core.meters.queue(&entry.queue).dead(1);
                 core.ends.ended(entry.row());
             }
-            hand_over::forget(core, &entries).await;
+            hand_over::forget(core, &entries);
         }
         Err(error) => {
             tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");

@@ -11,7 +11,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{Change, Step},
 };
-use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use state::CHUNK;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -20,8 +20,6 @@ use tokio::time::Instant;
 /// beside a hand-over of the same task undoes the hand-over, which is begun again.
 pub(crate) const WORTH_MS: i64 = 250;
 const WORTH_SOON_GONE_MS: i64 = 2_000;
-/// Of one partition, how many of those that fire are looked at for what has been handed over elsewhere.
-const FIRING_MAX: usize = 200;
 /// The store is busy with what cannot wait: one unit of work that takes this long is the last of its run.
 const SLOW: Duration = Duration::from_millis(20);
 
@@ -37,8 +35,8 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     let is_here = |entry: &HotEntry| parts::is_in(core, part, entry.place.partition);
     let (waiting, soon_gone) = worth_it(core, before, now, core.maintenance.mark_pace.most(), is_here);
     let (mut done, mut result) = (waiting.len() + soon_gone.len(), Ok(()));
-    let waiting = not_handed_over(core, waiting, before).await;
-    let soon_gone = not_handed_over(core, soon_gone, before).await;
+    let waiting = not_handed_over(core, waiting).await;
+    let soon_gone = not_handed_over(core, soon_gone).await;
     // The others are done.
     done -= waiting.len() + soon_gone.len();
     for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
@@ -94,23 +92,24 @@ fn worth_it(
     (waiting, soon_gone)
 }
 
-/// Of these, what no engine has handed over, as far as the hot set says. What another engine has leased does not fire there any
-/// more: it is forgotten here, and the store is not asked for it, which would lock its row for nothing.
-async fn not_handed_over(core: &Core, fired: Vec<HotEntry>, before: Millis) -> Vec<HotEntry> {
-    let partitions: HashSet<Partition> = fired.iter().map(|mark| mark.place.partition).collect();
-    let (mut firing, mut known_until) = (HashSet::new(), HashMap::new());
-    for partition in partitions {
-        // Without it nobody hands over by it, and the store knows what is so.
-        let Ok(oldest) = core.hot.firing(partition, before.plus(1), 0..FIRING_MAX).await else { break };
-        let last = oldest.last().filter(|_| oldest.len() == FIRING_MAX);
-        known_until.insert(partition, last.map_or(Millis::MAX, |entry| entry.fired_at));
-        firing.extend(oldest.iter().map(|entry| (entry.place.id, entry.fence)));
-    }
-    let is_gone = |mark: &HotEntry| {
-        let is_known = known_until.get(&mark.place.partition).is_some_and(|until| mark.fired_at < *until);
-        is_known && !firing.contains(&(mark.place.id, mark.fence))
+/// Of these, what no engine has handed over, as far as the hot set says. What this one does not keep, and what stands in no ready
+/// set, another engine has popped to lease it: it is forgotten here, and the store is not asked for it, which would lock its row
+/// for nothing. Should that engine die, `refill` finds the task.
+async fn not_handed_over(core: &Core, fired: Vec<HotEntry>) -> Vec<HotEntry> {
+    let (offered, mut rest): (Vec<_>, Vec<_>) = {
+        let table = core.live.lock();
+        fired.into_iter().partition(|entry| table.is_offered(entry))
     };
-    let (gone, rest): (Vec<_>, Vec<_>) = fired.into_iter().partition(is_gone);
+    if offered.is_empty() || core.from_store.is_away() {
+        rest.extend(offered);
+        return rest;
+    }
+    // Without an answer nobody hands over by the hot set, and the store knows what is so.
+    let ready = core.hot.are_ready(&offered).await.unwrap_or_else(|_| vec![true; offered.len()]);
+    let (mut ready, mut gone) = (ready.into_iter(), Vec::new());
+    for entry in offered {
+        if ready.next().unwrap_or(true) { &mut rest } else { &mut gone }.push(entry);
+    }
     core.live.lock().persisted(&gone);
     rest
 }

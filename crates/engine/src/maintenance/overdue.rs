@@ -10,8 +10,8 @@
 
 pub(crate) mod state;
 
-use crate::core::Core;
-use hashbrown::{HashMap, HashSet};
+use crate::{core::Core, pipeline::intake};
+use hashbrown::HashSet;
 use punctual_contract::{
     Error,
     store::{Overdue, OverdueLook, OverduePage},
@@ -32,9 +32,6 @@ const PAGE: usize = 200;
 const PAGES_MAX: usize = 20;
 /// Tasks of one partition that are remembered.
 const SUSPECTS_MAX: usize = 8;
-/// Entries of a partition that are looked at to see whether a task has fired.
-const FIRING_MAX: usize = 10_000;
-const FIRING_PAGE: usize = 1_000;
 /// Longer than any of these reads takes: a database that does not answer is left out of this look.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -46,7 +43,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
         if silent.contains(&watched.database) {
             continue;
         }
-        let mut look = Look { core, partition, now, fired: None };
+        let look = Look { core, partition, now };
         let looked = match tokio::time::timeout(PATIENCE, look.look(&mut watched)).await {
             Ok(looked) => looked,
             Err(_) => Err(Error::did_not_happen("look for what is overdue", "no answer in time")),
@@ -79,12 +76,10 @@ struct Look<'c> {
     core: &'c Core,
     partition: Partition,
     now: Millis,
-    /// What the hot set knows to have fired, by id: the fence. None: it was not asked.
-    fired: Option<HashMap<i64, i64>>,
 }
 
 impl Look<'_> {
-    async fn look(&mut self, watched: &mut Watched) -> Result<(), Error> {
+    async fn look(&self, watched: &mut Watched) -> Result<(), Error> {
         let until = self.now.plus(-OVERDUE_MS);
         self.confirm(watched).await?;
         // A clock that went back takes the walk along.
@@ -97,7 +92,7 @@ impl Look<'_> {
     }
 
     /// Forgets what has fired, or is to fire at another time.
-    async fn confirm(&mut self, watched: &mut Watched) -> Result<(), Error> {
+    async fn confirm(&self, watched: &mut Watched) -> Result<(), Error> {
         for (key, suspect) in watched.suspects.clone() {
             let just_it = OverdueLook {
                 partition: self.partition,
@@ -129,7 +124,7 @@ impl Look<'_> {
 
     /// Where it stopped; None: at the end.
     async fn walk(
-        &mut self,
+        &self,
         watched: &mut Watched,
         mut after: Option<Key>,
         rows: Option<usize>,
@@ -156,35 +151,32 @@ impl Look<'_> {
         Ok(after)
     }
 
-    /// Ids of those that have fired, though the store has not been told: this engine knows it, or they stand in `firing`.
+    /// Ids of those that have fired, though the store has not been told: this engine knows it, or they stand in a ready set.
     /// A hot set that does not answer knows nothing.
-    async fn have_fired(&mut self, found: &[Overdue]) -> HashSet<i64> {
-        if found.is_empty() {
-            return HashSet::new();
-        }
-        if self.fired.is_none() {
-            self.fired = Some(self.firing().await);
-        }
-        let fired = self.fired.as_ref();
-        let table = self.core.live.lock();
-        let has_fired = |it: &&Overdue| {
-            table.unpersisted_at(it.place.id, it.fence).is_some()
-                || fired.and_then(|fired| fired.get(&it.place.id)).is_some_and(|fence| *fence >= it.fence)
+    async fn have_fired(&self, found: &[Overdue]) -> HashSet<i64> {
+        let (fired, unknown): (Vec<&Overdue>, Vec<&Overdue>) = {
+            let table = self.core.live.lock();
+            found.iter().partition(|it| table.unpersisted_at(it.place.id, it.fence).is_some())
         };
-        found.iter().filter(has_fired).map(|it| it.place.id).collect()
+        let mut fired: HashSet<i64> = fired.into_iter().map(|overdue| overdue.place.id).collect();
+        fired.extend(self.ready(&unknown).await.unwrap_or_default());
+        fired
     }
 
-    async fn firing(&self) -> HashMap<i64, i64> {
-        let mut fired = HashMap::new();
-        for from in (0..FIRING_MAX).step_by(FIRING_PAGE) {
-            let page = self.core.hot.firing(self.partition, self.now, from..from + FIRING_PAGE);
-            let Ok(page) = page.await else { break };
-            let is_last = page.len() < FIRING_PAGE;
-            fired.extend(page.into_iter().map(|it| (it.place.id, it.fence)));
-            if is_last {
-                break;
-            }
+    /// Of these, what stands in a ready set.
+    async fn ready(&self, unknown: &[&Overdue]) -> Result<Vec<i64>, Error> {
+        if unknown.is_empty() || self.core.from_store.is_away() {
+            return Ok(Vec::new());
         }
-        fired
+        let places: Vec<_> = unknown.iter().map(|overdue| overdue.place).collect();
+        let tasks = self.core.store.read(&places).await?;
+        let entries: Vec<_> = tasks.iter().flatten().map(intake::entry_of).collect();
+        let ready = self.core.hot.are_ready(&entries).await?;
+        Ok(entries
+            .iter()
+            .zip(ready)
+            .filter(|(_, is_ready)| *is_ready)
+            .map(|(entry, _)| entry.place.id)
+            .collect())
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         core.maintenance.reconciler.is_found();
         return Ok(0);
     }
-    if core.from_store.is_away() || !core.settings.is_loaded() {
+    if core.from_store.hides_limits() || !core.settings.is_loaded() {
         return Ok(0);
     }
     if !core.limiter.is_whole().await? {

@@ -3,19 +3,12 @@
 
 use super::{
     compensate::state::Unsent, deletion::state::Deletions, leases::state::LeaseLooks,
-    mark_ready::state::MarkPace, offer_again::state::OfferAgain, overdue::state::OverdueWatch,
-    reconcile::state::Reconciler, stuck::state::Stuck, sweep::state::Sweep, unanswered::state::Unanswered,
+    mark_ready::state::MarkPace, overdue::state::OverdueWatch, reconcile::state::Reconciler,
 };
 use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
-    pub(crate) sweep: Sweep,
-    /// Overdue tasks that were loaded and do not fire.
-    pub(crate) stuck: Stuck,
-    pub(crate) offer_again: OfferAgain,
-    /// Taken or admitted, and the answer was lost.
-    pub(crate) unanswered: Unanswered,
     /// Could not be sent: the compensator's.
     pub(crate) unsent: Unsent,
     pub(crate) mark_pace: MarkPace,

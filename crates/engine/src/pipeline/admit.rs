@@ -1,7 +1,7 @@
 //! Step 5, admission: which of the fired tasks go now; free where nothing is set. Its steps, and what a crash between leaves:
 //!
 //! 1. `room`: how many could go. Nothing is changed.
-//! 2. Popped from the ready set by the chooser. Crash: they are firing, and offered again after some seconds.
+//! 2. Popped from the ready set by the chooser. Crash: the partition's owner offers them again after some seconds.
 //! 3. The limiter grants each a place in all of its scopes. Crash: members that no lease follows; the reconciler frees
 //!    them, or the next grant of the same attempt takes them up, since they name it.
 //! 4. What was not granted goes back, or is parked where its key or version keeps it. Crash: as 2.
@@ -19,7 +19,7 @@ use crate::{
     pipeline::{
         freed::state::Look,
         from_store, kinds,
-        ready_set::{offer, unpark},
+        ready_set::unpark,
         request::{LeaseRequest, Restrictions, may_run},
         terms::{Terms, next_attempt},
     },
@@ -40,6 +40,9 @@ pub(crate) mod state;
 const LANES_KNOWN_MS: i64 = 1_000;
 /// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
 const LANES_MAX: usize = 100;
+
+/// Keys and lanes of retries, at least, that a caller's look goes past while nothing can be parked.
+const PASSED_BY_MAX: usize = 50;
 
 /// A lease that took longer to be made than this may have lost its places: the reconciler rebuilds a limiter that has lost
 /// its members no sooner, and frees what no lease follows much later (`maintenance::reconcile`).
@@ -86,6 +89,20 @@ pub(crate) struct Admitted {
     pub(crate) is_end: bool,
     /// Since when they have their places; None: they need none.
     pub(crate) since: Option<Since>,
+    /// Lanes that are full, and whose tasks could not be parked.
+    full_lanes: Vec<Lane>,
+}
+
+impl Admitted {
+    /// The entry belongs to none of the lanes that are full.
+    fn has_open_lane(&self, entry: &HotEntry) -> bool {
+        let key = entry.demands().concurrency_key.as_deref();
+        self.full_lanes.iter().all(|lane| match lane {
+            Lane::Key(full) => key != Some(full.as_str()),
+            Lane::Retries => entry.attempt == 0,
+            Lane::Version(_) | Lane::Kind(_) => true,
+        })
+    }
 }
 
 /// At most `wanted`, each with its places. `only`: what its executor takes.
@@ -96,18 +113,33 @@ pub(crate) async fn admit(
     wanted: usize,
 ) -> Result<Admitted, Error> {
     let terms = Terms::of(core, &request.queue).within(only.bound.as_ref());
-    bring_back_versions(core, request).await?;
-    kinds::bring_back(core, request, only).await?;
+    note_version(core, request);
+    if !core.from_store.is_away() {
+        bring_back_versions(core, request).await?;
+        kinds::bring_back(core, request, only).await?;
+    }
     if terms.is_limited {
         return limited(core, request, only, &terms, wanted).await;
     }
     let looked_at = kinds::looks_through(core, only, wanted);
-    let (popped, is_end) = from_store::admit(core, request, terms.admission(looked_at)).await?;
+    let (popped, is_end) = from_store::admit(core, request, terms.admission(looked_at), |_| true).await?;
     let more = looked_at == wanted && popped.len() == wanted;
+    let entries = keep_the_callers(core, request, only, &terms, popped, wanted).await?;
+    Ok(Admitted { entries, more, is_end, ..Admitted::default() })
+}
+
+/// Of what was popped, what may still start and the caller takes, at most `wanted`.
+async fn keep_the_callers(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    only: &Restrictions,
+    terms: &Terms,
+    popped: Vec<HotEntry>,
+    wanted: usize,
+) -> Result<Vec<HotEntry>, Error> {
     let entries = expire::keep_those_in_time(core, popped).await;
-    let entries = keep_those_it_may_run(core, request, &terms, entries).await?;
-    let entries = kinds::keep(core, &terms, only, entries, wanted).await?;
-    Ok(Admitted { entries, more, is_end, since: None })
+    let entries = keep_those_it_may_run(core, request, terms, entries).await?;
+    kinds::keep(core, terms, only, entries, wanted).await
 }
 
 async fn limited(
@@ -117,7 +149,7 @@ async fn limited(
     terms: &Terms,
     wanted: usize,
 ) -> Result<Admitted, Error> {
-    if core.from_store.is_away() {
+    if core.from_store.hides_limits() {
         return Ok(Admitted::default());
     }
     let now = core.now();
@@ -145,22 +177,58 @@ async fn limited(
         core.limits.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
-    let asked = core.hot.admit(&terms.queue, terms.admission(limit)).await;
-    let popped = asked.inspect_err(|error| core.maintenance.unanswered.admission(error, &terms.queue))?;
-    let full = popped.len() == limit;
+    let looked_at = kinds::looks_through(core, only, limit);
+    let (popped, _) = from_store::admit(core, request, terms.admission(looked_at), |_| true).await?;
+    let full = popped.len() == looked_at;
     if full && limit < wanted {
         core.limits.shares.kept_back(terms, room.bound.as_ref());
     }
     if !full {
         look.found_the_end();
     }
-    let entries = expire::keep_those_in_time(core, popped).await;
-    let entries = keep_those_it_may_run(core, request, terms, entries).await?;
-    let entries = kinds::keep(core, terms, only, entries, wanted).await?;
-    let granted = grant(core, terms, &look, entries, now.plus(request.lease_ms)).await?;
+    let entries = keep_the_callers(core, request, only, terms, popped, limit).await?;
+    let until = now.plus(request.lease_ms);
+    let granted = grant(core, terms, &look, entries, until).await?;
+    let granted = go_past_full_lanes(core, request, only, (terms, &look), granted, (limit, until)).await;
     // Where some were put aside their room is still there, for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
+}
+
+/// While nothing can be parked, what waits for a key or for a place of retries keeps no other task waiting: those are popped that
+/// wait for none of it. A failure is not the caller's, who has what was granted before.
+async fn go_past_full_lanes(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    only: &Restrictions,
+    (terms, look): (&Terms, &Look<'_>),
+    mut granted: Admitted,
+    (most, until): (usize, Millis),
+) -> Admitted {
+    for _ in 0..PASSED_BY_MAX {
+        let left = most.saturating_sub(granted.entries.len());
+        if left == 0 || granted.full_lanes.is_empty() {
+            break;
+        }
+        let looked_at = kinds::looks_through(core, only, left);
+        let is_open = |entry: &HotEntry| granted.has_open_lane(entry);
+        let popped = from_store::admit(core, request, terms.admission(looked_at), is_open).await;
+        let Ok((popped, _)) = popped else { break };
+        let Ok(entries) = keep_the_callers(core, request, only, terms, popped, left).await else { break };
+        if entries.is_empty() {
+            break;
+        }
+        let Ok(next) = grant(core, terms, look, entries, until).await else { break };
+        granted.entries.extend(next.entries);
+        granted.full_lanes.extend(next.full_lanes);
+        // The queue's own limit is reached.
+        if !next.more {
+            break;
+        }
+    }
+    // Another look would come to the same tasks.
+    granted.more &= granted.full_lanes.is_empty();
+    granted
 }
 
 /// Those that are granted. The others go back, or are parked.
@@ -180,7 +248,7 @@ async fn grant(
     let answers = match core.limiter.grant(wishes, now).await {
         Ok(answers) => answers,
         Err(error) => {
-            offer(core, entries).await?;
+            from_store::offer(core, entries).await?;
             return Err(error);
         }
     };
@@ -215,18 +283,31 @@ async fn grant(
     }
     core.limits.shares.started(terms, granted.len());
     let more = back.is_empty();
-    let given_back = offer(core, back).await;
+    let given_back = from_store::offer(core, back).await;
+    let mut full_lanes = Vec::new();
     for (lane, entries) in lanes {
-        let parked = core.hot.park(&lane, entries, terms.settings.retries).await;
-        // It may have become free between the answer and now, when nothing stood in the lane.
-        if let Err(error) = async { parked.map(|()| bring_back(core, terms, &lane, 1))?.await }.await {
-            tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
+        match put_aside(core, terms, &lane, entries).await {
+            Ok(true) => {}
+            Ok(false) => full_lanes.push(lane),
+            Err(error) => {
+                tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
+            }
         }
     }
     if let Err(error) = given_back {
         tracing::warn!(%error, "tasks that may not go now could not be offered again; that is repeated");
     }
-    Ok(Admitted { entries: granted, more, is_end: false, since })
+    Ok(Admitted { entries: granted, more, is_end: false, since, full_lanes })
+}
+
+/// Whether they are parked.
+async fn put_aside(core: &Core, terms: &Terms, lane: &Lane, entries: Vec<HotEntry>) -> Result<bool, Error> {
+    let are_parked = from_store::park(core, lane, entries, terms.settings.retries).await?;
+    if are_parked {
+        // It may have become free between the answer and now, when nothing stood in the lane.
+        bring_back(core, terms, lane, 1).await?;
+    }
+    Ok(are_parked)
 }
 
 /// Brings back from a lane what could go now, at most `limit`. How many.
@@ -267,7 +348,7 @@ async fn keep_those_it_may_run(
     }
     for (range, entries) in lanes {
         let lane = Lane::Version(range.clone());
-        if let Err(error) = core.hot.park(&lane, entries, terms.settings.retries).await {
+        if let Err(error) = from_store::park(core, &lane, entries, terms.settings.retries).await {
             tracing::warn!(%error, "tasks for other handler versions could not be parked; they are offered again later");
         }
         core.limits.admissions.with(&terms.queue, |it| {
@@ -281,16 +362,21 @@ async fn keep_those_it_may_run(
     Ok(good)
 }
 
+/// What an executor can run is known while it asks.
+fn note_version(core: &Core, request: &LeaseRequest) {
+    let Some(version) = &request.version else { return };
+    let now = core.now();
+    core.limits.admissions.with(&request.queue, |lately| {
+        lately.versions.insert(version.clone(), now);
+        lately.versions.retain(|_, at| now.since(*at) <= VERSION_GONE_MS);
+    });
+}
+
 /// What was parked for a version like the caller's comes back into the order.
 async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), Error> {
     let Some(version) = &request.version else { return Ok(()) };
-    if core.from_store.is_away() {
-        return Ok(());
-    }
     let now = core.now();
     let is_known = core.limits.admissions.with(&request.queue, |it| {
-        it.versions.insert(version.clone(), now);
-        it.versions.retain(|_, at| now.since(*at) <= VERSION_GONE_MS);
         let is_known = it.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
         it.looked_at = Some(now);
         is_known

@@ -1,16 +1,16 @@
 //! Steps 5 and 6 ahead of their time: where executors wait, and nothing limits or orders them, the lease of what is about
 //! to fire is committed before its instant, many in one transaction. At the instant there is nothing left to ask the
-//! store for. `take` decides as always what fires: what is leased ahead and was withdrawn is never handed over. Order of
+//! store for. The table decides what fires: what is leased ahead and was withdrawn is never handed over. Order of
 //! steps, and what a crash between two of them leaves:
 //!
 //! 1. The lease is committed in the engine's name (`Lease::ahead`), for a short time. Crash: it ends, the attempt is given
 //!    back, and the task is ready.
-//! 2. `take` pops the entry at its instant. Crash: the same.
+//! 2. The table gives it at its instant. Crash: the same.
 //! 3. It is given to whoever waits, or waits a moment for somebody who asks. Crash: the same, or it is with an executor:
 //!    then it runs again, and the outcome of the first is refused.
 //! 4. The store is told who has it, and until when. Crash before: as 3. What is finished sooner needs no telling.
 //!
-//! Never hands over what `take` has not popped, nor what was leased so long ago that somebody may have been promised
+//! Never hands over what has not fired, nor what was leased so long ago that somebody may have been promised
 //! that nothing starts any more.
 
 use crate::{
@@ -29,8 +29,6 @@ use punctual_contract::{
 };
 use punctual_domain::{
     name::QueueKey,
-    place::Partition,
-    state::State,
     task::{Lease, Priority},
     time::Millis,
 };
@@ -74,24 +72,6 @@ pub(crate) fn may_be_leased(core: &Core, entry: &HotEntry) -> bool {
 
 fn is_leasable(entry: &HotEntry) -> bool {
     entry.demands().is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
-}
-
-/// Those whose lease will follow, ahead of their instant or soon after it, and need no mark before; and the others.
-pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
-    if core.options.ahead_ms == 0 {
-        return (Vec::new(), entries);
-    }
-    let now = core.now();
-    let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
-    let mut is_waited_for = |queue: &Arc<QueueKey>| {
-        let is_waited_for =
-            || room(core, queue, now) > 0 || core.settings.is_plain(queue) && is_worked_on(core, queue, now);
-        *queues.entry(Arc::clone(queue)).or_insert_with(is_waited_for)
-    };
-    entries.into_iter().partition(|it| {
-        let is_new = matches!(it.state, State::Scheduled | State::Retrying);
-        is_new && is_leasable(it) && is_waited_for(&it.queue)
-    })
 }
 
 /// Somebody asks for its tasks now, or has just asked and will again.
@@ -146,8 +126,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         let its = Arc::clone(core);
         core.work.detach_claim(async move { lies_no_more(&its, unclaimed).await });
     }
-    // Their instant has passed, and the hot set did not have them: withdrawn, or its answer was lost. Nobody had them, and
-    // that is said before their leases end: what ends in an engine's name is counted.
+    // Their instant has passed, and nothing has fired them. Nobody had them, and that is said before their leases end: what
+    // ends in an engine's name is counted.
     let (unfired, _) = core.live.lock().drop_leases(|entry| entry.due_at < now.plus(-UNFIRED_MS));
     if !unfired.is_empty() {
         let its = Arc::clone(core);
@@ -158,13 +138,13 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
     let mut near = core.live.lock().take_candidates(now.plus(core.options.ahead_ms));
     near.retain(|it| it.due_at >= now.plus(TOO_LATE_MS));
-    if near.is_empty() || core.from_store.is_away() {
+    if near.is_empty() {
         return Ok(0);
     }
     let mut near = parts::split(core, near, |it| it.place.partition);
     near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !core.parts.is_doubtful(it.0));
     let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
-    let chosen = core.live.lock().begin_leases(chosen, now, core.moment());
+    let chosen = core.live.lock().begin_leases(chosen, core.moment());
     let count = chosen.len();
     for (part, some) in parts::split(core, chosen, |it| it.place.partition) {
         let its = Arc::clone(core);
@@ -301,8 +281,8 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     }
     let Present { now, breaks } = core.present();
     let (mut late, mut good) = (Vec::new(), HashMap::<Arc<QueueKey>, Vec<Shelved>>::new());
-    let (mut settled, mut firing) = (Vec::new(), Vec::new());
-    for Ready { entry, assignment, asked, is_settled } in ready {
+    let mut handed_over = Vec::new();
+    for Ready { entry, assignment, asked } in ready {
         if !fire::has_fired(&entry) {
             core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
         }
@@ -312,14 +292,12 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
         }
         let assignment = Assignment { fired_at: now, ..assignment };
         good.entry(Arc::clone(&entry.queue)).or_default().push(Shelved { assignment, asked, since: now });
-        if is_settled { &mut settled } else { &mut firing }.push(entry);
+        handed_over.push(entry);
     }
     for (queue, leased) in good {
         lay_down(core, &core.arrivals.of(&queue), leased);
     }
-    core.live.lock().persisted(&settled);
-    hand_over::forget(core, &firing).await;
-    // Where their entries are firing, it is with an older fence: the newer one takes its place, and fires.
+    core.live.lock().persisted(&handed_over);
     hand_over::give_back(core, late, TOO_LATE).await;
 }
 
@@ -473,13 +451,6 @@ pub(crate) async fn give_up(core: &Arc<Core>) {
     let (made, fired) = core.live.lock().drop_all_leases();
     core.live.lock().hold_back(&fired);
     hand_over::give_back(core, made, "handed_back").await;
-}
-
-/// A take that may have popped what is leased ahead was not answered, and what it popped has been looked for: of the rest nobody
-/// will hear, or it was withdrawn. Its leases are given back.
-pub(crate) async fn give_back_unfired(core: &Arc<Core>, partition: Partition) {
-    let made = core.live.lock().drop_doubtful(partition);
-    hand_over::give_back(core, made, "not_fired").await;
 }
 
 /// Nothing that was leased ahead, or lies here, is kept.

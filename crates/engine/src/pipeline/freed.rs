@@ -32,7 +32,7 @@ pub(crate) async fn free_what_is_set(core: &Arc<Core>, ended: &[Member]) {
 }
 
 async fn release(core: &Arc<Core>, ended: &[Member]) {
-    if ended.is_empty() || core.from_store.is_away() {
+    if ended.is_empty() || core.from_store.hides_limits() {
         return;
     }
     match core.limiter.release(ended).await {

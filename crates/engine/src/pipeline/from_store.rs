@@ -1,46 +1,60 @@
-//! Firing without the hot set: while it does not answer, or has no room for what is overdue, the partition's owner
-//! fires from the store, and this engine's executors are served from the live table. Late by the period at most.
+//! Firing without the hot set: while it does not answer, has no room for what is overdue, or where there is none, the
+//! partition's owner fires from the store, and executors are served from the live table of the engine that they ask: with what
+//! that engine has fired, and with what other engines have fired and not handed over (`others`). Late by the period at most.
 //!
 //! The store decides here what the hot set decides otherwise: `ready` is written before anyone can have the task, so
 //! that a cancel which comes after is told that it has fired, and one which came before has won. What is served holds
 //! nothing that matters: it is dropped when the hot set is back, and the store says what is still to be handed over.
 //! What the hot set holds of the same tasks is refused by fence and state.
 
+mod others;
+mod scanned;
+mod serve;
 pub(crate) mod state;
 
 use crate::{
     core::Core,
-    options::STEP_LIMIT,
     parts,
     pipeline::{
-        ahead, ready_set,
+        fire, ready_set,
         request::{LeaseRequest, may_run},
     },
     sharing::terms,
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
-    hot::{Admission, HotEntry, Wholeness},
+    hot::{Admission, HotEntry, Lane, Wholeness},
     ownership::Tenure,
-    store::{Applied, Change, Scan, Step},
+    store::{Applied, Change, Step},
 };
-use punctual_domain::{
-    chooser::Level, name::QueueKey, place::Partition, settings::Retries, state::State, time::Millis,
-};
+use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, state::State, time::Millis};
+use scanned::{PAGES, Scanned, became_due_lately, next_page};
+use serve::serve;
 use state::Since;
 use std::{
+    future::pending,
+    pin::pin,
     sync::{Arc, atomic::Ordering::SeqCst},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
-/// Between two looks at the hot set, and between two at the store while it is away.
+/// Between two looks at the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
+/// Between two looks at the store while it does not, or where there is none.
+const STORE_PERIOD: Duration = Duration::from_millis(100);
 /// A hot set that has not answered by then is away, whatever it is doing.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
-const PAGES: usize = 10;
+
+/// Ends when the store is to be looked at again; never while the hot set answers.
+pub(crate) async fn store_is_due(core: Arc<Core>) {
+    if core.from_store.is_away() {
+        sleep(STORE_PERIOD).await;
+    } else {
+        pending().await
+    }
+}
 
 /// Looks whether the hot set answers and has what was put into it. Tasks fired without it.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
@@ -52,37 +66,51 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
             whole => whole,
         }
     };
-    let asked = tokio::time::timeout(PATIENCE, twice).await;
+    let mut asked = pin!(timeout(PATIENCE, twice));
+    let mut fired = 0;
+    let answer = loop {
+        tokio::select! {
+            biased;
+            answer = &mut asked => break answer,
+            // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
+            () = store_is_due(Arc::clone(core)) => fired += fire_all(core).await.unwrap_or(0),
+        }
+    };
     let silent = || Error::may_have_happened("look at the hot set", "no answer");
-    match asked.unwrap_or_else(|_| Err(silent())) {
+    match answer.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
-            is_back(core, tenures.into_iter().zip(whole));
-            Ok(0)
+            let served = is_back(core, tenures.iter().copied().zip(whole));
+            if let Err(error) = fire::offer_again(core, served.clone()).await {
+                core.live.lock().hold_back(&served);
+                return Err(error);
+            }
+            Ok(fired)
         }
         Err(error) => {
-            if !core.from_store.is_away.swap(true, SeqCst) {
-                *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
-                match core.hot.stranger() {
-                    Some(_) => {
-                        tracing::error!(%error, "the hot set is another cluster's: firing goes on from the store");
-                    }
-                    None => tracing::warn!(%error, "the hot set is away: firing goes on from the store"),
-                }
-            }
-            fire_all(core).await
+            is_away(core, &error);
+            Ok(fired + fire_all(core).await?)
         }
     }
 }
 
-/// What it has lost, or what passed it by, is brought to it again.
-fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
+/// From the first failure on.
+pub(crate) fn is_away(core: &Core, error: &Error) {
+    if !core.from_store.is_away.swap(true, SeqCst) {
+        *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
+        tracing::warn!(%error, "the hot set is away: firing goes on from the store");
+    }
+}
+
+/// What it has lost, or what passed it by, is brought to it again. Returns what was served from the table, and is to be offered.
+fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -> Vec<HotEntry> {
     let was_away = core.from_store.is_away.swap(false, SeqCst);
     let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
+    let mut served = Vec::new();
     if was_away {
-        tracing::info!("the hot set answers again");
+        tracing::info!("the hot set answers: firing goes on by it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
         core.filling.preload.notify_one();
-        core.live.lock().end_serving();
+        served = core.live.lock().end_serving();
         core.from_store.positions.lock().clear();
     }
     let mut lost = 0;
@@ -100,46 +128,80 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
         core.meters.rebuilt(lost);
         core.filling.look_through.notify_one();
     }
+    served
 }
 
 async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
-    // Nobody can take them now.
-    ahead::give_up(core).await;
     // Fired, and not offered: the store has them, and shows them.
     drop(core.live.lock().take_held_back());
-    parts::each(core, "from_store", parts::PATIENCE, fire_part).await
+    let fired = parts::each(core, "from_store", parts::PATIENCE, fire_part).await;
+    serve_others(core).await.and(fired)
 }
 
 async fn fire_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
-    let (mut fired, mut result) = (0, Ok(()));
+    let (mut fired, mut scanned, mut result) = (0, Scanned::default(), Ok(()));
     for partition in parts::owned(&core, part) {
-        match fire_partition(&core, partition).await {
+        match fire_partition(&core, partition, &mut scanned).await {
             Ok(count) => fired += count,
             Err(error) => result = Err(error),
         }
     }
+    scanned.forget_what_is_gone(&core);
     result.map(|()| fired)
 }
 
-async fn fire_partition(core: &Arc<Core>, partition: Partition) -> Result<usize, Error> {
+/// How many of other engines' tasks are served now that were not.
+async fn serve_others(core: &Arc<Core>) -> Result<usize, Error> {
+    let Some((wanted, others)) = others::wanted(core) else { return Ok(0) };
+    let (wanted, others) = (Arc::new(wanted), Arc::new(others));
+    parts::each(core, "from_others", parts::PATIENCE, move |core, part| {
+        serve_part(core, part, Arc::clone(&others), Arc::clone(&wanted))
+    })
+    .await
+}
+
+async fn serve_part(
+    core: Arc<Core>,
+    part: usize,
+    others: Arc<HashSet<Partition>>,
+    wanted: Arc<others::Wanted>,
+) -> Result<usize, Error> {
+    let (mut served, mut scanned, mut result) = (0, Scanned::default(), Ok(()));
+    for partition in others.iter().filter(|partition| parts::is_in(&core, part, **partition)) {
+        match others::serve_partition(&core, *partition, &wanted, &mut scanned).await {
+            Ok(count) => served += count,
+            Err(error) => result = Err(error),
+        }
+    }
+    scanned.forget_what_is_gone(&core);
+    result.map(|()| served)
+}
+
+async fn fire_partition(
+    core: &Arc<Core>,
+    partition: Partition,
+    scanned: &mut Scanned,
+) -> Result<usize, Error> {
     let mut fired = 0;
     for _ in 0..PAGES {
-        let after = core.from_store.positions.lock().remove(&partition);
-        let scan = Scan { partition, until: core.now(), after, limit: STEP_LIMIT };
-        let page = core.store.scan(scan).await?;
-        let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+        let (page, is_last) = next_page(core, partition, scanned).await?;
         fired += fire(core, page).await?;
-        let Some(next) = next else { break };
-        core.from_store.positions.lock().insert(partition, next);
+        if is_last {
+            return Ok(fired);
+        }
     }
-    Ok(fired)
+    // The pass goes on in the next run.
+    Ok(fired + fire(core, became_due_lately(core, partition).await?).await?)
 }
 
 /// Fires what is due of what a scan has found. Tasks fired.
 pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize, Error> {
     let now = core.now();
     let mut due = core.maintenance.unsent.sort_out(found, now);
-    due.retain(|it| it.due_at <= now && !core.live.lock().serves(it));
+    {
+        let table = core.live.lock();
+        due.retain(|entry| entry.due_at <= now && table.is_left_to_store(entry));
+    }
     if due.is_empty() {
         return Ok(0);
     }
@@ -181,16 +243,13 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
 fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
     for (it, is_new) in &won {
-        let (on_wheel, has_fired) = {
+        let has_fired = {
             let mut table = core.live.lock();
-            // It has fired here, and was counted, before the hot set was away.
+            // It has fired here, and was counted, before.
             let has_fired = table.unpersisted_at(it.place.id, it.fence).is_some();
             table.persisted_until(it.place.id, it.fence);
-            (table.forget(it.place.id, it.fence), has_fired)
+            has_fired
         };
-        if let Some(key) = on_wheel {
-            core.timer.cancel(key);
-        }
         let (count, lateness_ms) = queues.entry(Arc::clone(&it.queue)).or_default();
         *count += 1;
         lateness_ms.extend((*is_new && !has_fired).then(|| it.fired_at.since(it.due_at)));
@@ -207,33 +266,22 @@ fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     fired
 }
 
-/// Each stands where its queue wants it.
-fn serve(core: &Core, entries: &[HotEntry]) {
-    let mut retries: HashMap<&Arc<QueueKey>, Retries> = HashMap::new();
-    for entry in entries {
-        retries.entry(&entry.queue).or_insert_with(|| core.settings.queue(&entry.queue).retries);
-    }
-    let level = |entry: &HotEntry| {
-        let retries = retries.get(&entry.queue).copied().unwrap_or_default();
-        Level::of(entry.priority, entry.attempt, retries)
-    };
-    core.live.lock().serve(entries, level);
-}
-
-/// What is ready in a queue, wherever it is; and whether that is all that is in its ready set.
+/// What is ready in a queue, wherever it is; and whether that is all that is in its ready set. `is_open`: of what is served from
+/// the store, what is not to be passed over.
 pub(crate) async fn admit(
     core: &Core,
     request: &LeaseRequest,
     admission: Admission,
+    is_open: impl Fn(&HotEntry) -> bool,
 ) -> Result<(Vec<HotEntry>, bool), Error> {
-    let may_run = |entry: &HotEntry| may_run(entry, request);
-    let mut admitted = core.live.lock().take_served(&request.queue, admission, may_run);
+    let may_go = |entry: &HotEntry| may_run(entry, request) && is_open(entry);
+    let mut admitted = core.live.lock().take_served(&request.queue, admission, may_go);
     let limit = admission.limit - admitted.len();
     if limit == 0 || core.from_store.is_away() {
         return Ok((admitted, false));
     }
     let asked = core.hot.admit(&request.queue, Admission { limit, ..admission }).await;
-    match asked.inspect_err(|error| core.maintenance.unanswered.admission(error, &request.queue)) {
+    match asked.inspect_err(|error| core.filling.gaps.admission(error, &request.queue)) {
         Ok(more) => {
             let is_end = more.len() < limit;
             admitted.extend(more);
@@ -250,5 +298,19 @@ pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Err
         serve(core, &entries);
         return Ok(());
     }
-    ready_set::offer(core, entries).await
+    ready_set::offer(core, entries).await.map(drop)
+}
+
+/// Out of the order, into their lane: true. While the hot set is away there are no lanes: they stay where they are served from.
+pub(crate) async fn park(
+    core: &Core,
+    lane: &Lane,
+    entries: Vec<HotEntry>,
+    retries: Retries,
+) -> Result<bool, Error> {
+    if core.from_store.is_away() {
+        serve(core, &entries);
+        return Ok(false);
+    }
+    core.hot.park(lane, entries, retries).await.map(|()| true)
 }

@@ -24,7 +24,7 @@ pub(crate) async fn never_began(core: &Arc<Core>, entries: impl Iterator<Item = 
             granted.extend(at.map(|at| (member, at)));
         }
     }
-    if granted.is_empty() || core.from_store.is_away() {
+    if granted.is_empty() || core.from_store.hides_limits() {
         return;
     }
     if let Err(error) = take_back(core, &places, &granted).await {

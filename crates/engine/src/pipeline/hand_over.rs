@@ -1,14 +1,12 @@
 //! Steps 5 and 6 for executors that pull: a free executor asks, ready tasks are popped for it, the store makes the
 //! lease durable, and only then are they handed over. Order of steps, and what a crash between two of them leaves:
 //!
-//! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the store still has them `dispatching` or `ready`, the hot set
-//!    still has them firing; the partition's owner offers them again.
+//! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the
+//!    store still has them; the partition's owner offers them again (`refill`).
 //! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
 //!    the task is tried again. The answer is lost and the engine lives: it gives the lease back (`unknown`).
 //!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
-//! 3. `settle` drops the entries from the hot set, beside the answer. Crash: the hot set is gone with the process; where it is not,
-//!    the store refuses the stale fence.
-//! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
+//! 3. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
 mod late;
 pub(crate) mod several;
@@ -27,7 +25,6 @@ use crate::{
         admit::{self, Since},
         ahead, from_store, intake,
         request::{LeaseRequest, Restrictions},
-        settle,
     },
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -291,7 +288,7 @@ async fn grant(
     caller: &Caller,
 ) -> Result<Vec<Assignment>, Error> {
     if core.settings.is_deleting(&request.queue.namespace) {
-        // What was given is firing, and goes with the namespace.
+        // What was given goes with the namespace.
         return Ok(Vec::new());
     }
     if !given.is_empty() {
@@ -414,7 +411,7 @@ async fn dispatch_in(
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
             admit::never_began(core, not_made.map(|it| it.0)).await;
             let (entries, paused) = split_paused(entries, &dispatched);
-            forget(core, &entries).await;
+            forget(core, &entries);
             let meters = core.meters.queue(&request.queue);
             let assignments: Vec<Assignment> = dispatched.into_iter().filter_map(Dispatched::made).collect();
             meters.dispatched(assignments.len());
@@ -468,7 +465,7 @@ fn split_paused(entries: Vec<HotEntry>, dispatched: &[Dispatched]) -> (Vec<HotEn
 }
 
 /// Their queue is paused, which this engine does not know yet: they stand where they stood, and nobody is woken for
-/// them. A failure here is not the caller's: they are firing, and are offered again.
+/// them. A failure here is not the caller's: they are offered again.
 async fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: Vec<HotEntry>) {
     if paused.is_empty() {
         return;
@@ -505,13 +502,8 @@ fn grant_of(entry: &HotEntry, known: Option<Facts>, request: &LeaseRequest, now:
 }
 
 /// The hand-over of these is known to the store: nothing here needs to remember them.
-pub(crate) async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
+pub(crate) fn forget(core: &Core, entries: &[HotEntry]) {
     core.live.lock().persisted(entries);
-    if core.from_store.is_away() || entries.is_empty() {
-        return;
-    }
-    let settled: Vec<_> = entries.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
-    settle::settle(core, settled).await;
 }
 
 /// Nobody heard of these leases: the attempts are given back, and the tasks are ready again.
@@ -578,8 +570,8 @@ async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
                 HotEntry { state, ..entry }
             };
             let ready = tasks.iter().flatten().filter(|task| task.state == State::Ready);
-            intake::admit_to_hot_set(core, ready.map(entry_of).collect()).await;
+            intake::admit(core, ready.map(entry_of).collect()).await;
         }
-        Err(error) => tracing::warn!(%error, "tasks given back wait for the sweep"),
+        Err(error) => tracing::warn!(%error, "tasks given back wait for the refill"),
     }
 }

@@ -1,13 +1,12 @@
 //! Step 1, insert: tasks are stored first, and what is due soon goes straight to the hot set after the commit.
-//! Never acknowledges before the commit. Nothing rests on the load that follows it: the sweep finds what a crash
+//! Never acknowledges before the commit. Nothing rests on the load that follows it: the refill finds what a crash
 //! between the two left out.
 
 use crate::{
     core::Core,
     outside,
-    pipeline::{claim, room},
+    pipeline::{drain, room},
 };
-use hashbrown::HashMap;
 use punctual_contract::{
     Ask, Error, Happened,
     hot::{Details, HotEntry},
@@ -25,8 +24,9 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 const SOON_MS: i64 = 10_000;
 /// What is due this soon brings what its hand-over needs, however short of room the hot set is.
 const ASK_MS: i64 = 10_000;
-/// What is new and due this soon need not be where other engines would find it, if there are none.
-const NEAR_MS: i64 = 10_000;
+/// What is due this soon in a partition of this engine comes into its table, and not into the hot set: whoever takes the partition
+/// over reads so far ahead (`preload::load_near`).
+pub(crate) const NEAR_MS: i64 = 10_000;
 /// How far the clocks of two engines may be apart without a task being loaded late.
 const CLOCKS_APART_MS: i64 = 10_000;
 
@@ -43,63 +43,56 @@ pub(crate) async fn insert(
     }
     outside::inserted(core, put, &inserted);
     let inserted = inserted?;
-    let (mut new, mut others) = (Vec::new(), Vec::new());
-    for it in inserted.iter().flatten() {
-        match it.decision {
-            Decision::Create => new.push(entry_of(&it.task)),
-            Decision::Replace => others.push(entry_of(&it.task)),
-            _ => continue,
+    let mut entries = Vec::new();
+    for stored in inserted.iter().flatten() {
+        if matches!(stored.decision, Decision::Create | Decision::Replace) {
+            entries.push(entry_of(&stored.task));
+            core.meters.queue(&stored.task.ask.queue).inserted(1);
         }
-        core.meters.queue(&it.task.ask.queue).inserted(1);
     }
-    admit(core, new, Ids::New).await;
-    admit(core, others, Ids::Known).await;
+    admit(core, entries).await;
     Ok(inserted)
 }
 
-/// Whether anything may be in the hot set under their ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ids {
-    /// Their insert has just made them.
-    New,
-    Known,
-}
-
-/// Loads those that are due within what the hot set covers; the preloader brings the others in their time.
-/// A failure here is not the caller's: the task is kept, and the sweep loads it.
-pub(crate) async fn admit_to_hot_set(core: &Arc<Core>, entries: Vec<HotEntry>) {
-    admit(core, entries, Ids::Known).await;
-}
-
-async fn admit(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) {
+/// Brings those that are due soon to where they fire from: into the table of this engine or into the hot set; the preloader
+/// brings the others in their time. A failure here is not the caller's: the task is kept, and a gap is noted.
+pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
+    let (near, mut entries) = split_near(core, entries);
+    entries.extend(drain::take_in(core, near).await.elsewhere);
     if entries.is_empty() {
         return;
     }
-    if core.from_store.is_away() {
+    let is_away = core.from_store.is_away();
+    if is_away {
         // They fire from the store, or are preloaded when the hot set is back.
         core.from_store.passes_by();
     }
     let now = core.now();
-    entries.retain(|it| it.due_at <= covered(core, it.place.partition, now));
-    if core.from_store.is_away() {
-        core.filling.missed.note(entries.iter());
+    entries.retain(|entry| entry.due_at <= covered(core, entry.place.partition, now));
+    if is_away {
+        core.filling.gaps.note_entries(entries.iter());
         return;
     }
-    // What is new and due soon stays in this process as long as no other engine lives (decision 0022).
-    let stays = ids == Ids::New && core.holdings.is_only_owner() && !core.work.stopping.is_cancelled();
-    let is_near = |it: &HotEntry| stays && it.due_at <= now.plus(NEAR_MS);
-    let (near, rest): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_near);
-    for (entries, ids) in [(near, Ids::New), (rest, Ids::Known)] {
-        if let Err(error) = load(core, entries.clone(), ids).await {
-            core.filling.missed.note(entries.iter());
-            core.from_store.passes_by();
-            if error.happened == Happened::Maybe {
-                // A connection that broke: on the next one they are loaded from the store.
-                core.filling.preload.notify_one();
-            }
-            tracing::warn!(%error, "tasks could not be loaded after their commit; the sweep will load them");
+    if let Err(error) = load_hot(core, entries.clone()).await {
+        core.filling.gaps.note_entries(entries.iter());
+        core.from_store.passes_by();
+        if error.happened == Happened::Maybe {
+            // A connection that broke: on the next one they are loaded from the store.
+            core.filling.preload.notify_one();
         }
+        tracing::warn!(%error, "tasks could not be loaded after their commit; they are read from the store");
     }
+}
+
+/// Those that come into this engine's table, and the others.
+fn split_near(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
+    if core.work.stopping.is_cancelled() {
+        return (Vec::new(), entries);
+    }
+    let until = core.now().plus(NEAR_MS);
+    let is_near =
+        |entry: &HotEntry| entry.due_at <= until && core.holdings.tenure(entry.place.partition).is_some();
+    entries.into_iter().partition(is_near)
 }
 
 /// Until when tasks of a partition are in the hot set. Where another engine preloads, or may have begun to without this
@@ -114,35 +107,22 @@ fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
     frontier.max(now.plus(core.filling.room.horizon_ms(core.options.horizon_ms) + CLOCKS_APART_MS))
 }
 
-/// Loads entries, and then sees that those are claimed that the claim loop has passed by. In this order: an entry that
-/// is looked up before it is loaded could be missed by both. Nobody waits for the claim: one whose instant comes
-/// before it is answered fires with the answer.
-pub(crate) async fn load_and_claim(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
-    load(core, entries, Ids::Known).await
+/// Loads what was read from the store, wherever it fires from. How many were not there yet.
+pub(crate) async fn load(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
+    let (near, mut far) = split_near(core, entries);
+    let taken_in = drain::take_in(core, near).await;
+    far.extend(taken_in.elsewhere);
+    Ok(taken_in.count + load_hot(core, far).await?)
 }
 
-async fn load(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) -> Result<usize, Error> {
+async fn load_hot(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> Result<usize, Error> {
     if entries.is_empty() {
         return Ok(0);
     }
     leave_out_asks(core, &mut entries);
-    let loaded = match ids {
-        Ids::New => core.hot.load_near(entries.clone()).await?,
-        Ids::Known => {
-            let loaded = core.hot.load(entries.clone()).await?;
-            room::loaded(core, loaded).await;
-            loaded
-        }
-    };
+    let loaded = core.hot.load(entries.clone()).await?;
+    room::loaded(core, loaded).await;
     announce_soon(core, &entries);
-    let count = entries.len();
-    let soon = core.live.lock().passed_by(entries);
-    if !soon.is_empty() {
-        let claiming = Arc::clone(core);
-        core.work.detach_claim(async move {
-            claim_passed_by(&claiming, soon, loaded == count).await;
-        });
-    }
     Ok(loaded)
 }
 
@@ -151,25 +131,6 @@ fn leave_out_asks(core: &Core, entries: &mut [HotEntry]) {
     let ahead_ms = if core.filling.room.is_short() { ASK_MS } else { core.hot.asks_ahead_ms() };
     let until = core.now().plus(ahead_ms);
     entries.iter_mut().filter(|entry| entry.due_at > until).for_each(HotEntry::leave_out_ask);
-}
-
-/// What was not put in has fired already, or is there with a newer fence: claiming it would be wrong, so that who is
-/// there has to be looked at.
-async fn claim_passed_by(core: &Arc<Core>, entries: Vec<HotEntry>, all_are_in: bool) {
-    if all_are_in {
-        claim::claim(core, entries).await;
-        return;
-    }
-    let mut slices: HashMap<Partition, Millis> = HashMap::new();
-    for it in &entries {
-        let from = slices.entry(it.place.partition).or_insert(it.due_at);
-        *from = it.due_at.min(*from);
-    }
-    for (partition, from) in slices {
-        if let Err(error) = claim::claim_from(core, partition, from).await {
-            tracing::warn!(%error, "claim failed; it will be repeated");
-        }
-    }
 }
 
 /// Tells the owners of what is due before their next look at the hot set.

@@ -35,9 +35,6 @@ pub(super) async fn bring_back(
     request: &LeaseRequest,
     only: &Restrictions,
 ) -> Result<(), Error> {
-    if core.from_store.is_away() {
-        return Ok(());
-    }
     let (queue, all) = (&request.queue, &core.limits.admissions.kinds);
     if only.kinds.is_some() && all.begin_look(queue, core.now()) {
         let lanes = core.hot.lanes(queue, Some(&Lane::Retries), LANES_MAX).await?;
@@ -82,11 +79,7 @@ pub(super) async fn keep(
             _ => back.push(entry),
         }
     }
-    if core.from_store.is_away() {
-        back.extend(others.into_values().flatten());
-    } else if !others.is_empty() {
-        park(core, terms, others).await;
-    }
+    park(core, terms, others).await;
     if let Err(error) = from_store::offer(core, back).await {
         tracing::warn!(%error, "tasks of other kinds could not be offered again; that is repeated");
     }
@@ -121,13 +114,21 @@ async fn with_kinds(core: &Core, mut entries: Vec<HotEntry>) -> Result<Vec<HotEn
 }
 
 async fn park(core: &Core, terms: &Terms, others: BTreeMap<Name, Vec<HotEntry>>) {
+    let mut are_parked = false;
     for (kind, entries) in others {
         let lane = Lane::Kind(kind.as_str().to_owned());
-        if let Err(error) = core.hot.park(&lane, entries, terms.settings.retries).await {
-            tracing::warn!(%error, "tasks of other kinds could not be parked; they are offered again later");
+        match from_store::park(core, &lane, entries, terms.settings.retries).await {
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(error) => {
+                tracing::warn!(%error, "tasks of other kinds could not be parked; they are offered again later");
+            }
         }
         core.limits.admissions.kinds.add(&terms.queue, &kind);
+        are_parked = true;
     }
-    // Somebody who takes them may wait here, or elsewhere.
-    core.wake_queue(&terms.queue);
+    if are_parked {
+        // An executor that takes them may wait here, or elsewhere.
+        core.wake_queue(&terms.queue);
+    }
 }

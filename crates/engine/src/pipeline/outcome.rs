@@ -269,9 +269,9 @@ pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
     match core.store.read(places).await {
         Ok(tasks) => {
             let waiting = tasks.iter().flatten().filter(|task| task.state.is_waiting());
-            intake::admit_to_hot_set(core, waiting.map(intake::entry_of).collect()).await;
+            intake::admit(core, waiting.map(intake::entry_of).collect()).await;
         }
-        Err(error) => tracing::warn!(%error, "next attempts wait for the sweep"),
+        Err(error) => tracing::warn!(%error, "next attempts wait for the refill"),
     }
 }
 

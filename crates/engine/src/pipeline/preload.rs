@@ -7,16 +7,11 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{hand_over, intake, missed, room},
+    pipeline::{intake, refill, room},
 };
 use futures_util::stream::{self, StreamExt as _};
-use hashbrown::HashSet;
-use punctual_contract::{
-    Error,
-    hot::HotEntry,
-    store::{Assignment, Scan},
-};
-use punctual_domain::{place::Partition, state::State, time::Millis};
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
+use punctual_domain::{place::Partition, time::Millis};
 use std::{
     sync::{
         Arc,
@@ -28,7 +23,7 @@ use std::{
 /// Windows overlap by this much: commit order is not time order.
 const OVERLAP_MS: i64 = 10_000;
 /// What is due this soon is loaded for every partition before any partition is loaded further.
-const NEAR_MS: i64 = 10_000;
+const NEAR_MS: i64 = intake::NEAR_MS;
 /// Partitions that are loaded at one time: while one is read, another is put in.
 const TOGETHER: usize = 3;
 /// A database that has not shown its part by then goes on by itself, while what the others have is loaded further.
@@ -43,7 +38,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     let room = Arc::new(Places { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) });
     room::look(core).await?;
     let (mut loaded, mut result) = (0, Ok(()));
-    match missed::load(core).await {
+    match refill::gaps(core).await {
         Ok(count) => loaded += count,
         Err(error) => result = Err(error),
     }
@@ -143,24 +138,16 @@ async fn extend(
     stopped_at.map(|_| loaded)
 }
 
-/// Loads what is overdue or due very soon in a partition that was just taken over. Answers which of it is overdue and
-/// has not been claimed by anyone.
-pub(crate) async fn load_near(
-    core: &Arc<Core>,
-    partition: Partition,
-    now: Millis,
-) -> Result<HashSet<i64>, Error> {
-    let until = now.plus(NEAR_MS.min(core.options.horizon_ms));
-    let (mut unclaimed, mut loaded) = (HashSet::new(), 0);
-    let overdue = |it: &HotEntry| it.due_at <= now && matches!(it.state, State::Scheduled | State::Retrying);
-    load_window(core, partition, (Millis::ZERO, until), Reach::Near, |page, count| {
-        unclaimed.extend(page.iter().filter(|it| overdue(it)).map(|it| it.place.id));
+/// Loads what is overdue or due very soon in a partition that was just taken over. Entries loaded.
+pub(crate) async fn load_near(core: &Arc<Core>, partition: Partition, now: Millis) -> Result<usize, Error> {
+    let (until, mut loaded) = (now.plus(NEAR_MS), 0);
+    load_window(core, partition, (Millis::ZERO, until), Reach::Near, |_, count| {
         loaded += count;
         loaded < core.options.hot_entries_max
     })
     .await?;
     core.meters.preloaded(loaded);
-    Ok(unclaimed)
+    Ok(loaded)
 }
 
 /// Loads what is due in a span of time of any partition. Entries loaded.
@@ -179,14 +166,6 @@ pub(crate) async fn load_span(
     Ok(loaded)
 }
 
-/// Leases that were made ahead of what is loaded anew.
-pub(crate) fn give_back_soon(core: &Arc<Core>, leased: Vec<Assignment>) {
-    if !leased.is_empty() {
-        let its = Arc::clone(core);
-        core.work.detach_claim(async move { hand_over::give_back(&its, leased, "loaded_again").await });
-    }
-}
-
 /// Shows each page, and how many of it were not in the hot set yet, to `goes_on`. Where that says no, answers the time
 /// up to which all were loaded.
 async fn load_window(
@@ -202,11 +181,7 @@ async fn load_window(
         let Some(last) = page.last().map(HotEntry::key) else { return Ok(None) };
         let whole = page.len() < STEP_LIMIT;
         let page = core.maintenance.unsent.sort_out(page, core.now());
-        let mut not_leased = page.clone();
-        let (load, leased) = core.live.begin_load(&mut not_leased, core.now());
-        give_back_soon(core, leased);
-        let loaded = intake::load_and_claim(core, not_leased).await?;
-        load.answered();
+        let loaded = intake::load(core, page.clone()).await?;
         let is_short = reach == Reach::Far && core.filling.room.is_short();
         let goes_on = goes_on(&page, loaded) && !is_short;
         if whole {

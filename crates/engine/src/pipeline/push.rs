@@ -108,8 +108,8 @@ async fn run(core: Arc<Core>, queue: Arc<QueueKey>, ending: &CancellationToken) 
 }
 
 pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u64) -> Result<Pushed, Error> {
-    if core.hot.stranger().is_some() {
-        // The bus stands beside it: the other cluster's executors would get these.
+    if core.hot.refusal().is_some() {
+        // The bus stands beside it: it may be another cluster's, whose executors would get these.
         return Ok(Pushed { published: 0, failed: 1 });
     }
     // While the bus takes nothing and executors ask for tasks instead, one shows whether it is back; the others are theirs.
@@ -191,7 +191,7 @@ fn steps(core: &Core, failed: &[(Assignment, String)]) -> Vec<Step> {
     failed.iter().flat_map(of).collect()
 }
 
-/// What other engines own their sweep shows to them.
+/// What other engines own their refill shows to them.
 async fn remember(core: &Core, places: &[TaskRef]) {
     let is_mine = |it: Partition| core.holdings.tenure(it).is_some();
     let mine: Vec<TaskRef> = places.iter().filter(|it| is_mine(it.partition)).copied().collect();
@@ -203,6 +203,6 @@ async fn remember(core: &Core, places: &[TaskRef]) {
             let entries = tasks.iter().flatten().map(intake::entry_of).collect();
             core.maintenance.unsent.sort_out(entries, core.now());
         }
-        Err(error) => tracing::debug!(%error, "the sweep finds what could not be sent"),
+        Err(error) => tracing::debug!(%error, "the refill finds what could not be sent"),
     }
 }

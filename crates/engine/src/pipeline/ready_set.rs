@@ -22,8 +22,8 @@ pub(crate) async fn unpark(
     back
 }
 
-/// Puts fired tasks into the ready sets, those that are tried again to where their queue wants them.
-pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
+/// Puts fired tasks into the ready sets, those that are tried again to where their queue wants them. How many did not stand there.
+pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<usize, Error> {
     // These take their turns with what lies in the engine.
     let is_other = |it: &&HotEntry| it.priority != Priority::default() || it.attempt > 0;
     let others: HashSet<_> = entries.iter().filter(is_other).map(|it| Arc::clone(&it.queue)).collect();
@@ -40,7 +40,7 @@ pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Err
     offered
 }
 
-async fn put(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
+async fn put(core: &Core, entries: Vec<HotEntry>) -> Result<usize, Error> {
     let mut plain = Vec::with_capacity(entries.len());
     let mut others: HashMap<Arc<QueueKey>, (Retries, Vec<HotEntry>)> = HashMap::new();
     for it in entries {
@@ -51,16 +51,19 @@ async fn put(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
         let of_queue = others.entry(Arc::clone(&it.queue));
         of_queue.or_insert_with(|| (core.settings.queue(&it.queue).retries, Vec::new())).1.push(it);
     }
-    let mut result = Ok(());
+    let (mut put, mut result) = (0, Ok(()));
     for (_, (retries, entries)) in others {
         if retries == Retries::default() {
             plain.extend(entries);
         } else {
-            result = result.and(core.hot.offer(entries, retries).await);
+            match core.hot.offer(entries, retries).await {
+                Ok(count) => put += count,
+                Err(error) => result = Err(error),
+            }
         }
     }
-    if plain.is_empty() {
-        return result;
+    if !plain.is_empty() {
+        put += core.hot.offer(plain, Retries::default()).await?;
     }
-    result.and(core.hot.offer(plain, Retries::default()).await)
+    result.map(|()| put)
 }

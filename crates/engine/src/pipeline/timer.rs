@@ -1,12 +1,12 @@
-//! Step 4, the wheel on a thread of its own: it sleeps until the next deadline, to a fraction of a millisecond, and
-//! says which partitions have something due. It never says so early. It holds nothing that matters: dropped at any
-//! instant, it is filled again from the hot set.
+//! Step 4, the wheel on a thread of its own: it sleeps until the next deadline, to a fraction of a millisecond, and says that
+//! something is due. It never says so early. What is due the live table knows: should the wheel lose an instant, the refill's
+//! second finds it.
 
 use crate::{meters::ServiceMeters, sharing::fitness::state::Pulse};
 use parking_lot::{Condvar, Mutex};
 use punctual_contract::Clock;
-use punctual_domain::{place::Partition, time::Millis};
-use punctual_wheel::{Key, Wheel};
+use punctual_domain::time::Millis;
+use punctual_wheel::Wheel;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -30,7 +30,7 @@ pub(crate) struct Timer {
 }
 
 struct Inner {
-    wheel: Wheel<Partition>,
+    wheel: Wheel<()>,
     /// The deadline that the thread sleeps for; earlier ones wake it.
     sleeps_until: i64,
 }
@@ -53,54 +53,43 @@ impl Timer {
         &self.pulse
     }
 
-    pub(crate) fn insert(&self, entries: impl Iterator<Item = (Millis, Partition)>) -> Vec<Key> {
-        let mut it = self.inner.lock();
-        let mut earliest = i64::MAX;
-        let keys = entries
-            .map(|(due_at, partition)| {
-                earliest = earliest.min(due_at.0);
-                it.wheel.insert(due_at.0, partition)
-            })
-            .collect();
-        if earliest < it.sleeps_until {
+    /// Wakes at each of these instants.
+    pub(crate) fn insert(&self, instants: impl Iterator<Item = Millis>) {
+        let mut inner = self.inner.lock();
+        let (mut earliest, mut last) = (i64::MAX, None);
+        for instant in instants {
+            // Tasks of one instant come one after the other.
+            if last.replace(instant) != Some(instant) {
+                inner.wheel.insert(instant.0, ());
+                earliest = earliest.min(instant.0);
+            }
+        }
+        if earliest < inner.sleeps_until {
             self.wake.notify_one();
         }
-        keys
-    }
-
-    pub(crate) fn cancel(&self, key: Key) {
-        self.inner.lock().wheel.cancel(key);
     }
 
     pub(crate) fn len(&self) -> usize {
         self.inner.lock().wheel.len()
     }
 
-    /// The partitions that have something due, each once.
-    pub(crate) fn expired(&self, now: Millis) -> Vec<Partition> {
+    /// Whether an instant has come.
+    pub(crate) fn expired(&self, now: Millis) -> bool {
         let mut due = Vec::new();
         self.inner.lock().wheel.advance(now.0, &mut due);
-        let mut partitions: Vec<Partition> = due.into_iter().map(|(_, it)| it).collect();
-        partitions.sort_unstable();
-        partitions.dedup();
-        partitions
+        !due.is_empty()
     }
 
     /// The thread's whole life: a panic is counted, and the wheel begins anew, empty. What was on it is found in the
-    /// hot set by the sweep, a second later at most.
-    fn keep_running(
-        &self,
-        clock: &dyn Clock,
-        fired: &UnboundedSender<Vec<Partition>>,
-        meters: &ServiceMeters,
-    ) {
+    /// table, a second later at most.
+    fn keep_running(&self, clock: &dyn Clock, due: &UnboundedSender<()>, meters: &ServiceMeters) {
         let mut has_panicked = false;
         let life = |begins_anew| {
             if begins_anew {
                 let mut inner = self.inner.lock();
                 *inner = Inner { wheel: Wheel::new(clock.now().0), sleeps_until: i64::MAX };
             }
-            self.run(clock, fired, meters);
+            self.run(clock, due, meters);
         };
         while catch_unwind(AssertUnwindSafe(|| life(has_panicked))).is_err() {
             has_panicked = true;
@@ -110,11 +99,9 @@ impl Timer {
     }
 
     /// Returns when stopped, or when nobody listens any more.
-    fn run(&self, clock: &dyn Clock, fired: &UnboundedSender<Vec<Partition>>, meters: &ServiceMeters) {
+    fn run(&self, clock: &dyn Clock, due: &UnboundedSender<()>, meters: &ServiceMeters) {
         while !self.stop.load(Ordering::SeqCst) {
-            let due = self.expired(clock.now());
-            // Together: which of them goes first is chosen among all that fires.
-            if !due.is_empty() && fired.send(due).is_err() {
+            if self.expired(clock.now()) && due.send(()).is_err() {
                 return;
             }
             self.pulse.beat();
@@ -146,7 +133,7 @@ impl Timer {
     pub(crate) fn spawn(
         self: &Arc<Self>,
         clock: Arc<dyn Clock>,
-        fired: UnboundedSender<Vec<Partition>>,
+        due: UnboundedSender<()>,
         meters: Arc<ServiceMeters>,
     ) -> std::io::Result<std::thread::JoinHandle<()>> {
         let timer = Arc::clone(self);
@@ -154,6 +141,6 @@ impl Timer {
         timer.pulse.beat();
         std::thread::Builder::new()
             .name("punctual-wheel".into())
-            .spawn(move || timer.keep_running(clock.as_ref(), &fired, &meters))
+            .spawn(move || timer.keep_running(clock.as_ref(), &due, &meters))
     }
 }

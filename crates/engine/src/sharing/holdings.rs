@@ -5,7 +5,6 @@ use parking_lot::Mutex;
 use punctual_contract::ownership::{Live, Tenure};
 use punctual_domain::{place::Partition, time::Millis};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use tokio::sync::MutexGuard;
 
 #[derive(Debug)]
 pub(crate) struct Holdings {
@@ -21,9 +20,6 @@ pub(crate) struct Holdings {
 
 #[derive(Debug)]
 struct Holding {
-    /// Held from a take to the look at the claims: who gives a partition away finds there what has not fired, and
-    /// nothing that has.
-    taking: tokio::sync::Mutex<()>,
     inner: Mutex<Inner>,
 }
 
@@ -36,8 +32,6 @@ struct Inner {
     frontier: Millis,
     /// How often the frontier was begun anew: what began before may not move it.
     beginnings: u64,
-    /// What was due by then has been taken, but for what the hot set did not give.
-    taken_until: Millis,
 }
 
 const NOWHERE: Millis = Millis(i64::MIN);
@@ -52,14 +46,8 @@ pub(crate) struct Raised {
 impl Holdings {
     /// `sole`: nobody shares, and everything is held from the beginning.
     pub(crate) fn new(partitions: u16, sole: bool) -> Self {
-        let inner = || Inner {
-            term: sole.then_some(0),
-            is_new: sole,
-            frontier: NOWHERE,
-            beginnings: 0,
-            taken_until: NOWHERE,
-        };
-        let holding = |_| Holding { taking: tokio::sync::Mutex::default(), inner: Mutex::new(inner()) };
+        let inner = || Inner { term: sole.then_some(0), is_new: sole, frontier: NOWHERE, beginnings: 0 };
+        let holding = |_| Holding { inner: Mutex::new(inner()) };
         let held = if sole { usize::from(partitions) } else { 0 };
         Self {
             partitions: (0..partitions).map(holding).collect(),
@@ -78,7 +66,7 @@ impl Holdings {
         (0..).map(Partition).zip(&self.partitions)
     }
 
-    /// The right by which this engine takes what is due; None: it has none.
+    /// The right by which this engine drains what is due; None: it has none.
     pub(crate) fn tenure(&self, partition: Partition) -> Option<Tenure> {
         self.at(partition).inner.lock().term.map(|term| Tenure { partition, term })
     }
@@ -102,7 +90,7 @@ impl Holdings {
         self.live.lock().clone()
     }
 
-    /// It is not renewed, and nothing is taken there, from now on. False: it was given up before.
+    /// It is not renewed, and nothing is drained there, from now on. False: it was given up before.
     pub(crate) fn is_lost(&self, tenure: Tenure) -> bool {
         if self.tenure(tenure.partition) != Some(tenure) {
             return false;
@@ -130,18 +118,6 @@ impl Holdings {
         self.held.load(SeqCst)
     }
 
-    pub(crate) fn has_taken(&self, partition: Partition, until: Millis) {
-        self.at(partition).inner.lock().taken_until = until;
-    }
-
-    pub(crate) fn taken_until(&self, partition: Partition) -> Millis {
-        self.at(partition).inner.lock().taken_until
-    }
-
-    pub(crate) async fn taking(&self, partition: Partition) -> MutexGuard<'_, ()> {
-        self.at(partition).taking.lock().await
-    }
-
     /// What was known of the partition is forgotten: others have worked there.
     pub(crate) fn gain(&self, Tenure { partition, term }: Tenure) {
         let mut it = self.at(partition).inner.lock();
@@ -149,7 +125,6 @@ impl Holdings {
             self.held.fetch_add(1, SeqCst);
         }
         (it.is_new, it.frontier, it.beginnings) = (true, NOWHERE, it.beginnings + 1);
-        it.taken_until = NOWHERE;
     }
 
     pub(crate) fn lose(&self, partition: Partition) {

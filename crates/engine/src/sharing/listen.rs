@@ -1,11 +1,11 @@
-//! Hears what other engines announce. Never does the work itself: it says to the wheel, to the claims and to who waits
+//! Hears what other engines announce. Never does the work itself: it has partitions drained, and says to who waits
 //! for a queue that there is something. What was missed is found at the next look, so a lost signal costs an interval.
 
 pub(crate) mod state;
 
 use crate::{
     core::Core,
-    pipeline::{claim, fire},
+    pipeline::{drain, fire},
     sharing::announce::GIVEN_UP,
 };
 use futures_util::FutureExt as _;
@@ -72,9 +72,7 @@ fn heed(core: &Core, signal: Signal) {
         Signal::Ready { queue } => core.arrivals.wake_one(&queue),
         Signal::Due { partition, due_at } if partition.0 < core.store.partitions() => {
             if core.holdings.tenure(partition).is_some() {
-                // Due before its claim is through, it fires all the same: the wheel knows when, and `take` what.
-                core.timer.insert(std::iter::once((due_at, partition)));
-                core.sharing.asked.add(partition, due_at);
+                core.sharing.asked.add(partition);
             } else if due_at == GIVEN_UP {
                 core.sharing.look_at_ownership.notify_one();
             }
@@ -87,31 +85,23 @@ fn heed(core: &Core, signal: Signal) {
 async fn look_at_everything(core: &Arc<Core>) {
     core.arrivals.wake_all();
     core.sharing.look_at_ownership.notify_one();
-    let claimed = claim::run_again(core, core.now()).await;
+    let drained = drain::run_once(core).await;
     let fired = fire::fire_all(core).await;
-    if let Err(error) = claimed.and(fired) {
+    if let Err(error) = drained.and(fired) {
         tracing::warn!(%error, "what may have been announced is found at the next look");
     }
 }
 
-/// Claims the slices that were asked for, until the engine stops.
-pub(crate) async fn claim_asked(core: Arc<Core>) -> Result<usize, Error> {
-    let mut claimed = 0;
+/// Drains the partitions that were named, until the engine stops.
+pub(crate) async fn drain_asked(core: Arc<Core>) -> Result<usize, Error> {
+    let mut drained = 0;
     loop {
         tokio::select! {
             biased;
-            () = core.work.stopping.cancelled() => return Ok(claimed),
+            () = core.work.stopping.cancelled() => return Ok(drained),
             () = core.sharing.asked.something.notified() => {}
         }
-        let slices = std::mem::take(&mut *core.sharing.asked.slices.lock());
-        let mut result = Ok(());
-        for (partition, from) in slices {
-            match claim::claim_from(&core, partition, from).await {
-                Ok(count) => claimed += count,
-                // The others have been asked for, and nobody asks again.
-                Err(error) => result = Err(error),
-            }
-        }
-        result?;
+        let partitions = core.sharing.asked.take();
+        drained += drain::drain_in(&core, &partitions).await?;
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     backends::Shared,
     core::Core,
     options::STEP_LIMIT,
-    pipeline::{claim, from_store::state::HasHot, hand_over},
+    pipeline::{from_store::state::HasHot, hand_over},
     sharing::{
         announce,
         fitness::{self, Unfit},
@@ -24,18 +24,13 @@ use punctual_contract::{
     store::{Change, Step},
 };
 use punctual_domain::place::{Partition, TaskRef};
-use std::{
-    sync::{Arc, atomic::Ordering::SeqCst},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 /// An engine that has not been heard of for this long is dead, and what it held is free: with the period, and the time
 /// that taking over needs, this makes the three seconds within which its tasks fire again.
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Four tries to renew in one lease.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// A partition that is given up waits so long for what is kept of it; the rest of it is repeated.
-const SHARED_WITHIN: Duration = Duration::from_secs(1);
 /// And so long for what was claimed there: the next owner takes over what is not handed back.
 const HANDED_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// Partitions given up side by side.
@@ -85,9 +80,6 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     let live = core.holdings.live();
     if live.is_empty() {
         return Ok(0);
-    }
-    if live.len() > 1 || core.sharing.has_unshared.load(SeqCst) {
-        share_all(core);
     }
     let candidates: Vec<Vec<String>> = (0..core.store.parts()).map(|part| candidates(&live, part)).collect();
     let part_of = |it: Partition| core.store.part_of(it);
@@ -141,45 +133,6 @@ async fn stand_aside(core: &Arc<Core>, shared: &Shared, why: Unfit) -> Result<us
     Ok(0)
 }
 
-/// Others must find what only this process has. Nothing waits for it: leases end while the hot set does not answer.
-fn share_all(core: &Arc<Core>) {
-    if core.sharing.is_sharing.swap(true, SeqCst) {
-        return;
-    }
-    let sharing = IsSharing(Arc::clone(core));
-    core.work.detach(async move { share(&sharing.0, None).await });
-}
-
-/// However the work ends.
-struct IsSharing(Arc<Core>);
-
-impl Drop for IsSharing {
-    fn drop(&mut self) {
-        self.0.sharing.is_sharing.store(false, SeqCst);
-    }
-}
-
-async fn share(core: &Core, partition: Option<Partition>) {
-    let shared = match tokio::time::timeout(SHARED_WITHIN, core.hot.share(partition)).await {
-        Ok(it) => it,
-        Err(_) => Err(Error::may_have_happened("share what is kept in this process", "no answer")),
-    };
-    match shared {
-        Ok(count) => {
-            if partition.is_none() {
-                core.sharing.has_unshared.store(false, SeqCst);
-            }
-            if count > 0 {
-                tracing::debug!(tasks = count, "what was kept in this process is in the hot set of all");
-            }
-        }
-        Err(error) => {
-            core.sharing.has_unshared.store(true, SeqCst);
-            tracing::warn!(%error, "what is kept in this process could not be shared; it will be repeated");
-        }
-    }
-}
-
 async fn renew(core: &Arc<Core>, shared: &Shared) -> Result<usize, Error> {
     let held = core.holdings.tenures();
     if held.is_empty() {
@@ -222,16 +175,10 @@ async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<u
     Ok(gained.len())
 }
 
-/// Stops working on a partition. Answers what was claimed there; most of it has not fired.
+/// Stops working on a partition. Answers what was claimed there and has not fired.
 async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef, i64)> {
-    let closed = {
-        let _no_take_is_under_way = core.holdings.taking(partition).await;
-        core.holdings.lose(partition);
-        core.live.lock().close(partition)
-    };
-    for key in closed.keys {
-        core.timer.cancel(key);
-    }
+    core.holdings.lose(partition);
+    let closed = core.live.lock().close(partition);
     core.live.lock().hold_back(&closed.fired);
     hand_over::give_back(core, closed.leased, "handed_back").await;
     closed.claimed
@@ -246,17 +193,10 @@ async fn give_up(core: &Arc<Core>, shared: &Shared, held: &[Tenure]) {
 /// ends by itself, and the next owner takes the claims over.
 async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
     hand_back(core, held.partition).await;
-    let hot_is_away = core.from_store.is_away();
-    if hot_is_away {
-        // It would not arrive; the next owner reads it from the store.
-        core.sharing.has_unshared.store(true, SeqCst);
-    } else {
-        share(core, Some(held.partition)).await;
-    }
     if let Err(error) = shared.ownership.release(&core.options.name, &[held]).await {
         tracing::warn!(%error, "a partition was not released; its lease ends by itself");
     }
-    if hot_is_away {
+    if core.from_store.is_away() {
         return;
     }
     let given_up = Signal::Due { partition: held.partition, due_at: announce::GIVEN_UP };
@@ -277,13 +217,11 @@ async fn hand_back(core: &Arc<Core>, partition: Partition) {
 }
 
 async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i64)>) -> Result<(), Error> {
-    if core.from_store.is_away() || core.sharing.reach.of(core.store.part_of(partition)) != Reached::Yes {
-        // Which of them have fired cannot be asked, or nothing be written: the next owner takes them over as they are.
+    if core.sharing.reach.of(core.store.part_of(partition)) != Reached::Yes {
+        // Nothing can be written: the next owner takes them over as they are.
         return Ok(());
     }
-    // A fired task that is made to wait again would be handed to nobody until the sweep finds it.
-    let not_fired = claim::not_fired(core, partition, claimed).await?;
-    for chunk in not_fired.chunks(STEP_LIMIT) {
+    for chunk in claimed.chunks(STEP_LIMIT) {
         let step = |it: &(TaskRef, i64)| Step {
             place: it.0,
             fence: Some(it.1),
@@ -301,6 +239,7 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
 pub(crate) async fn leave(core: &Arc<Core>) {
     let Some(shared) = &core.shared else {
         for partition in core.owned() {
+            // A hot set of this process answers.
             hand_back(core, partition).await;
         }
         return;

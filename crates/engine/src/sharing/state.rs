@@ -5,7 +5,6 @@ use super::{
     announce::state::Announcer, listen::state::Asked, reach::state::Reach, step_aside::state::Aside,
     terms::state::Overtaken,
 };
-use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
@@ -21,8 +20,4 @@ pub(crate) struct Sharing {
     pub(crate) reach: Reach,
     /// Partitions in which the hot set has seen newer terms than this engine's.
     pub(crate) overtaken: Overtaken,
-    /// What this process keeps to itself is on its way to the others.
-    pub(crate) is_sharing: AtomicBool,
-    /// Some of it did not get there, or nobody knows.
-    pub(crate) has_unshared: AtomicBool,
 }

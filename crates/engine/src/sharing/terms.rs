@@ -1,6 +1,6 @@
 //! Terms that have fallen behind: the hot set has seen newer ones than the ownership back end gives. Either this engine is
 //! out of date, or that back end has gone back in time (restored, or failed over with a loss), and then nothing would be
-//! taken in its partitions for ever. Who is right is not decided here: whoever still holds the partition by this tenure
+//! drained in its partitions for ever. Who is right is not decided here: whoever still holds the partition by this tenure
 //! *there* is given a term above all that the hot set has seen; to anybody else it is lost.
 //!
 //! Order of steps, and what an end between two of them leaves:
@@ -11,7 +11,7 @@
 //! 3. The hot set forgets what it has of the partition: it is of a time that the store has lost, and newer fences there would
 //!    keep out what is true now. End here: as after a loss of the hot set.
 //! 4. The engine works on under the new term, and looks through the partition as if it had just been taken over. Its first
-//!    take tells the hot set the new term, and from then on whoever works by an older one takes nothing.
+//!    drain tells the hot set the new term, and from then on whoever works by an older one drains nothing.
 //!
 //! Must not raise a term that the back end has not confirmed.
 

@@ -3,7 +3,7 @@
 
 use super::{
     problem::RedisProblem,
-    tls::{IS_SILENT, Transport, way_in},
+    tls::{IS_SILENT, Transport, way_in, way_out},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use redis::{
@@ -105,7 +105,14 @@ async fn within<T>(
 ) -> Result<T, RedisProblem> {
     match timeout(limits.connect, connecting).await {
         Ok(Ok(it)) => Ok(it),
-        Ok(Err(error)) => Err(RedisProblem::Unreachable(format!("{error}{}", way_in(&error, is_tls)))),
+        Ok(Err(error)) => {
+            let said = format!("{error}{}", way_in(&error, is_tls));
+            Err(if way_out(&error).is_empty() {
+                RedisProblem::Unreachable(said)
+            } else {
+                RedisProblem::TurnedAway(said)
+            })
+        }
         Err(_) => {
             let hint = if is_tls { IS_SILENT } else { "" };
             Err(RedisProblem::Unreachable(format!("no answer within {:?}{hint}", limits.connect)))

@@ -1,4 +1,4 @@
-//! One multiplexed connection to one master, made again when it is lost. Connecting and sending are told apart:
+//! One multiplexed connection to one master, made when it is first needed, and again when it is lost. Connecting and sending are told apart:
 //! what could not connect did not happen; what was sent and not answered may have. The scripts are loaded on every
 //! connection before it is used, because behind it may be another server than last time.
 //!
@@ -66,21 +66,16 @@ struct Open {
 }
 
 impl Direct {
-    pub(crate) async fn connect(
-        master: Arc<Master>,
-        limits: Limits,
-        silences: Arc<Silences>,
-    ) -> Result<Self, RedisProblem> {
-        let it = Self {
+    /// The first call connects.
+    pub(crate) fn new(master: Arc<Master>, limits: Limits, silences: Arc<Silences>) -> Self {
+        Self {
             master,
             limits,
             silences,
             open: parking_lot::Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             connections: AtomicU64::new(0),
-        };
-        it.open().await?;
-        Ok(it)
+        }
     }
 
     /// One answer a call, in order.

@@ -6,20 +6,20 @@ use super::{
     address::{Address, Limits},
     identity::ClusterName,
     keys::Keys,
-    link::{Link, Place},
+    link::Place,
     problem::{Failure, RedisProblem},
     script::SCRIPTS,
-    server::Info,
+    server::{self, Info},
 };
 use punctual_contract::Clock;
 use redis::Value;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// All that an address names.
 #[derive(Debug)]
 pub struct RedisDoctor {
-    place: Place,
+    place: Arc<Place>,
     keys: Keys,
     prefix: String,
 }
@@ -63,7 +63,7 @@ impl RedisDoctor {
     pub fn new(url: &str, prefix: &str, within: Duration) -> Result<Self, RedisProblem> {
         let limits = Limits { connect: within, response: within };
         let keys = Keys::new(prefix, 1)?;
-        let place = Place::new(Address::parse(url, limits)?, limits);
+        let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
         Ok(Self { place, keys, prefix: prefix.to_owned() })
     }
 
@@ -84,18 +84,13 @@ impl RedisDoctor {
         self.place.nodes().iter().all(|it| it.is_tls())
     }
 
-    async fn link(&self) -> Result<Link, RedisProblem> {
-        self.place.link().await
-    }
-
     /// Each master.
     ///
     /// # Errors
     /// As every question here: when Redis cannot be reached or does not take it.
     pub async fn servers(&self) -> Result<Vec<RedisServer>, RedisProblem> {
-        let answers = self.link().await?.run_everywhere(redis::cmd("INFO")).await.map_err(problem)?;
-        let infos = answers.into_iter().map(Info::of).collect::<Option<Vec<_>>>();
-        let infos = infos.ok_or(RedisProblem::Answer("INFO as text"))?;
+        let answers = self.place.link()?.run_everywhere(redis::cmd("INFO")).await.map_err(problem)?;
+        let infos = server::read(answers).ok_or(RedisProblem::Answer("INFO as text"))?;
         Ok(infos.iter().map(server).collect())
     }
 
@@ -106,7 +101,7 @@ impl RedisDoctor {
     pub async fn marker(&self, own: Option<i64>) -> Result<Marker, RedisProblem> {
         let mut read = redis::cmd("GET");
         read.arg(self.keys.cluster());
-        let found = match self.link().await?.run_one(read).await.map_err(problem)? {
+        let found = match self.place.link()?.run_one(read).await.map_err(problem)? {
             Value::Nil => return Ok(Marker::None),
             Value::BulkString(it) => String::from_utf8_lossy(&it).into_owned(),
             Value::SimpleString(it) => it,
@@ -123,7 +118,7 @@ impl RedisDoctor {
     /// # Errors
     /// See `servers`.
     pub async fn script(&self, times: usize, clock: &dyn Clock) -> Result<ScriptLooks, RedisProblem> {
-        let link = self.link().await?;
+        let link = self.place.link()?;
         let mut looks = ScriptLooks::default();
         for _ in 0..times {
             let (asked_at, began) = (clock.now(), Instant::now());

@@ -1,13 +1,17 @@
 //! Whose the keys of a prefix are. The first engine of a cluster writes its cluster's name beside them; from then on every
-//! engine compares, when it connects and whenever it looks whether anything was lost. Two clusters on one prefix would take
-//! each other's entries and refuse each other's terms, so that neither fires on time.
+//! engine compares, when Redis first answers it and whenever it looks whether anything was lost. Two clusters on one prefix
+//! would take each other's entries and refuse each other's terms, so that neither fires on time.
 //!
-//! Once another cluster's name was read, no call goes through any more but the next look: neither a read nor a write. What
-//! went through between two looks (half a second) is repaired as a loss is. Must not decide anything about a task.
+//! Before the first look was answered, and once another cluster's name was read, no call goes through but the next look:
+//! neither a read nor a write. The first look also asks whether the servers are fit for an engine, so that one that was away
+//! when the engine began is judged as one that was there. What went through between two looks (half a second) is repaired as
+//! a loss is. Must not decide anything about a task.
 
 use super::{
+    keys::Keys,
     link::Link,
     problem::{Failure, RedisProblem},
+    server::{self, Info},
 };
 use parking_lot::RwLock;
 use redis::{Cmd, Value};
@@ -22,39 +26,96 @@ pub struct ClusterName {
     pub at: String,
 }
 
+/// The format of the hot set, before the number. Engines of 0.2 wrote none: they take the first word for the number of another
+/// cluster, and use nothing of what is here. A change of what the keys hold is another format.
+const FORMAT: &str = "h3";
+
 impl ClusterName {
     /// Whether a marker that was found is of the cluster with this number.
     pub(crate) fn is_of(marker: &str, number: i64) -> bool {
-        marker.split(' ').next() == Some(format!("{number:016x}").as_str())
+        let word = marker.split(' ').next().unwrap_or_default();
+        // An engine of 0.2 wrote none.
+        let (format, found) = word.split_once(':').unwrap_or((FORMAT, word));
+        format == FORMAT && found == format!("{number:016x}")
+    }
+
+    /// This cluster's, as an engine of 0.2 wrote it.
+    fn is_older(&self, marker: &str) -> bool {
+        marker.split(' ').next() == Some(format!("{:016x}", self.number).as_str())
     }
 
     /// The number comes first, and only it is compared: a database may move to another host.
     pub(crate) fn marker(&self) -> String {
         let at: String = self.at.chars().filter(|it| !it.is_control()).take(200).collect();
-        format!("{:016x} ({at})", self.number)
+        format!("{FORMAT}:{:016x} ({at})", self.number)
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Identity {
     key: String,
+    /// Of each partition, keys whose meaning a release has changed.
+    older: Vec<Vec<String>>,
     prefix: String,
     own: Option<ClusterName>,
-    /// Whoever has it instead.
-    stranger: RwLock<Option<RedisProblem>>,
+    verdict: RwLock<Verdict>,
+}
+
+/// Whether this engine may use the servers and their keys.
+#[derive(Clone, Debug)]
+enum Verdict {
+    /// They have not answered yet.
+    Pending,
+    /// They are fit, and the keys are this cluster's.
+    Accepted,
+    /// Another cluster has the keys, or no engine may run on these servers.
+    Refused(RedisProblem),
 }
 
 impl Identity {
-    pub(crate) fn new(key: String, prefix: &str, own: Option<ClusterName>) -> Self {
-        Self { key, prefix: prefix.to_owned(), own, stranger: RwLock::default() }
+    pub(crate) fn new(keys: &Keys, prefix: &str, own: Option<ClusterName>) -> Self {
+        let (key, older) = (keys.cluster(), keys.of_older_release().collect());
+        Self { key, older, prefix: prefix.to_owned(), own, verdict: RwLock::new(Verdict::Pending) }
     }
 
     pub(crate) fn stranger(&self) -> Option<String> {
-        self.stranger.read().as_ref().map(ToString::to_string)
+        match &*self.verdict.read() {
+            Verdict::Refused(problem @ RedisProblem::Stranger { .. }) => Some(problem.to_string()),
+            _ => None,
+        }
     }
 
-    /// Writes the own name where none is, and compares.
+    pub(crate) fn refusal(&self) -> Option<RedisProblem> {
+        match &*self.verdict.read() {
+            Verdict::Pending => Some(RedisProblem::NotReachedYet),
+            Verdict::Accepted => None,
+            Verdict::Refused(problem) => Some(problem.clone()),
+        }
+    }
+
+    /// Whether the servers are fit, as long as nothing goes through; then writes the own name where none is, and compares.
     pub(crate) async fn look(&self, guarded: &Guarded) -> Result<(), Failure> {
+        let is_accepted = matches!(*self.verdict.read(), Verdict::Accepted);
+        let looked = async {
+            if !is_accepted {
+                let answers = guarded.link.run_everywhere(redis::cmd("INFO")).await?;
+                let infos = server::read(answers).ok_or_else(|| Failure::answer("INFO as text"))?;
+                infos.iter().try_for_each(Info::check).map_err(Failure::before)?;
+            }
+            self.compare(guarded).await
+        };
+        let looked = looked.await;
+        match &looked {
+            Ok(()) => *self.verdict.write() = Verdict::Accepted,
+            Err(failure) if failure.problem.is_of_servers() => {
+                *self.verdict.write() = Verdict::Refused(failure.problem.clone());
+            }
+            Err(_) => {}
+        }
+        looked
+    }
+
+    async fn compare(&self, guarded: &Guarded) -> Result<(), Failure> {
         let Some(own) = &self.own else {
             return Ok(());
         };
@@ -69,13 +130,37 @@ impl Identity {
             }
         };
         let is_own = found.split(' ').next() == own.marker().split(' ').next();
-        let stranger = (!is_own).then(|| RedisProblem::Stranger {
+        if is_own {
+            return Ok(());
+        }
+        if own.is_older(&found) {
+            return self.take_over(guarded, own).await;
+        }
+        Err(Failure::before(RedisProblem::Stranger {
             prefix: self.prefix.clone(),
             own: own.marker(),
             found: found.chars().filter(|it| !it.is_control()).take(250).collect(),
-        });
-        self.stranger.write().clone_from(&stranger);
-        stranger.map_or(Ok(()), |it| Err(Failure::before(it)))
+        }))
+    }
+
+    /// An engine of 0.2 has filled these keys. What it kept is forgotten, and the partitions are found to be lost and filled
+    /// again; then the name says the new format. A crash between the two repeats both.
+    async fn take_over(&self, guarded: &Guarded, own: &ClusterName) -> Result<(), Failure> {
+        tracing::warn!(
+            prefix = self.prefix,
+            "the hot set is of an older release: it is filled again from the store"
+        );
+        let forget = |keys: &Vec<String>| {
+            let mut forget = redis::cmd("UNLINK");
+            forget.arg(keys);
+            forget
+        };
+        for forgotten in guarded.link.run(self.older.iter().map(forget).collect()).await {
+            forgotten?;
+        }
+        let mut rename = redis::cmd("SET");
+        rename.arg(&self.key).arg(own.marker());
+        guarded.link.run_one(rename).await.map(drop)
     }
 
     async fn read(&self, link: &Link) -> Result<Option<String>, Failure> {
@@ -90,7 +175,7 @@ impl Identity {
     }
 }
 
-/// A link that nothing goes through while the keys are another cluster's.
+/// A link that nothing goes through until the servers are known to be fit and the keys to be the own cluster's.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     link: Link,
@@ -103,7 +188,7 @@ impl Guarded {
     }
 
     fn refusal(&self) -> Option<Failure> {
-        self.identity.stranger.read().clone().map(Failure::before)
+        self.identity.refusal().map(Failure::before)
     }
 
     /// One answer a call, in order.

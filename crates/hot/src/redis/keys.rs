@@ -9,7 +9,6 @@ use punctual_domain::name::QueueKey;
 #[derive(Debug)]
 pub(crate) struct PartitionKeys {
     pub(crate) due: String,
-    pub(crate) firing: String,
     pub(crate) body: String,
     pub(crate) term: String,
     /// The note by which a loss is noticed.
@@ -45,8 +44,8 @@ impl Keys {
         }
         let of = |number: u16| {
             let key = |what| format!("{prefix}:{{p{number}}}:{what}");
-            let [due, firing, body, term, whole] = ["due", "firing", "body", "term", "whole"].map(key);
-            PartitionKeys { due, firing, body, term, whole }
+            let [due, body, term, whole] = ["due", "body", "term", "whole"].map(key);
+            PartitionKeys { due, body, term, whole }
         };
         Ok(Self { prefix: prefix.to_owned(), partitions: (0..partitions.max(1)).map(of).collect() })
     }
@@ -69,6 +68,15 @@ impl Keys {
     /// All of the limiter's keys: in one slot, because limits of all kinds are checked in one step.
     pub(crate) fn limits(&self, what: &str) -> String {
         format!("{}:{{limits}}:{what}", self.prefix)
+    }
+
+    /// What engines of 0.2 kept of a partition, and this release fills anew: what was due, and what had fired, in one hash.
+    pub(crate) fn of_older_release(&self) -> impl Iterator<Item = Vec<String>> {
+        let of = |keys: &PartitionKeys| {
+            let firing = format!("{}firing", keys.due.strip_suffix("due").unwrap_or(&keys.due));
+            vec![keys.due.clone(), firing, keys.body.clone(), keys.whole.clone()]
+        };
+        self.partitions.iter().map(of)
     }
 
     /// Whose all of these are.

@@ -14,12 +14,36 @@ use redis::{
     cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo},
 };
 use std::{fmt, sync::Arc};
-use tokio::time::timeout;
+use tokio::{sync::OnceCell, time::timeout};
 
 pub(crate) enum Link {
     Direct(Box<Direct>),
-    /// Finds its nodes again by itself, and may send a call again that was not answered: each can be repeated.
-    Cluster(ClusterConnection),
+    Cluster(Box<LazyCluster>),
+}
+
+/// A Cluster, connected to when it is first needed. Then it finds its nodes again by itself, and may send a call again that
+/// was not answered: each can be repeated.
+pub(crate) struct LazyCluster {
+    place: Arc<Place>,
+    client: redis::cluster::ClusterClient,
+    connection: OnceCell<ClusterConnection>,
+}
+
+impl LazyCluster {
+    async fn connection(&self) -> Result<&ClusterConnection, RedisProblem> {
+        self.connection.get_or_try_init(|| self.connect().boxed()).await
+    }
+
+    async fn connect(&self) -> Result<ClusterConnection, RedisProblem> {
+        let connecting = self.client.get_async_connection().boxed();
+        let connection = match timeout(2 * self.place.limits.connect, connecting).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => return Err(self.place.why_not(error.to_string()).await),
+            Err(_) => return Err(self.place.why_not("the Cluster does not answer".to_owned()).await),
+        };
+        load_scripts(&connection).await.map_err(RedisProblem::Command)?;
+        Ok(connection)
+    }
 }
 
 impl fmt::Debug for Link {
@@ -54,21 +78,16 @@ impl Place {
         &self.nodes
     }
 
-    pub(crate) async fn link(&self) -> Result<Link, RedisProblem> {
+    /// Not connected yet: the first call does that.
+    pub(crate) fn link(self: &Arc<Self>) -> Result<Link, RedisProblem> {
         match (&self.whole, self.nodes.first()) {
-            (Some(whole), _) => {
-                let connecting = timeout(2 * self.limits.connect, whole.get_async_connection().boxed()).await;
-                let connection = match connecting {
-                    Ok(Ok(it)) => it,
-                    Ok(Err(error)) => return Err(self.why_not(error.to_string()).await),
-                    Err(_) => return Err(self.why_not("the Cluster does not answer".to_owned()).await),
-                };
-                load_scripts(&connection).await.map_err(RedisProblem::Command)?;
-                Ok(Link::Cluster(connection))
+            (Some(client), _) => {
+                let (place, client) = (Arc::clone(self), client.clone());
+                Ok(Link::Cluster(Box::new(LazyCluster { place, client, connection: OnceCell::new() })))
             }
             (None, Some(master)) => {
                 let silences = Arc::clone(&self.silences);
-                Ok(Link::Direct(Box::new(Direct::connect(Arc::clone(master), self.limits, silences).await?)))
+                Ok(Link::Direct(Box::new(Direct::new(Arc::clone(master), self.limits, silences))))
             }
             (None, None) => Err(RedisProblem::Address("no server is named")),
         }
@@ -90,7 +109,10 @@ impl Link {
     pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
         match self {
             Self::Direct(it) => it.run(calls).await,
-            Self::Cluster(it) => run_in_cluster(it, calls).boxed().await,
+            Self::Cluster(whole) => match whole.connection().await {
+                Ok(connection) => run_in_cluster(connection, calls).boxed().await,
+                Err(problem) => calls.iter().map(|_| Err(Failure::before(problem.clone()))).collect(),
+            },
         }
     }
 
@@ -100,7 +122,8 @@ impl Link {
 
     /// The same command to every master: an answer each.
     pub(crate) async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
-        let Self::Cluster(connection) = self else { return Ok(vec![self.run_one(call).await?]) };
+        let Self::Cluster(whole) = self else { return Ok(vec![self.run_one(call).await?]) };
+        let connection = whole.connection().await.map_err(Failure::before)?;
         let everywhere = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
         let answer = connection.clone().route_command(call, everywhere).await;
         match answer.and_then(checked).map_err(Failure::of)? {

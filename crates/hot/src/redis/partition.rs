@@ -1,14 +1,12 @@
-//! Due and firing: what is asked of a partition's keys, and what its scripts answer. Knows of ready sets only that
-//! what leaves `firing` here may stand in one.
+//! What is due: what is asked of a partition's keys, and what its scripts answer. Must not know a ready set.
 
 use super::{
     CALL_MAX, RedisHot, RedisProblem,
     codec::{Reader, body_of, number, ordered},
-    keys::PartitionKeys,
     problem::{Failure, all},
-    script::{SCRIPTS, Script},
+    script::SCRIPTS,
 };
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use punctual_contract::{
     Error,
     hot::{HotEntry, Wholeness, Withdrawn},
@@ -16,142 +14,77 @@ use punctual_contract::{
 };
 use punctual_domain::{place::Partition, time::Millis};
 use redis::{Cmd, Value};
-use std::{collections::BTreeMap, ops::Range};
+use std::collections::BTreeMap;
 
 /// Entries in one call of a script that writes bodies: about 2 ms of Redis.
 const WRITE_MAX: usize = 500;
 
-impl PartitionKeys {
-    fn all(&self) -> [&str; 3] {
-        [&self.due, &self.firing, &self.body]
-    }
-}
-
 impl RedisHot {
     pub(super) async fn load_into_due(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.put("load entries", &SCRIPTS.load, entries, |it| it.due_at).await
-    }
-
-    pub(super) async fn load_into_firing(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        let put = self
-            .put("load entries that fire", &SCRIPTS.load_fired, entries.clone(), |it| it.fired_at)
-            .await?;
-        if put == entries.len() {
-            self.recent.fire(entries.iter());
-        }
-        Ok(put)
-    }
-
-    async fn put(
-        &self,
-        doing: &'static str,
-        script: &Script,
-        entries: Vec<HotEntry>,
-        at: fn(&HotEntry) -> Millis,
-    ) -> Result<usize, Error> {
-        for it in &entries {
-            self.keys_of(doing, it.place.partition)?;
+        const DOING: &str = "load entries";
+        for entry in &entries {
+            self.keys_of(DOING, entry.place.partition)?;
         }
         let mut put = 0;
         for entries in rounds(entries) {
-            put += self.put_round(doing, script, &entries, at).await?;
+            put += self.load_round(DOING, &entries).await?;
         }
         Ok(put)
     }
 
     /// Each id once.
-    async fn put_round(
-        &self,
-        doing: &'static str,
-        script: &Script,
-        entries: &[HotEntry],
-        at: fn(&HotEntry) -> Millis,
-    ) -> Result<usize, Error> {
-        let (mut calls, mut asked) = (Vec::new(), Vec::new());
-        for (partition, entries) in by_partition(entries, |it| it.place.partition) {
+    async fn load_round(&self, doing: &'static str, entries: &[HotEntry]) -> Result<usize, Error> {
+        let mut calls = Vec::new();
+        for (partition, entries) in by_partition(entries) {
             let keys = self.keys_of(doing, partition)?;
             for entries in entries.chunks(WRITE_MAX) {
-                let mut call = script.call(&keys.all());
-                for it in entries {
-                    call.arg(&ordered(it.place.id)).arg(at(it).0).arg(body_of(it));
+                let mut call = SCRIPTS.load.call(&[&keys.due, &keys.body]);
+                for entry in entries {
+                    call.arg(&ordered(entry.place.id)).arg(entry.due_at.0).arg(body_of(entry));
                 }
                 calls.push(call);
-                asked.push(partition);
             }
         }
-        let (mut put, mut displaced) = (0, Vec::new());
-        for (partition, answer) in asked.into_iter().zip(all(doing, self.bulk().run(calls).await)?) {
-            let mut answer = list(doing, answer)?.into_iter();
-            put += answer.next().map_or(Ok(0), |it| count(doing, it))?;
-            displaced.extend(self.entries(doing, partition, answer, Millis::ZERO).await?);
+        let mut put = 0;
+        for answer in all(doing, self.bulk().run(calls).await)? {
+            put += count(doing, answer)?;
         }
-        self.recent.forget(&displaced);
-        self.leave_ready(&displaced).await?;
         Ok(put)
     }
 
-    pub(super) async fn peek_at_due(
+    /// An answer for each tenure, in order.
+    pub(super) async fn drain_due(
         &self,
-        partition: Partition,
-        after: Option<(Millis, i64)>,
+        tenures: &[Tenure],
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<HotEntry>, Error> {
-        const DOING: &str = "peek at what is due";
-        let keys = self.keys_of(DOING, partition)?;
-        let (mut found, mut after): (Vec<HotEntry>, _) = (Vec::new(), after);
-        loop {
-            let wanted = (limit - found.len()).min(CALL_MAX);
-            if wanted == 0 {
-                return Ok(found);
-            }
-            let mut call = SCRIPTS.peek.call(&[&keys.due, &keys.body]);
-            call.arg(until.0).arg(wanted);
-            if let Some((due_at, id)) = after {
-                call.arg(due_at.0).arg(&ordered(id));
-            }
-            let answer = list(DOING, one(DOING, self.bulk().run_one(call).await)?)?;
-            let is_last = answer.len() < 2 * wanted;
-            found.extend(self.entries(DOING, partition, answer.into_iter(), Millis::ZERO).await?);
-            if is_last {
-                return Ok(found);
-            }
-            after = found.last().map(HotEntry::key);
-        }
-    }
-
-    pub(super) async fn take_what_is_due(
-        &self,
-        tenure: Tenure,
-        now: Millis,
-        limit: usize,
-        settled: &[(i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error> {
-        const DOING: &str = "take what is due";
-        let keys = self.keys_of(DOING, tenure.partition)?;
-        let mut taken = Vec::new();
-        loop {
-            let wanted = (limit - taken.len()).min(CALL_MAX);
-            let mut call = SCRIPTS.take.call(&[&keys.due, &keys.firing, &keys.body, &keys.term]);
-            call.arg(&ordered(tenure.term)).arg(now.0).arg(wanted);
-            for (id, fence) in settled {
-                call.arg(&ordered(*id)).arg(&ordered(*fence));
-            }
-            let answer = match one(DOING, self.quick.run_one(call).await) {
-                Ok(answer) => list(DOING, answer)?,
-                // What was taken before has fired, and must be heard of.
-                Err(_) if !taken.is_empty() => break,
-                Err(error) => return Err(error),
-            };
-            let is_last = answer.len() < 2 * wanted;
-            taken.extend(self.entries(DOING, tenure.partition, answer.into_iter(), now).await?);
-            if is_last || taken.len() >= limit {
-                break;
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        const DOING: &str = "drain what is due";
+        let call = |tenure: &Tenure| {
+            let keys = self.keys_of(DOING, tenure.partition)?;
+            let mut call = SCRIPTS.drain.call(&[&keys.due, &keys.body, &keys.term]);
+            call.arg(&ordered(tenure.term)).arg(until.0).arg(limit.min(CALL_MAX));
+            Ok(call)
+        };
+        let (mut calls, mut refused) = (Vec::with_capacity(tenures.len()), Vec::with_capacity(tenures.len()));
+        for tenure in tenures {
+            match call(tenure) {
+                Ok(call) => {
+                    calls.push(call);
+                    refused.push(None);
+                }
+                Err(error) => refused.push(Some(error)),
             }
         }
-        let settled: HashSet<(i64, i64)> = settled.iter().copied().collect();
-        self.recent.fire(taken.iter().filter(|it| !settled.contains(&(it.place.id, it.fence))));
-        Ok(taken)
+        let mut answers = self.quick.run(calls).await.into_iter();
+        let drained = |(tenure, refused): (&Tenure, Option<Error>)| {
+            if let Some(error) = refused {
+                return Err(error);
+            }
+            let answer = answers.next().unwrap_or_else(|| Err(Failure::answer("an answer for each call")));
+            entries(tenure.partition, list(DOING, one(DOING, answer)?)?)
+        };
+        tenures.iter().zip(refused).map(drained).collect()
     }
 
     pub(super) async fn withdraw_from_due(
@@ -161,131 +94,23 @@ impl RedisHot {
         fence: i64,
     ) -> Result<Withdrawn, Error> {
         const DOING: &str = "withdraw an entry";
-        let mut call = SCRIPTS.withdraw.call(&self.keys_of(DOING, partition)?.all());
+        let keys = self.keys_of(DOING, partition)?;
+        let mut call = SCRIPTS.withdraw.call(&[&keys.due, &keys.body]);
         call.arg(&ordered(id)).arg(&ordered(fence));
         match count(DOING, one(DOING, self.quick.run_one(call).await)?)? {
             0 => Ok(Withdrawn::Absent),
-            1 => Ok(Withdrawn::Removed),
-            _ => Ok(Withdrawn::Fired),
+            _ => Ok(Withdrawn::Removed),
         }
     }
 
-    /// Those that may stand in a ready set.
-    pub(super) async fn leave_firing(
-        &self,
-        settled: &[(Partition, i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error> {
-        const DOING: &str = "settle entries";
-        for it in settled {
-            self.keys_of(DOING, it.0)?;
+    pub(super) async fn due_in_all(&self) -> Result<usize, Error> {
+        const DOING: &str = "count what is due";
+        let calls = self.keys.partitions().iter().map(|keys| size_of(&keys.due)).collect();
+        let mut due = 0;
+        for answer in all(DOING, self.bulk().run(calls).await)? {
+            due += count(DOING, answer)?;
         }
-        let (mut calls, mut asked) = (Vec::new(), Vec::new());
-        for (partition, settled) in by_partition(settled, |it| it.0) {
-            let keys = self.keys_of(DOING, partition)?;
-            for settled in settled.chunks(WRITE_MAX) {
-                let mut call = SCRIPTS.settle.call(&keys.all());
-                for (_, id, fence) in settled {
-                    let may_be_ready = self.recent.settle(partition, *id, *fence);
-                    call.arg(&ordered(*id)).arg(&ordered(*fence)).arg(i32::from(may_be_ready));
-                }
-                calls.push(call);
-                asked.push(partition);
-            }
-        }
-        let mut left = Vec::new();
-        for (partition, answer) in
-            asked.into_iter().zip(all(DOING, self.link_for(settled.len()).run(calls).await)?)
-        {
-            let answer = list(DOING, answer)?.into_iter();
-            left.extend(self.entries(DOING, partition, answer, Millis::ZERO).await?);
-        }
-        Ok(left)
-    }
-
-    pub(super) async fn fired_before(
-        &self,
-        partition: Partition,
-        before: Millis,
-        places: Range<usize>,
-    ) -> Result<Vec<HotEntry>, Error> {
-        const DOING: &str = "look at what is firing";
-        let keys = self.keys_of(DOING, partition)?;
-        let mut call = SCRIPTS.firing.call(&[&keys.firing, &keys.body]);
-        let small = |it: usize| i32::try_from(it).unwrap_or(i32::MAX);
-        call.arg(before.0).arg(small(places.len())).arg(small(places.start));
-        let answer = list(DOING, one(DOING, self.bulk().run_one(call).await)?)?;
-        let (mut reader, mut found, mut unreadable) = (Reader::default(), Vec::new(), Vec::new());
-        let mut answer = answer.into_iter();
-        while let (Some(id), Some(at), Some(body)) = (answer.next(), answer.next(), answer.next()) {
-            let (id, at, body) = (bytes(DOING, id)?, bytes(DOING, at)?, bytes(DOING, body)?);
-            let fired_at = str::from_utf8(&at).ok().and_then(|it| it.parse().ok()).map(Millis);
-            match fired_at.and_then(|it| reader.body(partition, &id, &body, it)) {
-                Some(entry) => found.push(entry),
-                None => unreadable.push((id, body)),
-            }
-        }
-        self.drop_unreadable(partition, unreadable).await;
-        Ok(found)
-    }
-
-    /// Those of them that fire, as far as this process knows or Redis says.
-    pub(super) async fn still_firing(
-        &self,
-        doing: &'static str,
-        entries: Vec<HotEntry>,
-    ) -> Result<Vec<HotEntry>, Error> {
-        for it in &entries {
-            self.keys_of(doing, it.place.partition)?;
-        }
-        let unknown: Vec<HotEntry> = entries.iter().filter(|it| !self.recent.fires(it)).cloned().collect();
-        if unknown.is_empty() {
-            return Ok(entries);
-        }
-        let gone = self.not_firing(doing, &unknown).await?;
-        let fires = |it: &HotEntry| !gone.contains(&(it.place.partition, it.place.id, it.fence));
-        Ok(entries.into_iter().filter(fires).collect())
-    }
-
-    /// Of these, what does not fire with its fence. Asks Redis, whatever this process knows.
-    pub(super) async fn not_firing(
-        &self,
-        doing: &'static str,
-        entries: &[HotEntry],
-    ) -> Result<HashSet<(Partition, i64, i64)>, Error> {
-        let (mut calls, mut asked) = (Vec::new(), Vec::new());
-        for (partition, entries) in by_partition(entries, |it| it.place.partition) {
-            let keys = self.keys_of(doing, partition)?;
-            for entries in entries.chunks(CALL_MAX) {
-                let mut call = SCRIPTS.fires.call(&[&keys.firing, &keys.body]);
-                for it in entries {
-                    call.arg(&ordered(it.place.id)).arg(&ordered(it.fence));
-                }
-                calls.push(call);
-                asked.push(entries.to_vec());
-            }
-        }
-        let mut gone = HashSet::new();
-        for (entries, answer) in
-            asked.into_iter().zip(all(doing, self.link_for(entries.len()).run(calls).await)?)
-        {
-            let said = bytes(doing, answer)?;
-            let silent = entries.into_iter().zip(said).filter(|(_, said)| *said != b'1');
-            gone.extend(silent.map(|(it, _)| (it.place.partition, it.place.id, it.fence)));
-        }
-        Ok(gone)
-    }
-
-    pub(super) async fn depth_of_partitions(&self) -> Result<(usize, usize), Error> {
-        const DOING: &str = "count what is due and firing";
-        let sizes = |it: &PartitionKeys| [&it.due, &it.firing].map(|key| size_of(key));
-        let calls = self.keys.partitions().iter().flat_map(sizes).collect();
-        let (mut due, mut firing) = (0, 0);
-        let mut sizes = all(DOING, self.bulk().run(calls).await)?.into_iter();
-        while let (Some(more_due), Some(more_firing)) = (sizes.next(), sizes.next()) {
-            due += count(DOING, more_due)?;
-            firing += count(DOING, more_firing)?;
-        }
-        Ok((due, firing))
+        Ok(due)
     }
 
     pub(super) async fn are_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
@@ -304,48 +129,31 @@ impl RedisHot {
     pub(super) async fn clear_partition(&self, tenure: Tenure) -> Result<(), Error> {
         const DOING: &str = "clear a partition";
         let keys = self.keys_of(DOING, tenure.partition)?;
-        let mut call = SCRIPTS.clear.call(&[&keys.due, &keys.firing, &keys.body, &keys.term]);
+        let mut call = SCRIPTS.clear.call(&[&keys.due, &keys.body, &keys.term]);
         call.arg(&ordered(tenure.term));
         one(DOING, self.quick.run_one(call).await).map(drop)
     }
+}
 
-    /// `answer`: id and body in turn. What cannot be read is forgotten there, so that the store's sweep loads it again.
-    async fn entries(
-        &self,
-        doing: &'static str,
-        partition: Partition,
-        mut answer: impl Iterator<Item = Value> + Send,
-        fired_at: Millis,
-    ) -> Result<Vec<HotEntry>, Error> {
-        let (mut reader, mut found, mut unreadable) = (Reader::default(), Vec::new(), Vec::new());
-        while let (Some(id), Some(body)) = (answer.next(), answer.next()) {
-            let (id, body) = (bytes(doing, id)?, bytes(doing, body)?);
-            match reader.body(partition, &id, &body, fired_at) {
-                Some(entry) => found.push(entry),
-                None => unreadable.push((id, body)),
-            }
-        }
-        self.drop_unreadable(partition, unreadable).await;
-        Ok(found)
-    }
-
-    async fn drop_unreadable(&self, partition: Partition, unreadable: Vec<(Vec<u8>, Vec<u8>)>) {
-        let Some(keys) = self.keys.partitions().get(usize::from(partition.0)) else { return };
-        for some in unreadable.chunks(WRITE_MAX) {
-            let mut call = SCRIPTS.drop.call(&keys.all());
-            for (id, body) in some {
-                call.arg(id).arg(body);
-            }
-            tracing::error!(
-                partition = partition.0,
-                entries = some.len(),
-                "entries of the hot set cannot be read; the store's sweep loads them again"
-            );
-            if let Err(Failure { problem, .. }) = self.bulk().run_one(call).await {
-                tracing::warn!(%problem, "entries that cannot be read could not be forgotten");
-            }
+/// `answer`: id and body in turn. What cannot be read has left Redis, and is loaded again by the store's refill.
+fn entries(partition: Partition, answer: Vec<Value>) -> Result<Vec<HotEntry>, Error> {
+    const DOING: &str = "read what was drained";
+    let (mut reader, mut found, mut unreadable) = (Reader::default(), Vec::new(), 0);
+    let mut answer = answer.into_iter();
+    while let (Some(id), Some(body)) = (answer.next(), answer.next()) {
+        match reader.body(partition, &bytes(DOING, id)?, &bytes(DOING, body)?, Millis::ZERO) {
+            Some(entry) => found.push(entry),
+            None => unreadable += 1,
         }
     }
+    if unreadable > 0 {
+        tracing::error!(
+            partition = partition.0,
+            entries = unreadable,
+            "entries of the hot set cannot be read; the store is asked for them again"
+        );
+    }
+    Ok(found)
 }
 
 pub(super) fn size_of(key: &str) -> Cmd {
@@ -369,10 +177,10 @@ fn rounds(entries: Vec<HotEntry>) -> Vec<Vec<HotEntry>> {
     rounds
 }
 
-fn by_partition<T: Clone>(all: &[T], partition: impl Fn(&T) -> Partition) -> BTreeMap<Partition, Vec<T>> {
-    let mut parts: BTreeMap<Partition, Vec<T>> = BTreeMap::new();
-    for it in all {
-        parts.entry(partition(it)).or_default().push(it.clone());
+fn by_partition(entries: &[HotEntry]) -> BTreeMap<Partition, Vec<&HotEntry>> {
+    let mut parts: BTreeMap<Partition, Vec<&HotEntry>> = BTreeMap::new();
+    for entry in entries {
+        parts.entry(entry.place.partition).or_default().push(entry);
     }
     parts
 }

@@ -32,12 +32,42 @@ pub enum RedisProblem {
     Stranger { prefix: String, own: String, found: String },
     #[error("no connection to Redis: {0}")]
     Unreachable(String),
+    /// A server is there, and this engine does not come in by these settings.
+    #[error("no connection to Redis: {0}")]
+    TurnedAway(String),
+    #[error("Redis has not answered this engine yet")]
+    NotReachedYet,
     #[error("Redis has no memory left for this: {0}")]
     OutOfMemory(#[source] RedisError),
     #[error("{0}{way_out}", way_out = super::tls::way_out(.0))]
     Command(#[source] RedisError),
     #[error("Redis answered something else than {0}")]
     Answer(&'static str),
+}
+
+/// Answers of a server that is about to be there, or of one whose set has no master at the moment.
+const SOON: [&str; 6] = ["LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"];
+
+impl RedisProblem {
+    /// What was found out about servers that answer: no engine of this cluster may use them.
+    pub(crate) const fn is_of_servers(&self) -> bool {
+        matches!(self, Self::Stranger { .. } | Self::TooOld(_) | Self::Evicts(_))
+    }
+
+    /// No server answers now, and one may later: nobody has to change a setting first.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::NotReachedYet => true,
+            Self::Command(error) => {
+                error.is_io_error()
+                    || error.is_timeout()
+                    || error.is_connection_dropped()
+                    || error.code().is_some_and(|code| SOON.contains(&code))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Answers of a server that has not begun the work. Whoever adds one: is it checked before the script's first line?
@@ -136,6 +166,18 @@ mod tests {
         assert!(matches!(answered("OOM").problem, RedisProblem::OutOfMemory(_)));
         let silent = || RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
         assert_eq!(Failure::of(silent()).happened, Happened::Maybe, "a timeout never means: not done");
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_told_from_one_that_refuses() {
+        let silent = RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        assert!(RedisProblem::Command(silent).is_away());
+        assert!(RedisProblem::Unreachable("refused".to_owned()).is_away());
+        assert!(SOON.iter().all(|code| answered(code).problem.is_away()));
+        for mine in ["NOAUTH", "NOPERM", "WRONGPASS", "ERR"] {
+            assert!(!answered(mine).problem.is_away(), "{mine}");
+        }
+        assert!(!RedisProblem::TooOld("6".to_owned()).is_away());
     }
 
     #[test]

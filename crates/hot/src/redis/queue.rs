@@ -31,13 +31,12 @@ pub(super) struct Popped {
 }
 
 impl RedisHot {
-    /// They fire.
-    pub(super) async fn put_ready(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+    /// How many were put in.
+    pub(super) async fn put_ready(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
+        const DOING: &str = "offer entries";
         if entries.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
-        // Before the attempt: if it may have happened, whoever settles them must look.
-        self.recent.are_ready(&entries);
         let (mut calls, mut words) = (Vec::new(), Vec::new());
         for (queue, entries) in by_queue(&entries) {
             let keys = self.keys.ready(&queue);
@@ -54,10 +53,47 @@ impl RedisHot {
         let mut note = SCRIPTS.note.call(&[&self.keys.queues()]);
         note.arg(words);
         calls.push(note);
-        all("offer entries", self.link_for(entries.len()).run(calls).await).map(drop)
+        let offers = calls.len() - 1;
+        let mut put = 0;
+        for answer in all(DOING, self.link_for(entries.len()).run(calls).await)?.into_iter().take(offers) {
+            put += count(DOING, answer)?;
+        }
+        Ok(put)
     }
 
-    /// They fire, and are of one queue.
+    pub(super) async fn stand_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
+        const DOING: &str = "look whether entries are ready";
+        let (mut calls, mut asked) = (Vec::new(), Vec::new());
+        let mut queues: HashMap<&Arc<QueueKey>, Vec<usize>> = HashMap::new();
+        for (nth, entry) in entries.iter().enumerate() {
+            queues.entry(&entry.queue).or_default().push(nth);
+        }
+        for (queue, numbers) in queues {
+            let keys = self.keys.ready(queue);
+            for numbers in numbers.chunks(CALL_MAX) {
+                let mut call = SCRIPTS.are_ready.call(&[&keys.order, &keys.tasks, &keys.whereabouts]);
+                for entry in numbers.iter().filter_map(|nth| entries.get(*nth)) {
+                    call.arg(&ordered(entry.task_id))
+                        .arg(&ordered(entry.place.id))
+                        .arg(&ordered(entry.fence));
+                }
+                calls.push(call);
+                asked.push(numbers.to_vec());
+            }
+        }
+        let mut ready = vec![false; entries.len()];
+        let answers = all(DOING, self.link_for(entries.len()).run(calls).await)?;
+        for (numbers, answer) in asked.into_iter().zip(answers) {
+            for (nth, said) in numbers.into_iter().zip(bytes(DOING, answer)?) {
+                if let Some(is_ready) = ready.get_mut(nth) {
+                    *is_ready = said == b'1';
+                }
+            }
+        }
+        Ok(ready)
+    }
+
+    /// They are of one queue.
     pub(super) async fn put_aside(
         &self,
         lane: &Lane,
@@ -67,7 +103,6 @@ impl RedisHot {
         if entries.is_empty() {
             return Ok(());
         }
-        self.recent.are_ready(&entries);
         let (mut calls, mut words) = (Vec::new(), Vec::new());
         for (queue, entries) in by_queue(&entries) {
             let keys = self.keys.ready(&queue);
@@ -150,32 +185,20 @@ impl RedisHot {
         for it in records {
             match reader.record(&bytes(DOING, it)?) {
                 Some(entry) => entries.push(entry),
-                None => tracing::error!("a ready entry cannot be read; it fires until it is offered again"),
+                None => {
+                    tracing::error!("a ready entry cannot be read; its partition's owner offers it again")
+                }
             }
         }
         Ok(Popped { count, entries })
     }
 
-    /// Those that still fire.
-    pub(super) async fn admitted(&self, popped: Vec<HotEntry>) -> Result<Vec<HotEntry>, Error> {
-        if popped.is_empty() {
-            return Ok(popped);
-        }
-        let gone = self.not_firing("admit entries", &popped).await?;
-        let fires = |it: &HotEntry| !gone.contains(&(it.place.partition, it.place.id, it.fence));
-        let (admitted, stale): (Vec<_>, Vec<_>) = popped.into_iter().partition(fires);
-        self.recent.forget(&stale);
-        self.recent.fire(admitted.iter());
-        Ok(admitted)
-    }
-
-    /// They fire no more.
     pub(super) async fn leave_ready(&self, entries: &[HotEntry]) -> Result<(), Error> {
         let mut calls = Vec::new();
         for (queue, entries) in by_queue(entries) {
             let keys = self.keys.ready(&queue);
             for entries in entries.chunks(WRITE_MAX) {
-                let mut call = SCRIPTS.leave.call(&keys.all());
+                let mut call = SCRIPTS.discard.call(&keys.all());
                 for it in entries {
                     call.arg(&ordered(it.task_id)).arg(&ordered(it.place.id)).arg(&ordered(it.fence));
                 }

@@ -60,6 +60,11 @@ impl Info {
     }
 }
 
+/// Of every server; None: one has answered something else.
+pub(crate) fn read(answers: Vec<Value>) -> Option<Vec<Info>> {
+    answers.into_iter().map(Info::of).collect()
+}
+
 pub(crate) fn memory(servers: &[Info], budget_bytes: Option<u64>) -> MemoryUse {
     let sum = |key| servers.iter().map(|it| it.number(key)).sum();
     let limited = servers.iter().all(|it| it.number("maxmemory") > 0);

@@ -66,11 +66,14 @@ impl fmt::Debug for Listener {
 }
 
 impl RedisSignals {
-    /// Listens from now on.
+    /// Listens from now on; to a Redis that is away, from the first `next` that finds it there.
     pub(super) async fn new(place: Arc<Place>, link: Arc<Guarded>, channel: String) -> Result<Self, Error> {
-        let listener = listen(&place, &channel).await;
-        let listener = listener.map_err(|it| Error::did_not_happen("listen for signals", it))?;
-        Ok(Self { place, link, channel, listener: Mutex::new(Some(listener)) })
+        let listener = match listen(&place, &channel).await {
+            Ok(listener) => Some(listener),
+            Err(problem) if problem.is_away() => None,
+            Err(problem) => return Err(Error::did_not_happen("listen for signals", problem)),
+        };
+        Ok(Self { place, link, channel, listener: Mutex::new(listener) })
     }
 
     /// Until it works; slower and slower.

@@ -9,11 +9,11 @@ use super::{
     TASKS_THROTTLED,
     exposition::{Buckets, Exposition, seconds},
 };
-use punctual_contract::{hot::Depth, store::Books};
+use punctual_contract::store::Books;
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::{
-    Ended, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing, QUEUES_TOLD_APART,
-    QueueNumbers, SharedSlots, Slots,
+    Depth, Ended, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing,
+    QUEUES_TOLD_APART, QueueNumbers, SharedSlots, Slots,
 };
 use std::collections::{BTreeMap, BTreeSet};
 

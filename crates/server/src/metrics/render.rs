@@ -8,9 +8,9 @@ use super::{
     Metric, OFFERED_AGAIN, OLDEST_OVERDUE, OLDEST_WAITING, OVERDUE_NOT_FIRED, PANICS, PARTITIONS_OWNED,
     PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SCHEDULE_RUNS, SCHEDULES_BEHIND,
     SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT,
-    TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED,
-    TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES,
-    TRACE_SPANS, TRACES_DROPPED, WHEEL_TASKS, connections, databases,
+    TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED, TASKS_SWEPT,
+    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES, TRACE_SPANS,
+    TRACES_DROPPED, WHEEL_TASKS, connections, databases,
     exposition::{Exposition, Format, seconds},
     process, queues,
 };
@@ -24,9 +24,9 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use punctual_bulk::Runner;
-use punctual_contract::{clock::Standing, hot::Depth, store::Books};
+use punctual_contract::{clock::Standing, store::Books};
 use punctual_domain::executor::Roll;
-use punctual_engine::{ManySlots, ServiceNumbers, Slots};
+use punctual_engine::{Depth, ManySlots, ServiceNumbers, Slots};
 use punctual_protocol::Code;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -168,7 +168,7 @@ fn tasks(
     if let Some(depth) = depth {
         queues::ready(out, &shown, depth);
         out.single(&HOT_DUE, depth.due);
-        out.single(&HOT_FIRING, depth.firing);
+        out.single(&HOT_FIRING, depth.fired);
     }
 }
 
@@ -184,7 +184,7 @@ fn overdue(out: &mut Exposition, app: &App) {
 
 fn engine(out: &mut Exposition, app: &App) {
     let meters = app.engine.meters();
-    out.single(&WHEEL_TASKS, app.engine.claimed());
+    out.single(&WHEEL_TASKS, app.engine.on_wheel());
     out.single(&TASKS_SUCCEEDED, meters.succeeded_total());
     out.single(&TASKS_PRELOADED, meters.preloaded_total());
     out.single(&TASKS_SWEPT, meters.swept_total());
@@ -206,7 +206,6 @@ fn sharing(out: &mut Exposition, app: &App) {
     out.single(&HOT_OF_ANOTHER, app.engine.hot_is_another_clusters());
     out.single(&TERMS_RAISED, meters.terms_raised_total());
     out.single(&IDENTITY_CONFLICTS, meters.identity_conflicts_total());
-    out.single(&TASKS_STUCK, meters.stuck_total());
     out.single(&HOT_REBUILT, meters.rebuilt_total());
     out.single(&FIRED_FROM_STORE, meters.fired_from_store_total());
     out.single(&PARTITIONS_OWNED, app.engine.owned());

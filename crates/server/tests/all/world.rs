@@ -155,6 +155,14 @@ impl World {
         Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), options, Options::default())
     }
 
+    /// What the hot set loses is not read again from the store.
+    pub(crate) fn that_repairs_nothing() -> Self {
+        let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
+        let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
+        let options = Options { overdue_after_ms: 86_400_000, ..Options::default() };
+        Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), ServerOptions::default(), options)
+    }
+
     /// Callers need a token, and this one may do everything.
     pub(crate) fn guarded_by(token: &str) -> Self {
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
@@ -269,8 +277,11 @@ impl World {
     pub(crate) async fn bring_to_in(&self, queue: &str, state: &str, id: i64) -> String {
         if state == "dispatch_failed" {
             self.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
-            let push = ask("PUT", format!("/v1/queues/{queue}")).json(&json!({"mode": "push"}));
-            self.send(push).await.expect(200);
+            self.put_mode(queue, "push").await;
+        }
+        if state == "dispatching" {
+            // Only tasks of push queues are marked so.
+            self.put_mode(queue, "push").await;
         }
         let delay_ms = if state == "scheduled" || state == "cancelled" { HOUR_MS } else { 10_000 };
         let body = json!({"queue": queue, "task_id": id, "task_version": 5, "delay_ms": delay_ms});
@@ -280,7 +291,10 @@ impl World {
             "cancelled" => {
                 self.send(ask("POST", format!("/v1/tasks/{task_ref}/cancel"))).await.expect(200);
             }
-            "dispatching" => self.advance(9_500).await,
+            "dispatching" => {
+                self.advance(9_500).await;
+                self.put_mode(queue, "pull").await;
+            }
             "ready" => {
                 self.advance(10_000).await;
                 self.advance(5_000).await;
@@ -290,6 +304,11 @@ impl World {
         }
         assert_eq!(self.task(&task_ref).await["state"], state);
         task_ref
+    }
+
+    async fn put_mode(&self, queue: &str, mode: &str) {
+        let put = ask("PUT", format!("/v1/queues/{queue}")).json(&json!({"mode": mode}));
+        self.send(put).await.expect(200);
     }
 
     async fn bring_through_lease(&self, queue: &str, state: &str) {

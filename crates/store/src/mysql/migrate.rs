@@ -39,6 +39,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0022_evaluations", include_str!("../../../../migrations/mysql/0022_evaluations.sql")),
     ("0023_task_chunks", include_str!("../../../../migrations/mysql/0023_task_chunks.sql")),
     ("0024_token_required_at", include_str!("../../../../migrations/mysql/0024_token_required_at.sql")),
+    ("0025_limiter", include_str!("../../../../migrations/mysql/0025_limiter.sql")),
 ];
 
 /// By which their texts are recorded, in the same order.

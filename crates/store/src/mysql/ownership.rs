@@ -2,6 +2,7 @@
 //! the database's clock, in the statement itself: the clock of an engine never comes in. No locks of a session, no
 //! open transactions: every statement is a decision of its own. Must not decide anything about a task.
 
+mod limiter;
 mod statement;
 
 pub(crate) use statement::{Statement, apart, is_lock};

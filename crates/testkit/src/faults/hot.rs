@@ -1,34 +1,30 @@
-//! A hot set with two dials.
+//! A hot set with two dials. A drain rolls them for each partition: one that fails does not stop the others.
 
-use super::Faults;
+use super::{Fate, Faults};
 use async_trait::async_trait;
-use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot,
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use std::{
-    ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HotGroup {
     Load,
-    Peek,
-    Take,
+    Drain,
     Withdraw,
-    Settle,
+    /// `discard`, `clear`.
+    Discard,
     /// `offer`, `admit`.
     Ready,
     Park,
     Unpark,
-    /// `lanes`, `firing`, `depth`, `is_whole`, `fullness`.
+    /// `are_ready`, `lanes`, `depth`, `is_whole`, `fullness`.
     Look,
 }
 
@@ -37,16 +33,40 @@ pub struct FaultyHot {
     inner: Arc<dyn Hot>,
     /// What is loaded is said to be in it, and is not.
     pub loses_what_is_loaded: AtomicBool,
-    /// What is firing in this partition cannot be looked at; None: everywhere it can.
-    pub hides_firing_of: Mutex<Option<Partition>>,
     pub faults: Faults<HotGroup>,
 }
 
 impl FaultyHot {
     #[must_use]
     pub fn new(inner: Arc<dyn Hot>, seed: u64) -> Self {
-        let (loses_what_is_loaded, hides_firing_of) = Default::default();
-        Self { inner, loses_what_is_loaded, hides_firing_of, faults: Faults::seeded(seed) }
+        Self { inner, loses_what_is_loaded: AtomicBool::default(), faults: Faults::seeded(seed) }
+    }
+
+    /// Of each partition of one drain. Dials that are set for the next call are those of all its partitions.
+    fn fates(&self, partitions: usize) -> Vec<Fate> {
+        let once = self.faults.inner.lock().once.remove(&HotGroup::Drain);
+        let fate = |_| {
+            if let Some(dials) = once {
+                self.faults.set_once(HotGroup::Drain, dials);
+            }
+            self.faults.fate(HotGroup::Drain)
+        };
+        (0..partitions).map(fate).collect()
+    }
+
+    async fn drain_sound(
+        &self,
+        doing: &'static str,
+        tenures: &[Tenure],
+        until: Millis,
+        limit: usize,
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        if tenures.is_empty() {
+            return Vec::new();
+        }
+        let call = async { Ok(self.inner.drain(tenures, until, limit).await) };
+        let refused = |error: Error| tenures.iter().map(|_| Err(error.clone())).collect();
+        self.faults.pass_wall(doing, call).await.unwrap_or_else(refused)
     }
 }
 
@@ -59,41 +79,24 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Load, "load entries", self.inner.load(entries)).await
     }
 
-    async fn load_near(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        if self.loses_what_is_loaded.load(SeqCst) {
-            return Ok(entries.len());
-        }
-        self.faults.run(HotGroup::Load, "load entries", self.inner.load_near(entries)).await
-    }
-
-    async fn share(&self, partition: Option<Partition>) -> Result<usize, Error> {
-        self.faults.run(HotGroup::Load, "share what is near", self.inner.share(partition)).await
-    }
-
-    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.faults.run(HotGroup::Load, "load entries that fire", self.inner.load_fired(entries)).await
-    }
-
-    async fn peek(
+    async fn drain(
         &self,
-        partition: Partition,
-        after: Option<(Millis, i64)>,
+        tenures: &[Tenure],
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<HotEntry>, Error> {
-        let call = self.inner.peek(partition, after, until, limit);
-        self.faults.run(HotGroup::Peek, "peek at what is due", call).await
-    }
-
-    async fn take_settling(
-        &self,
-        tenure: Tenure,
-        now: Millis,
-        limit: usize,
-        settled: &[(i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error> {
-        let call = self.inner.take_settling(tenure, now, limit, settled);
-        self.faults.run(HotGroup::Take, "take what is due", call).await
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        const DOING: &str = "drain what is due";
+        self.faults.pass_gate(HotGroup::Drain).await;
+        let fates = self.fates(tenures.len());
+        let happening = tenures.iter().zip(&fates).filter(|(_, fate)| fate.happens);
+        let happening: Vec<Tenure> = happening.map(|(tenure, _)| *tenure).collect();
+        let mut answers = self.drain_sound(DOING, &happening, until, limit).await.into_iter();
+        let result = |fate: Fate| match (if fate.happens { answers.next() } else { None }, fate.reported) {
+            (Some(answer), true) => answer,
+            (None, true) => Err(Error::did_not_happen(DOING, "refused by a fault")),
+            (_, false) => Err(Error::may_have_happened(DOING, "the answer was lost by a fault")),
+        };
+        fates.into_iter().map(result).collect()
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
@@ -101,12 +104,18 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Withdraw, "withdraw an entry", call).await
     }
 
-    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
-        self.faults.run(HotGroup::Settle, "settle entries", self.inner.settle(settled)).await
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
+        self.faults.run(HotGroup::Ready, "offer entries", self.inner.offer(entries, retries)).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.faults.run(HotGroup::Ready, "offer entries", self.inner.offer(entries, retries)).await
+    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
+        let call = self.inner.are_ready(entries);
+        self.faults.run(HotGroup::Look, "look whether entries are ready", call).await
+    }
+
+    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
+        let call = self.inner.discard(entries);
+        self.faults.run(HotGroup::Discard, "take entries out of ready sets", call).await
     }
 
     async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
@@ -132,22 +141,16 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Look, "look at what is parked", call).await
     }
 
-    async fn firing(
-        &self,
-        partition: Partition,
-        before: Millis,
-        places: Range<usize>,
-    ) -> Result<Vec<HotEntry>, Error> {
-        if *self.hides_firing_of.lock() == Some(partition) {
-            return Err(Error::did_not_happen("look at what is firing", "hidden by a test"));
-        }
-        self.faults
-            .run(HotGroup::Look, "look at what is firing", self.inner.firing(partition, before, places))
-            .await
-    }
-
     async fn depth(&self) -> Result<Depth, Error> {
         self.faults.run(HotGroup::Look, "measure the depth", self.inner.depth()).await
+    }
+
+    fn is_there(&self) -> bool {
+        self.inner.is_there()
+    }
+
+    fn refusal(&self) -> Option<String> {
+        self.inner.refusal()
     }
 
     fn stranger(&self) -> Option<String> {
@@ -155,8 +158,9 @@ impl Hot for FaultyHot {
     }
 
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
-        self.faults.run(HotGroup::Settle, "clear a partition", self.inner.clear(tenure)).await
+        self.faults.run(HotGroup::Discard, "clear a partition", self.inner.clear(tenure)).await
     }
+
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         self.faults.run(HotGroup::Look, "look whether it is whole", self.inner.is_whole(tenures)).await
     }

@@ -32,8 +32,10 @@ pub enum StoreGroup {
     Apply,
     Dispatch,
     Extend,
-    /// `scan`, `leases_ended`: what the engine's loops read.
+    /// What the engine's loops read.
     Scan,
+    /// `leases_ended`.
+    Leases,
     /// `overdue`: changes nothing, and nothing is fired by it.
     Look,
     /// What callers read.
@@ -60,6 +62,8 @@ pub struct FaultyStore {
     split: AtomicUsize,
     /// Nothing that is asked of it happens, and the caller knows it.
     part_away: Mutex<Option<usize>>,
+    /// This partition cannot be scanned.
+    pub hides_partition: Mutex<Option<Partition>>,
     said: Mutex<Said>,
 }
 
@@ -75,8 +79,8 @@ pub struct Said {
 impl FaultyStore {
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, seed: u64) -> Self {
-        let (split, part_away, said) = Default::default();
-        Self { inner, faults: Faults::seeded(seed), split, part_away, said }
+        let (split, part_away, hides_partition, said) = Default::default();
+        Self { inner, faults: Faults::seeded(seed), split, part_away, hides_partition, said }
     }
 
     /// Since this was last asked.
@@ -199,6 +203,9 @@ impl Store for FaultyStore {
     }
 
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error> {
+        if *self.hides_partition.lock() == Some(scan.partition) {
+            return Err(Error::did_not_happen("scan a partition", "hidden by a test"));
+        }
         self.faults.run(StoreGroup::Scan, "scan a partition", self.inner.scan(scan)).await
     }
 
@@ -208,7 +215,7 @@ impl Store for FaultyStore {
 
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
         let call = self.inner.leases_ended_in(part, now, limit);
-        self.faults.run(StoreGroup::Scan, "find ended leases", call).await
+        self.faults.run(StoreGroup::Leases, "find ended leases", call).await
     }
 
     async fn in_flight(

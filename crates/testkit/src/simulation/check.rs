@@ -111,7 +111,7 @@ impl World {
             }
             let Some(engine) = self.engine() else { return Err("no engine is left".into()) };
             match engine.next_turn_at().await.map_err(|it| it.to_string())? {
-                // What is overdue waits for a sweep.
+                // What is overdue waits for a refill.
                 Some(next) if next <= self.now() => self.clock.set(self.now().plus(500)),
                 Some(next) => self.clock.set(next),
                 None => {
@@ -131,18 +131,18 @@ impl World {
             self.lease(1_000, 10_000).await?;
         }
         let depth = self.true_hot.depth().await.map_err(|it| it.to_string())?;
-        if depth.firing > 0 || !depth.ready.is_empty() {
+        if !depth.ready.is_empty() {
             return Err(format!("all is finished, and the hot set still has {depth:?}"));
         }
         for node in self.nodes.iter().filter(|it| it.is_awake()) {
-            let own = node.own_hot.depth().await.map_err(|it| it.to_string())?;
-            if own.firing > 0 {
-                return Err(format!("all is finished, and an engine still keeps {own:?}"));
+            let fired = node.engine.fired();
+            if !fired.is_empty() {
+                return Err(format!("all is finished, and an engine still has fired {fired:?}"));
             }
         }
-        match self.nodes.iter().map(|it| it.engine.claimed()).max() {
+        match self.nodes.iter().map(|it| it.engine.on_wheel()).max() {
             None | Some(0) => Ok(()),
-            Some(claimed) => Err(format!("all is finished, and {claimed} claims are held")),
+            Some(waiting) => Err(format!("all is finished, and {waiting} tasks are on a wheel")),
         }
     }
 

@@ -2,7 +2,6 @@
 //! what must have happened a while after one has gone.
 
 use super::{
-    back_ends::PARTITIONS,
     known::Known,
     mortal::{End, Life, Mortal},
     ops::Work,
@@ -15,7 +14,6 @@ use punctual_contract::{
 };
 use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
 use punctual_engine::{Backends, Cancelled, Engine, Error, LeaseRequest, Options, Shared};
-use punctual_hot::NearHot;
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 /// Engines at a time.
@@ -30,7 +28,6 @@ const ALL: usize = 10_000;
 pub(super) struct Node {
     pub(super) engine: Engine,
     /// With what it keeps to itself.
-    pub(super) own_hot: Arc<dyn Hot>,
     life: Arc<Life>,
     /// What it was doing when it fell asleep.
     asleep: Option<Asleep>,
@@ -72,8 +69,7 @@ impl World {
         self.started += 1;
         let life = Life::new();
         let store: Arc<dyn Store> = Arc::new(Mortal { inner: self.store(), life: Arc::clone(&life) });
-        let own_hot = self.own_hot(&life);
-        let hot: Arc<dyn Hot> = Arc::new(Mortal { inner: Arc::clone(&own_hot), life: Arc::clone(&life) });
+        let hot: Arc<dyn Hot> = Arc::new(Mortal { inner: self.hot(), life: Arc::clone(&life) });
         let inner: Arc<dyn Ownership> = self.ownership.clone();
         let ownership = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let shared = self.is_shared().then(|| Shared { ownership, signals: self.signals.join() });
@@ -82,17 +78,7 @@ impl World {
         let bus: Arc<dyn Bus> = Arc::new(Mortal { inner: self.bus(), life: Arc::clone(&life) });
         let backends = Backends { store, hot, limiter, bus, clock: self.clock.clone(), blobs: None, shared };
         let engine = Engine::new(backends, self.options(format!("e{}", self.started)));
-        self.nodes.push(Node { engine, own_hot, life, asleep: None });
-    }
-
-    /// Where several engines share the hot set, each keeps to itself what is near while it is alone. It dies, or falls
-    /// asleep, between what it does there and what it does here too.
-    fn own_hot(&self, life: &Arc<Life>) -> Arc<dyn Hot> {
-        if !self.is_shared() {
-            return self.hot();
-        }
-        let shared: Arc<dyn Hot> = Arc::new(Mortal { inner: self.hot(), life: Arc::clone(life) });
-        Arc::new(NearHot::new(shared, PARTITIONS))
+        self.nodes.push(Node { engine, life, asleep: None });
     }
 
     /// A turn that fails half-way is what a service that fails is: the next one goes on.

@@ -32,7 +32,7 @@ use punctual_domain::{
     task::{NewTask, Task},
     time::Millis,
 };
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// What comes when the calls are used up.
@@ -269,41 +269,28 @@ impl Hot for Mortal<dyn Hot> {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
         self.life.call(self.inner.load(entries)).await
     }
-    async fn load_near(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.life.call(self.inner.load_near(entries)).await
-    }
-    async fn share(&self, partition: Option<Partition>) -> Result<usize, Error> {
-        self.life.call(self.inner.share(partition)).await
-    }
-    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.life.call(self.inner.load_fired(entries)).await
-    }
-    async fn peek(
+    /// All partitions in one call.
+    async fn drain(
         &self,
-        partition: Partition,
-        after: Option<(Millis, i64)>,
+        tenures: &[Tenure],
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<HotEntry>, Error> {
-        self.life.call(self.inner.peek(partition, after, until, limit)).await
-    }
-    async fn take_settling(
-        &self,
-        tenure: Tenure,
-        now: Millis,
-        limit: usize,
-        settled: &[(i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error> {
-        self.life.call(self.inner.take_settling(tenure, now, limit, settled)).await
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        let call = async { Ok(self.inner.drain(tenures, until, limit).await) };
+        let dead = |error: Error| tenures.iter().map(|_| Err(error.clone())).collect();
+        self.life.call(call).await.unwrap_or_else(dead)
     }
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
         self.life.call(self.inner.withdraw(partition, id, fence)).await
     }
-    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
-        self.life.call(self.inner.settle(settled)).await
-    }
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
         self.life.call(self.inner.offer(entries, retries)).await
+    }
+    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
+        self.life.call(self.inner.are_ready(entries)).await
+    }
+    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
+        self.life.call(self.inner.discard(entries)).await
     }
     async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
         self.life.call(self.inner.admit(queue, admission)).await
@@ -321,14 +308,6 @@ impl Hot for Mortal<dyn Hot> {
         limit: usize,
     ) -> Result<Vec<(Lane, usize)>, Error> {
         self.life.call(self.inner.lanes(queue, after, limit)).await
-    }
-    async fn firing(
-        &self,
-        partition: Partition,
-        before: Millis,
-        places: Range<usize>,
-    ) -> Result<Vec<HotEntry>, Error> {
-        self.life.call(self.inner.firing(partition, before, places)).await
     }
     async fn depth(&self) -> Result<Depth, Error> {
         self.life.call(self.inner.depth()).await

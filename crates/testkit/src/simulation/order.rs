@@ -12,21 +12,16 @@
 //! executors.
 //! Of a task of which something else has fired, a version that is not known to wait, or one that the store refuses, nothing is said.
 //! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the ready set
-//! may pass over them. Must not ask an engine what it believes: the store and the hot set say what waits.
+//! may pass over them. Of what waits, the store says what
+//! can be leased, and engines only what has fired.
 
 use super::{
-    back_ends::PARTITIONS,
-    engines::Node,
     limits::{MOST_OF_A_KEY, MOST_RETRIES},
     world::{Faults, Hands, World},
 };
-use punctual_contract::{
-    hot::HotEntry,
-    store::{Assignment, Query},
-};
+use punctual_contract::store::{Assignment, Query};
 use punctual_domain::{
     chooser::Level,
-    place::Partition,
     settings::Retries,
     state::State,
     task::{Lease, Priority, Task},
@@ -142,11 +137,10 @@ impl World {
             (Some(last), _) if !self.is_shared() => (last, last),
             _ => return None,
         };
-        if !may_be_said {
+        if !may_be_said || (self.hot_is_away && self.is_shared()) {
             return None;
         }
-        let (fired, refused) =
-            if self.hot_is_away { self.fired_from_store().await? } else { self.fired().await? };
+        let (fired, refused) = self.fired().await?;
         let now = self.now();
         let waits = |fired: &&Fired| fired.at <= fired_until && fired.deadline_at > now;
         let ready = fired.iter().filter(waits).map(|fired| Ready::of_task(&fired.task, fired.task.attempt));
@@ -174,37 +168,37 @@ impl World {
         Some(Waiting { ready, leased_ahead, others })
     }
 
-    /// What has fired and no executor has, and tasks of which something fires that the store refuses.
+    /// What has fired and no executor has, and tasks of which something has fired that the store refuses.
     async fn fired(&self) -> Option<(Vec<Fired>, Vec<i64>)> {
-        let mut firing = HashMap::<i64, HotEntry>::new();
-        for node in &self.nodes {
-            for entry in firing_at(node).await? {
-                firing.insert(entry.place.id, entry);
+        let known = self.nodes.iter().flat_map(|node| node.engine.fired());
+        let mut known: HashMap<i64, (i64, Millis)> =
+            known.map(|(place, fence, at)| (place.id, (fence, at))).collect();
+        let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await.ok()?;
+        let (mut fired, mut refused) = (Vec::new(), Vec::new());
+        let mut standing: HashMap<i64, (i64, i64)> =
+            self.true_hot.standing().into_iter().map(|(id, fence, task_id)| (id, (fence, task_id))).collect();
+        for task in page.tasks {
+            let here = known.remove(&task.place.id);
+            let copy = standing.remove(&task.place.id);
+            // Left in a ready set by a hand-over while the hot set was away: the store refuses it.
+            let is_stale = |(fence, _): &(i64, i64)| *fence != task.fence || !task.state.is_waiting();
+            refused.extend(copy.filter(is_stale).map(|(_, task_id)| task_id));
+            let at = here.filter(|(fence, _)| *fence == task.fence).map(|(_, at)| at);
+            // What was given back fires again with the next turn.
+            let waits = || self.nodes.iter().any(|node| node.engine.will_fire(task.place.id, task.fence));
+            let is_offered = task.state == State::Ready && !waits();
+            match at.or_else(|| is_offered.then_some(task.due_at)) {
+                Some(at) if task.state.is_waiting() => {
+                    let deadline_at = deadline_of(&task);
+                    fired.push(Fired { task, at, deadline_at });
+                }
+                // Of one that is with an executor nothing is given any more.
+                _ if here.is_some() && task.state.is_waiting() => refused.push(task.task_id()),
+                _ => {}
             }
         }
-        let places: Vec<_> = firing.values().map(|entry| entry.place).collect();
-        let tasks = self.truth.read(&places).await.ok()?.into_iter().flatten();
-        let fired = tasks.filter_map(|task| {
-            let entry = firing.get(&task.place.id).filter(|entry| entry.fence == task.fence)?;
-            let (at, deadline_at) = (entry.fired_at, entry.deadline_at);
-            task.state.is_waiting().then_some(Fired { task, at, deadline_at })
-        });
-        let fired: Vec<Fired> = fired.collect();
-        for known in &fired {
-            firing.remove(&known.task.place.id);
-        }
-        Some((fired, firing.values().map(|entry| entry.task_id).collect()))
-    }
-
-    /// The same while the hot set is away: one engine shows what the store has as ready.
-    async fn fired_from_store(&self) -> Option<(Vec<Fired>, Vec<i64>)> {
-        if self.is_shared() {
-            return None;
-        }
-        let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await.ok()?;
-        let ready = page.tasks.into_iter().filter(|task| task.state == State::Ready);
-        let fired = ready.map(|task| Fired { at: task.due_at, deadline_at: Millis::MAX, task });
-        Some((fired.collect(), Vec::new()))
+        refused.extend(standing.into_values().map(|(_, task_id)| task_id));
+        Some((fired, refused))
     }
 
     /// Whether what was given goes first.
@@ -241,12 +235,9 @@ impl World {
     }
 }
 
-async fn firing_at(node: &Node) -> Option<Vec<HotEntry>> {
-    let mut firing = Vec::new();
-    for partition in (0..PARTITIONS).map(Partition) {
-        firing.extend(node.own_hot.firing(partition, Millis::MAX, 0..ALL).await.ok()?);
-    }
-    Some(firing)
+/// It may start until then.
+fn deadline_of(task: &Task) -> Millis {
+    task.ask.deadline_ms.map_or(Millis::MAX, |deadline_ms| task.ask.execute_at.plus(deadline_ms))
 }
 
 /// What a key or the retries of the queue keep, and of each key, and of the retries, all but the first: what may go after that

@@ -30,7 +30,7 @@ use punctual_domain::{
     task::{Content, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Cancelled, Changed, Error, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_engine::{Cancelled, Changed, Engine, Error, LeaseRequest, Options, OutcomeReport, Settled};
 use punctual_hot::MemoryHot;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -379,25 +379,18 @@ impl World {
         (!self.tasks.is_empty()).then(|| self.tasks.get(pick % self.tasks.len()).map(|it| it.place)).flatten()
     }
 
-    /// It fired, and waits to be handed over. An entry that the store has refused since does not count.
-    async fn has_fired(&self, place: TaskRef) -> bool {
-        let task = self.truth_of(place).await;
-        let mut firing =
-            self.true_hot.firing(place.partition, Millis::MAX, 0..10_000).await.unwrap_or_default();
-        // What an engine keeps to itself counts where it is the only one: others cannot know.
-        if let [node] = &*self.nodes
-            && node.is_awake()
-        {
-            let own = node.own_hot.firing(place.partition, Millis::MAX, 0..10_000).await;
-            firing.extend(own.unwrap_or_default());
-        }
-        task.is_some_and(|task| firing.iter().any(|it| it.place.id == place.id && it.fence == task.fence))
+    /// It fired, as the store or this engine knows, and waits to be handed over. What another engine has fired, and the store does
+    /// not know, a change at this one may meet before it is handed over.
+    async fn has_fired(&self, engine: &Engine, place: TaskRef) -> bool {
+        let Some(task) = self.truth_of(place).await else { return false };
+        let here = |(other, fence, _): &(TaskRef, i64, Millis)| other.id == place.id && *fence == task.fence;
+        task.state == State::Ready || engine.fired().iter().any(here)
     }
 
     async fn cancel(&mut self, pick: usize, stop_if_fired: bool) -> Result<(), String> {
         let Some(place) = self.pick(pick) else { return Ok(()) };
-        let had_fired = self.has_fired(place).await;
         let Some(engine) = self.engine() else { return Ok(()) };
+        let had_fired = self.has_fired(&engine, place).await;
         let answer = engine.cancel(place, stop_if_fired, "caller").await;
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {
@@ -423,9 +416,9 @@ impl World {
         let now = self.now();
         let execute_at = delay_ms.map(|it| now.plus(it));
         let payload = delay_ms.is_none().then(|| Content::json("1"));
-        let had_fired = self.has_fired(place).await;
         let change = Change::Reschedule { execute_at, priority: None, payload, queue: None };
         let Some(engine) = self.engine() else { return Ok(()) };
+        let had_fired = self.has_fired(&engine, place).await;
         let answer = engine.reschedule(place, change, "caller", |_| true).await;
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {

@@ -7,14 +7,15 @@ mod lying;
 mod taken_back;
 mod urgent;
 
-use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, rig_with, succeeded};
+use crate::crash_points::{
+    Embedded, Ground, Held, OnServers, Rig, WallClock, queue, rig, rig_with, succeeded,
+};
 use counted::{
     what_fires_late_and_ends_at_once_says_how_late_it_fired,
     what_kills_every_engine_that_hands_it_over_is_dead_at_last,
-    what_never_fired_is_given_back_by_its_own_engine,
 };
 use punctual_contract::{
-    Store as _,
+    Clock as _, Store as _,
     store::{Assignment, Change, Query},
 };
 use taken_back::two_who_take_it_back_say_the_same;
@@ -85,27 +86,23 @@ async fn early_rig(ground: &dyn Ground) -> Rig {
     rig_with(ground, false, |it| Options { ahead_ms: AHEAD_MS, ..it }).await
 }
 
-/// A task whose lease is made and whose instant has not come: nothing is taken out of the hot set until the gate opens.
-/// The executor that waits for it is given back too. An engine that comes too late for it tries again with the next.
-async fn leased_ahead(
-    rig: &Rig,
-    ask: impl Fn(NewTask) -> NewTask,
-) -> (Task, Executor, Arc<punctual_testkit::faults::Gate>) {
+/// A task whose lease is made and whose instant has not come, and does not until the clock is let go. The executor that waits for it is given back too. An engine that comes too late for it tries again with the next.
+async fn leased_ahead(rig: &Rig, ask: impl Fn(NewTask) -> NewTask) -> (Task, Executor, Held) {
     for _ in 0..TRIES {
         let executor = waits(rig, 3_000);
-        let gate = rig.hot.faults.hold(HotGroup::Take);
         let at = rig.engine.now().plus(600);
+        let held = rig.clock.hold_before(at);
         let task = ask(NewTask::new(queue(), Name::new("k").unwrap(), at));
         let place = rig.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place;
         let is_decided =
-            || async { rig.engine.now() >= at || rig.store_task(place).await.state == State::Dispatched };
+            || async { WallClock.now() >= at || rig.store_task(place).await.state == State::Dispatched };
         until("it is handed over, or its instant is there", is_decided).await;
         let now = rig.store_task(place).await;
         assert!(matches!(now.state, State::Scheduled | State::Dispatching | State::Dispatched), "{now:?}");
-        if now.state == State::Dispatched && rig.engine.now() < at {
-            return (now, executor, gate);
+        if now.state == State::Dispatched && WallClock.now() < at {
+            return (now, executor, held);
         }
-        gate.open();
+        held.let_go();
         let late = match got(executor).await.pop() {
             Some(it) => it,
             None => leased(rig).await,
@@ -117,17 +114,14 @@ async fn leased_ahead(
 
 /// What somebody does between a lease and its instant, and how it ends. A machine on which it took until the instant was
 /// there tries again with the next task: then it was not between the two.
-async fn between<T>(
-    rig: &Rig,
-    what: impl AsyncFn(&Task) -> T,
-) -> (Task, Executor, Arc<punctual_testkit::faults::Gate>, T) {
+async fn between<T>(rig: &Rig, what: impl AsyncFn(&Task) -> T) -> (Task, Executor, Held, T) {
     for _ in 0..TRIES {
-        let (task, executor, gate) = leased_ahead(rig, |it| it).await;
+        let (task, executor, held) = leased_ahead(rig, |it| it).await;
         let done = what(&task).await;
-        if rig.engine.now() < task.due_at {
-            return (task, executor, gate, done);
+        if WallClock.now() < task.due_at {
+            return (task, executor, held, done);
         }
-        gate.open();
+        held.let_go();
         let late = match got(executor).await.pop() {
             Some(it) => it,
             None if rig.store_task(task.place).await.state == State::Cancelled => continue,
@@ -153,11 +147,11 @@ async fn who_waits_gets_it_at_its_instant_and_the_store_learns_who(ground: Arc<d
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
-    let (task, executor, gate) = leased_ahead(&rig, |it| NewTask { timeout_ms: Some(30_000), ..it }).await;
+    let (task, executor, held) = leased_ahead(&rig, |it| NewTask { timeout_ms: Some(30_000), ..it }).await;
     let lease = task.lease.as_ref().unwrap();
     assert!(lease.is_ahead(), "{lease:?}");
     assert_eq!(lease.since, task.due_at, "the attempt begins when it fires");
-    gate.open();
+    held.let_go();
     let it = got(executor).await.remove(0);
     assert_eq!((it.place, it.attempt, it.fence), (task.place, 1, task.fence));
     assert!(it.fired_at >= it.due_at && rig.engine.now() >= it.due_at);
@@ -180,9 +174,9 @@ async fn what_is_cancelled_between_lease_and_instant_is_never_handed_over(ground
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
     let cancel = async |task: &Task| rig.engine.cancel(task.place, false, "ann").await.unwrap();
-    let (task, executor, gate, cancelled) = between(&rig, cancel).await;
+    let (task, executor, held, cancelled) = between(&rig, cancel).await;
     assert!(matches!(cancelled, Cancelled::Cancelled(_)), "{cancelled:?}");
-    gate.open();
+    held.let_go();
     assert_eq!(got(executor).await, []);
     let task = rig.store_task(task.place).await;
     assert_eq!((task.state, task.attempt), (State::Cancelled, 0));
@@ -199,10 +193,10 @@ async fn what_is_put_off_between_lease_and_instant_comes_then_and_once(ground: A
         let change = Change::Reschedule { execute_at, priority: None, payload: None, queue: None };
         rig.engine.reschedule(task.place, change, "ann", |_| true).await.unwrap()
     };
-    let (task, executor, gate, changed) = between(&rig, put_off).await;
+    let (task, executor, held, changed) = between(&rig, put_off).await;
     let at = task.due_at.plus(500);
     assert!(matches!(changed, Some(Changed::Changed(_))), "{changed:?}");
-    gate.open();
+    held.let_go();
     let leased = got(executor).await;
     assert_eq!(
         leased.iter().map(|it| (it.place.id, it.due_at, it.attempt)).collect::<Vec<_>>(),
@@ -213,40 +207,13 @@ async fn what_is_put_off_between_lease_and_instant_comes_then_and_once(ground: A
     running.stop().await;
 }
 
-/// What is leased leaves nothing in the hot set when it is taken.
-async fn what_was_taken_and_not_heard_of_comes_when_its_lease_ends(ground: Arc<dyn Ground>) {
-    let rig = rig(&*ground, false).await;
-    let running = rig.engine.start().unwrap();
-    warm_up(&rig).await;
-    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
-    rig.hot.faults.set(HotGroup::Take, Dials::ANSWERS_LOST);
-    gate.open();
-    until("it is taken", || async {
-        let depth = rig.engine.depth().await.unwrap();
-        (depth.due, depth.firing) == (0, 0)
-    })
-    .await;
-    assert!(rig.hot.faults.counts(HotGroup::Take).answer_lost > 0);
-    assert_eq!(rig.store_task(task.place).await.state, State::Dispatched, "and nobody has it");
-    rig.hot.faults.heal();
-    let it = match got(executor).await.pop() {
-        Some(it) => it,
-        None => leased(&rig).await,
-    };
-    assert_eq!((it.place.id, it.attempt), (task.place.id, 1));
-    assert!(it.fired_at >= it.due_at && it.fence > task.fence);
-    assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
-    running.stop().await;
-    rig.is_whole().await;
-}
-
 async fn whose_executor_has_gone_goes_to_the_next_with_the_same_attempt(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
-    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+    let (task, executor, held) = leased_ahead(&rig, |it| it).await;
     drop(executor);
-    gate.open();
+    held.let_go();
     // Longer than it lies there for somebody.
     until("it is given back", || async { rig.store_task(task.place).await.state != State::Dispatched }).await;
     let it = leased(&rig).await;
@@ -259,9 +226,9 @@ async fn nothing_that_is_leased_starts_after_the_answer_to_a_pause(ground: Arc<d
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
-    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+    let (task, executor, held) = leased_ahead(&rig, |it| it).await;
     rig.engine.pause(queue(), None, "ann").await.unwrap();
-    gate.open();
+    held.let_go();
     assert_eq!(got(executor).await, []);
     rig.engine.resume(queue(), "ann").await.unwrap();
     let it = leased(&rig).await;
@@ -348,8 +315,8 @@ async fn what_a_stopping_engine_has_leased_is_handed_back(ground: Arc<dyn Ground
     let first = rig(&*ground, false).await;
     let running = first.engine.start().unwrap();
     warm_up(&first).await;
-    let (task, executor, gate) = leased_ahead(&first, |it| it).await;
-    gate.open();
+    let (task, executor, held) = leased_ahead(&first, |it| it).await;
+    held.let_go();
     running.stop().await;
     let leased = got(executor).await;
     if let Some(it) = leased.first() {
@@ -383,11 +350,11 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
         warm_up(&rig).await;
         let telling = rig.store.faults.hold(StoreGroup::Extend);
         let (task, first, _kept) = loop {
-            let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+            let (task, executor, held) = leased_ahead(&rig, |it| it).await;
             if matches!(at, At::Leased) {
-                break (task, None, Some((executor, gate)));
+                break (task, None, Some((executor, held)));
             }
-            gate.open();
+            held.let_go();
             let first = match got(executor).await.pop() {
                 Some(it) => it,
                 None => leased(&rig).await,
@@ -478,11 +445,9 @@ on_each_ground! {
     who_waits_gets_it_at_its_instant_and_the_store_learns_who
     what_fires_late_and_ends_at_once_says_how_late_it_fired
     what_kills_every_engine_that_hands_it_over_is_dead_at_last
-    what_never_fired_is_given_back_by_its_own_engine
     what_is_cancelled_between_lease_and_instant_is_never_handed_over
     what_is_put_off_between_lease_and_instant_comes_then_and_once
     two_who_take_it_back_say_the_same
-    what_was_taken_and_not_heard_of_comes_when_its_lease_ends
     whose_executor_has_gone_goes_to_the_next_with_the_same_attempt
     nothing_that_is_leased_starts_after_the_answer_to_a_pause
     what_fired_without_a_mark_is_shown_and_handed_over

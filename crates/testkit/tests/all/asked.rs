@@ -10,7 +10,7 @@ use punctual_domain::{
     task::{NewTask, TaskResult},
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Shared};
-use punctual_hot::{NearHot, RedisHot, RedisOptions};
+use punctual_hot::{RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     patience::{HANG_LIMIT, until},
@@ -72,7 +72,7 @@ impl Site {
             shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
             store,
             limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
-            hot: Arc::new(NearHot::new(Arc::new(hot), PARTITIONS)),
+            hot: Arc::new(hot),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(WallClock),
             blobs: None,
@@ -162,8 +162,7 @@ async fn what_another_engine_has_leased_is_not_locked_for_nothing() {
     let site = Site::new().await;
     let [owner, there] = site.two().await;
     let (leased, ()) = tokio::join!(there.lease(), owner.insert());
-    until("their hand-over is known in Redis", || async { there.engine.depth().await.unwrap().firing == 0 })
-        .await;
+    until("nothing waits", || async { there.engine.depth().await.unwrap().fired == 0 }).await;
     let statements = site.mysql.statements().await;
     // It tells the store all that it has not told it yet.
     owner.running.stop().await;

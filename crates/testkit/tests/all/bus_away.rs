@@ -7,10 +7,11 @@ use punctual_contract::{Bus as _, Store as _, store::Query};
 use punctual_domain::{
     place::TaskRef,
     state::{Event, State},
+    task::Task,
 };
 use punctual_engine::{Options, Settled};
 use punctual_testkit::{
-    faults::{BusGroup, Dials, HotGroup, StoreGroup},
+    faults::{BusGroup, Dials, StoreGroup},
     patience::{HANG_LIMIT, until},
 };
 use std::collections::HashSet;
@@ -40,8 +41,14 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
     for nth in 0..TASKS {
         places.push(rig.insert(i64::try_from(nth % 300).unwrap()).await);
     }
-    // The compensator brings nothing back while the test looks.
-    let gate = rig.hot.faults.hold(HotGroup::Load);
+    until("each has failed", || async {
+        let has_failed =
+            |task: &Task| task.history.iter().any(|line| line.event == Some(Event::FailDispatch));
+        rig.store.read(&places).await.unwrap().iter().flatten().all(has_failed)
+    })
+    .await;
+    // What the compensator brings back is not leased while the test looks.
+    let gate = rig.store.faults.hold(StoreGroup::Dispatch);
     gate.reached().await;
     all_are(&rig, &places, State::DispatchFailed).await;
     let (task, why) = rig.engine.why(places[0]).await.unwrap();

@@ -45,37 +45,6 @@ mod hot_in_memory {
     }
 }
 
-/// Over a hot set in memory, which several engines of one process share in the simulation.
-mod hot_near {
-    use punctual_contract::Hot;
-    use punctual_hot::NearHot;
-    use punctual_testkit::conformance::hot::{PARTITIONS, near::KeepsNear};
-    use std::sync::Arc;
-
-    fn shared_every(steps: usize) -> Arc<dyn Hot> {
-        Arc::new(KeepsNear::new(Arc::new(NearHot::new(super::memory_hot(), PARTITIONS)), steps))
-    }
-
-    macro_rules! stamp {
-        ($($module:ident :: $case:ident),* $(,)?) => {$(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-            async fn $case() {
-                for steps in [usize::MAX, 3, 1] {
-                    punctual_testkit::conformance::hot::$module::$case(shared_every(steps)).await;
-                }
-            }
-        )*};
-    }
-    punctual_testkit::for_each_hot_case!(stamp);
-
-    #[test]
-    fn agrees_with_the_model() {
-        for steps in [usize::MAX, 7, 3] {
-            punctual_testkit::conformance::hot::model::agrees_with(1_000, async || shared_every(steps));
-        }
-    }
-}
-
 mod limiter_in_memory {
     use punctual_contract::Limiter;
     use punctual_hot::MemoryLimiter;

@@ -17,7 +17,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
-use punctual_hot::{MemoryHot, NearHot, RedisHot, RedisOptions};
+use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
@@ -25,7 +25,10 @@ use punctual_testkit::{
     servers,
 };
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::SeqCst},
+    },
     time::{Duration, SystemTime},
 };
 use tokio::{runtime::Runtime, task::JoinSet};
@@ -42,6 +45,42 @@ impl Clock for WallClock {
 
     fn until(&self, at: Millis) -> Duration {
         Duration::from_millis(u64::try_from(at.since(self.now())).unwrap_or(0))
+    }
+}
+
+/// The wall clock, which a test can hold before an instant: what is due then does not fire until it is let go.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldClock(Arc<AtomicI64>);
+
+impl HeldClock {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicI64::new(i64::MAX)))
+    }
+
+    pub(crate) fn hold_before(&self, at: Millis) -> Held {
+        self.0.store(at.0, SeqCst);
+        Held(self.clone())
+    }
+}
+
+impl Clock for HeldClock {
+    fn now(&self) -> Millis {
+        WallClock.now().min(Millis(self.0.load(SeqCst).saturating_sub(1)))
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        let is_held = at.0 >= self.0.load(SeqCst);
+        // Whoever sleeps looks again soon.
+        WallClock.until(at).max(if is_held { Duration::from_millis(2) } else { Duration::ZERO })
+    }
+}
+
+/// A clock that is held, until it is let go.
+pub(crate) struct Held(HeldClock);
+
+impl Held {
+    pub(crate) fn let_go(&self) {
+        self.0.0.store(i64::MAX, SeqCst);
     }
 }
 
@@ -135,7 +174,7 @@ impl Ground for OnServers {
         let bus = RedisBus::connect(&self.redis_url, options).await.unwrap();
         let shared = Some(Shared { ownership: Arc::new(store.ownership()), signals });
         let limiter = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
-        let hot = Arc::new(NearHot::new(Arc::new(hot), self.partitions));
+        let hot = Arc::new(hot);
         Stand { store, hot, limiter, bus: Arc::new(bus), shared }
     }
 }
@@ -145,6 +184,7 @@ pub(crate) struct Rig {
     pub(crate) hot: Arc<FaultyHot>,
     pub(crate) bus: Arc<FaultyBus>,
     pub(crate) engine: Engine,
+    pub(crate) clock: HeldClock,
 }
 
 pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
@@ -156,12 +196,13 @@ pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(O
     let store = Arc::new(FaultyStore::new(store, 1));
     let hot = Arc::new(FaultyHot::new(hot, 1));
     let bus = Arc::new(FaultyBus::new(bus, 1));
+    let clock = HeldClock::new();
     let backends = Backends {
         store: store.clone(),
         hot: hot.clone(),
         limiter,
         bus: bus.clone(),
-        clock: Arc::new(WallClock),
+        clock: Arc::new(clock.clone()),
         blobs: None,
         shared,
     };
@@ -174,7 +215,7 @@ pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(O
         compensate_interval_ms: 1_000,
         ..Options::default()
     };
-    Rig { store, hot, bus, engine: Engine::new(backends, set(options)) }
+    Rig { store, hot, bus, engine: Engine::new(backends, set(options)), clock }
 }
 
 /// Of an engine that dies: what it had handed over is free again soon.
@@ -223,7 +264,14 @@ impl Rig {
 #[derive(Clone, Copy, Debug)]
 enum At {
     Store(StoreGroup),
+    /// What is not near goes by way of the hot set.
     Hot(HotGroup),
+    /// Drained: it is in the engine's table, and its instant has not come.
+    OnWheel,
+    /// The lease is committed, and its executor has not heard of it.
+    Leased,
+    /// In the table, and the store is asked for the mark.
+    Claim,
     Publish,
     /// The bus has refused it twice, and the store is to be told.
     Mark,
@@ -235,21 +283,31 @@ enum At {
 
 impl At {
     const fn is_pushed(self) -> bool {
-        matches!(self, Self::Publish | Self::Mark | Self::Marked)
+        matches!(self, Self::Claim | Self::Publish | Self::Mark | Self::Marked)
     }
 
     /// Elsewhere an executor that waits would itself come to the gate.
     const fn needs_an_executor(self) -> bool {
-        matches!(self, Self::Store(StoreGroup::Dispatch) | Self::Hot(HotGroup::Settle) | Self::Outcome)
+        matches!(self, Self::Store(StoreGroup::Dispatch) | Self::Leased | Self::Outcome)
+    }
+
+    /// From the insert to the instant. What is due within ten seconds comes into the engine's table at once.
+    const fn delay_ms(self) -> i64 {
+        match self {
+            Self::Hot(HotGroup::Load | HotGroup::Drain) => 11_000,
+            _ => 300,
+        }
     }
 }
 
-fn gate(rig: &Rig, at: At) -> Arc<Gate> {
+/// None: it dies by itself there, without a call.
+fn gate(rig: &Rig, at: At) -> Option<Arc<Gate>> {
     match at {
-        At::Store(group) => rig.store.faults.hold(group),
-        At::Hot(group) => rig.hot.faults.hold(group),
-        At::Publish | At::Mark | At::Marked => rig.bus.faults.hold(BusGroup::Publish),
-        At::Outcome => rig.store.faults.hold(StoreGroup::Apply),
+        At::Store(group) => Some(rig.store.faults.hold(group)),
+        At::Hot(group) => Some(rig.hot.faults.hold(group)),
+        At::Publish | At::Mark | At::Marked => Some(rig.bus.faults.hold(BusGroup::Publish)),
+        At::Claim | At::Outcome => Some(rig.store.faults.hold(StoreGroup::Apply)),
+        At::OnWheel | At::Leased => None,
     }
 }
 
@@ -274,13 +332,17 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
         }
         let mut gate = match at {
             At::Outcome => None,
-            _ => Some(gate(&rig, at)),
+            _ => gate(&rig, at),
         };
+        if matches!(at, At::Leased) {
+            rig.store.faults.set(StoreGroup::Dispatch, Dials::ANSWERS_LOST);
+        }
         let accepted = rig.store.books().await.unwrap().accepted + 1;
         let mut callers = JoinSet::new();
-        let (engine, now) = (rig.engine.clone(), rig.engine.now());
+        let (engine, due_at) = (rig.engine.clone(), rig.engine.now().plus(at.delay_ms()));
+        let _held = matches!(at, At::OnWheel).then(|| rig.clock.hold_before(due_at));
         callers.spawn(async move {
-            let task = NewTask::new(queue(), Name::new("k").unwrap(), now.plus(300));
+            let task = NewTask::new(queue(), Name::new("k").unwrap(), due_at);
             drop(engine.insert(vec![task], "test").await);
         });
         if at.needs_an_executor() {
@@ -290,23 +352,26 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
             callers.spawn(async move { drop(handed.send(engine.lease(leases).await.unwrap())) });
             if matches!(at, At::Outcome) {
                 let leased = in_hand.await.unwrap();
-                gate = Some(self::gate(&rig, at));
+                gate = self::gate(&rig, at);
                 let engine = rig.engine.clone();
                 callers.spawn(async move { drop(engine.settle(vec![succeeded(&leased[0])], "test").await) });
             }
         }
-        let gate = gate.unwrap();
-        gate.reached().await;
+        match &gate {
+            Some(gate) => gate.reached().await,
+            None if matches!(at, At::Leased) => is_leased(&rig).await,
+            None => until("it is on the wheel", || async { rig.engine.on_wheel() == 1 }).await,
+        }
         match at {
             At::Mark => {
                 rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
                 let marking = rig.store.faults.hold(StoreGroup::Apply);
-                gate.open();
+                gate.unwrap().open();
                 marking.reached().await;
             }
             At::Marked => {
                 rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
-                gate.open();
+                gate.unwrap().open();
                 is_unsent(&rig).await;
             }
             _ => {}
@@ -318,6 +383,11 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
     });
     heard.await.unwrap();
     doomed.shutdown_background();
+}
+
+async fn is_leased(rig: &Rig) {
+    let query = Query { state: Some(State::Dispatched), limit: 1, ..Query::default() };
+    until("its lease is made", || async { !rig.store.list(&query).await.unwrap().tasks.is_empty() }).await;
 }
 
 async fn is_unsent(rig: &Rig) {
@@ -388,11 +458,12 @@ macro_rules! on_each_ground {
 
 on_each_ground! {
     after_the_insert_before_the_load: At::Hot(HotGroup::Load);
-    after_the_load_before_the_claim: At::Store(StoreGroup::Apply);
-    after_the_claim_before_the_take: At::Hot(HotGroup::Take);
-    after_the_take_before_the_offer: At::Hot(HotGroup::Ready);
+    after_the_load_before_the_drain: At::Hot(HotGroup::Drain);
+    after_the_drain_before_the_mark: At::Claim;
+    after_the_drain_before_the_instant: At::OnWheel;
+    after_the_instant_before_the_offer: At::Hot(HotGroup::Ready);
     after_the_admission_before_the_lease: At::Store(StoreGroup::Dispatch);
-    after_the_lease_before_it_is_settled_in_the_hot_set: At::Hot(HotGroup::Settle);
+    after_the_lease_before_its_answer: At::Leased;
     after_the_lease_before_the_publish: At::Publish;
     after_a_refused_publish_before_it_is_marked: At::Mark;
     after_what_could_not_be_sent_was_marked: At::Marked;

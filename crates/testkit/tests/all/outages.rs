@@ -1,5 +1,5 @@
-//! The operator's bad day, on a private Redis and a private MariaDB: Redis flushed, restarted empty, stopped, frozen and
-//! full, and MySQL stopped, while thousands of tasks are pending and some fire. Each time: nothing lost, nothing early,
+//! The operator's bad day, on a private Redis and a private MariaDB: Redis flushed, restarted empty, stopped, not there yet,
+//! frozen and full, and MySQL stopped, while thousands of tasks are pending and some fire. Each time: nothing lost, nothing early,
 //! nothing completed twice. How late it was is printed, and bounded by the benches.
 
 mod apart;
@@ -7,19 +7,46 @@ mod behind;
 mod full;
 mod silence;
 mod site;
+mod start;
 mod stranger;
+mod without;
 
 use site::Site;
+
+/// Each case with one engine, which has no other to turn to, and with three.
+macro_rules! by_engines {
+    ($($case:ident)*) => {
+        mod one_engine {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(1).await;
+            })*
+        }
+        mod three_engines {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(3).await;
+            })*
+        }
+    };
+}
+
+by_engines! {
+    redis_is_flushed_while_thousands_wait_and_some_fire
+    redis_dies_and_starts_again_empty
+    redis_is_away_for_long_and_firing_goes_on
+    redis_freezes_and_firing_goes_on
+    mysql_is_stopped_while_tasks_fall_due
+}
 
 /// Past the moment when some have come and most have not.
 const SOME: usize = 150;
 /// So many come, or fall due, before an outage is over.
 const MEANWHILE: usize = 150;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn redis_is_flushed_while_thousands_wait_and_some_fire() {
+async fn redis_is_flushed_while_thousands_wait_and_some_fire(engines: usize) {
     let site = Site::new(&[]).await;
-    let crew = site.crew(2).await;
+    let crew = site.crew(engines).await;
     crew.insert(1_600, 14_000..24_000).await;
     // From now on all of it is in Redis, and no preloader will come upon it again.
     crew.preloads_again(2).await;
@@ -27,17 +54,16 @@ async fn redis_is_flushed_while_thousands_wait_and_some_fire() {
     let before = crew.progress();
     site.redis.command(&["FLUSHALL"]).await;
     let lost = crew.are_filled_again(before).await;
-    let swept = crew.finish("Redis flushed", 1_600).await;
+    let swept = crew.finish(&format!("Redis flushed, {engines} engines"), 1_600).await;
     assert!(
         swept <= lost,
         "{swept} were found by the sweep, and {lost} fell due before Redis was filled again"
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn redis_dies_and_starts_again_empty() {
+async fn redis_dies_and_starts_again_empty(engines: usize) {
     let site = Site::new(&[]).await;
-    let crew = site.crew(2).await;
+    let crew = site.crew(engines).await;
     crew.insert(1_600, 14_000..24_000).await;
     crew.preloads_again(2).await;
     crew.have_come(SOME).await;
@@ -45,17 +71,16 @@ async fn redis_dies_and_starts_again_empty() {
     site.redis.kill();
     site.redis.start_again().await;
     let lost = crew.are_filled_again(before).await;
-    let swept = crew.finish("Redis restarted empty", 1_600).await;
+    let swept = crew.finish(&format!("Redis restarted empty, {engines} engines"), 1_600).await;
     assert!(
         swept <= lost,
         "{swept} were found by the sweep, and {lost} fell due before Redis was filled again"
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn redis_is_away_for_long_and_firing_goes_on() {
+async fn redis_is_away_for_long_and_firing_goes_on(engines: usize) {
     let site = Site::new(&[]).await;
-    let crew = site.crew(2).await;
+    let crew = site.crew(engines).await;
     crew.insert(2_400, 14_000..34_000).await;
     crew.preloads_again(2).await;
     crew.have_come(SOME).await;
@@ -65,32 +90,30 @@ async fn redis_is_away_for_long_and_firing_goes_on() {
     let back = crew.have_redis_again().await;
     crew.insert(200, 1_000..2_000).await;
     crew.fire_from_redis(back, MEANWHILE).await;
-    crew.finish("Redis away", 2_600).await;
+    crew.finish(&format!("Redis away, {engines} engines"), 2_600).await;
 }
 
 /// Connections stay open, and nothing answers: what was on its way waits for its timeout, 5 s.
-#[tokio::test(flavor = "multi_thread")]
-async fn redis_freezes_and_firing_goes_on() {
+async fn redis_freezes_and_firing_goes_on(engines: usize) {
     let site = Site::new(&[]).await;
-    let crew = site.crew(2).await;
+    let crew = site.crew(engines).await;
     crew.insert(1_600, 1_500..15_000).await;
     crew.have_come(SOME).await;
     site.redis.pause();
     crew.fire_from_the_store(MEANWHILE).await;
     site.redis.resume();
-    crew.finish("Redis frozen", 1_600).await;
+    crew.finish(&format!("Redis frozen, {engines} engines"), 1_600).await;
 }
 
 /// Nothing can be handed over without a lease in the store; what has fired waits, and so do outcomes.
-#[tokio::test(flavor = "multi_thread")]
-async fn mysql_is_stopped_while_tasks_fall_due() {
+async fn mysql_is_stopped_while_tasks_fall_due(engines: usize) {
     let site = Site::new(&[]).await;
-    let crew = site.crew(2).await;
+    let crew = site.crew(engines).await;
     crew.insert(1_600, 1_500..9_500).await;
     crew.have_come(SOME).await;
     site.mysql.kill();
     crew.are_refused().await;
     crew.are_overdue(MEANWHILE).await;
     site.mysql.start_again().await;
-    crew.finish("MySQL stopped", 1_600).await;
+    crew.finish(&format!("MySQL stopped, {engines} engines"), 1_600).await;
 }

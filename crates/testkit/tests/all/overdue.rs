@@ -3,7 +3,7 @@
 
 use crate::engine::{WallClock, queue};
 use punctual_bus::MemoryBus;
-use punctual_contract::{Hot, Limiter, Store};
+use punctual_contract::{Hot, Limiter, Store, store::Scan};
 use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef},
@@ -25,6 +25,8 @@ use tokio::task::JoinSet;
 
 const PARTITIONS: u16 = 4;
 const TASKS: usize = 40;
+/// What is due so late goes by way of the hot set.
+const FAR_MS: i64 = 11_000;
 
 fn options(name: &str) -> Options {
     Options { name: name.to_owned(), overdue_look_interval_ms: 200, ..Options::default() }
@@ -35,10 +37,15 @@ fn blind(name: &str) -> Options {
     Options { overdue_after_ms: 20_000, ..options(name) }
 }
 
-async fn insert(engine: &Engine) -> Vec<TaskRef> {
-    let at = engine.now().plus(500);
+async fn insert(engine: &Engine, delay_ms: i64) -> Vec<TaskRef> {
+    let at = engine.now().plus(delay_ms);
     let tasks = (0..TASKS).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
     engine.insert(tasks, "test").await.unwrap().into_iter().map(|it| it.task.place).collect()
+}
+
+/// How many wait for an executor.
+async fn waiting(engine: &Engine) -> usize {
+    engine.depth().await.unwrap().ready.iter().map(|(_, count)| count).sum()
 }
 
 async fn is_alarmed(engine: &Engine) -> bool {
@@ -77,16 +84,16 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
     let engine = Engine::new(backends, blind("e"));
     let running = engine.start().unwrap();
     // What fires and finds no executor is not overdue: it waits.
-    insert(&engine).await;
-    until("all have fired", || async { engine.depth().await.unwrap().firing == TASKS }).await;
+    insert(&engine, 500).await;
+    until("all have fired", || async { waiting(&engine).await == TASKS }).await;
     hot.loses_what_is_loaded.store(true, SeqCst);
-    insert(&engine).await;
+    insert(&engine, FAR_MS).await;
     until("an alert", || is_alarmed(&engine)).await;
     let late = engine.overdue().into_iter().filter_map(|it| it.2).map(|it| it.due_at).min().unwrap();
     assert!(engine.now().since(late) >= 10_000, "not before it is long over");
     hot.loses_what_is_loaded.store(false, SeqCst);
     until("it has fired", || async { overdue_partitions(&engine).is_empty() }).await;
-    assert_eq!(engine.depth().await.unwrap().firing, 2 * TASKS);
+    assert_eq!(waiting(&engine).await, 2 * TASKS);
     running.stop().await;
 }
 
@@ -123,7 +130,7 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
     workers.spawn(work(well.clone()));
     workers.spawn(work(ill.clone()));
     ill_hot.loses_what_is_loaded.store(true, SeqCst);
-    let places = insert(&ill).await;
+    let places = insert(&ill, FAR_MS).await;
     let used: BTreeSet<Partition> = places.iter().map(|it| it.partition).collect();
     until("an alert", || is_alarmed(&well)).await;
     let seen = overdue_partitions(&well);
@@ -153,16 +160,18 @@ async fn one_of_a_long_backlog_is_found(store: Arc<dyn Store>, hot: Arc<dyn Hot>
     let at = engine.now().plus(1_000);
     let tasks = (0..BACKLOG).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
     let inserted = engine.insert(tasks, "test").await.unwrap();
-    let firing = async || engine.depth().await.unwrap().firing;
-    until("all have fired", async || firing().await == BACKLOG).await;
-    let runs = || engine.meters().services().iter().find(|it| it.name == "sweep").map_or(0, |it| it.runs);
+    until("all have fired", async || waiting(&engine).await == BACKLOG).await;
+    let runs = || engine.meters().services().iter().find(|it| it.name == "refill").map_or(0, |it| it.runs);
     let before = runs();
     until("all have been looked at", async || runs() > before + 10).await;
     let place = inserted[BACKLOG / 2].task.place;
     let swept = engine.meters().swept_total();
-    hot.settle(&[(place.partition, place.id, i64::MAX)]).await.unwrap();
+    let scan = Scan { partition: place.partition, until: at, after: None, limit: BACKLOG };
+    let entries = engine.store().scan(scan).await.unwrap();
+    let entry = entries.into_iter().find(|entry| entry.place.id == place.id).unwrap();
+    hot.discard(&[entry]).await.unwrap();
     // Counted, not seen to be missing: the sweep may be sooner than a look.
-    let is_found = async || engine.meters().swept_total() > swept && firing().await == BACKLOG;
+    let is_found = async || engine.meters().swept_total() > swept && waiting(&engine).await == BACKLOG;
     until("it was found", is_found).await;
     assert_eq!(engine.meters().swept_total(), swept + 1);
     running.stop().await;

@@ -115,9 +115,9 @@ async fn a_wheel_that_panicked_turns_again() {
 async fn a_service_that_panics_again_and_again_is_started_again_and_alarmed_about_until_it_goes_well() {
     let node = alone();
     let running = node.engine.start().unwrap();
-    // What looks for ended leases, five times a second, and others that scan.
+    // What looks for ended leases, five times a second.
     until("it is alarmed about", || async {
-        node.store.faults.panic_once(StoreGroup::Scan);
+        node.store.faults.panic_once(StoreGroup::Leases);
         node.panics_of("leases") > 2 && node.is_alarmed(AlertKind::ServiceFailing).await
     })
     .await;

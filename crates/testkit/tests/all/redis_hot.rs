@@ -3,7 +3,7 @@
 
 use punctual_contract::{
     Happened, Hot, Signals,
-    hot::{HotEntry, Wholeness, Withdrawn},
+    hot::{Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::{Signal, Tenure},
 };
 use punctual_domain::{
@@ -20,6 +20,8 @@ use punctual_testkit::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
+
+mod upgrade;
 
 const P0: Partition = Partition(0);
 
@@ -39,33 +41,6 @@ async fn on_one_server() -> Arc<dyn Hot> {
 async fn on_a_cluster() -> Arc<dyn Hot> {
     let cluster = servers::redis_cluster().await;
     Arc::new(connect(&cluster.url(), &cluster.nodes()[0].fresh_prefix()).await)
-}
-
-/// What one engine keeps of it to itself.
-mod near {
-    use punctual_contract::Hot;
-    use punctual_hot::NearHot;
-    use punctual_testkit::conformance::hot::{PARTITIONS, near::KeepsNear};
-    use std::sync::Arc;
-
-    async fn shared_every(steps: usize) -> Arc<dyn Hot> {
-        Arc::new(KeepsNear::new(Arc::new(NearHot::new(super::on_one_server().await, PARTITIONS)), steps))
-    }
-
-    macro_rules! stamp {
-        ($($module:ident :: $case:ident),* $(,)?) => {$(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-            async fn $case() {
-                punctual_testkit::conformance::hot::$module::$case(shared_every(3).await).await;
-            }
-        )*};
-    }
-    punctual_testkit::for_each_hot_case!(stamp);
-
-    #[test]
-    fn agrees_with_the_model() {
-        punctual_testkit::conformance::hot::model::agrees_with(200, async || shared_every(5).await);
-    }
 }
 
 mod one_server {
@@ -107,18 +82,27 @@ fn in_partition(partition: u16, entry: HotEntry) -> HotEntry {
 }
 
 fn ids(entries: &[HotEntry]) -> Vec<i64> {
-    entries.iter().map(|it| it.place.id).collect()
+    entries.iter().map(|entry| entry.place.id).collect()
 }
 
-/// Loads, takes and offers through one, admits and settles through the other.
+async fn drain_in(hot: &dyn Hot, partition: u16, until: i64, limit: usize) -> Vec<HotEntry> {
+    hot.drain(&[Tenure::sole(Partition(partition))], Millis(until), limit).await.remove(0).unwrap()
+}
+
+async fn drain(hot: &dyn Hot, until: i64) -> Vec<HotEntry> {
+    drain_in(hot, 0, until, 1_000).await
+}
+
+/// Loads, drains and offers through one, admits through the other.
 async fn goes_its_way(one: &dyn Hot, other: &dyn Hot, id: i64) {
     assert_eq!(one.load(vec![entry(id, 5, 1)]).await.unwrap(), 1);
-    let taken = one.take(Tenure::sole(P0), Millis(5), 1).await.unwrap();
-    assert_eq!(ids(&taken), [id]);
-    one.offer(taken.clone(), Retries::default()).await.unwrap();
-    assert_eq!(other.admit(&taken[0].queue, strict(9)).await.unwrap(), taken);
-    other.settle(&[(P0, id, 1)]).await.unwrap();
-    assert_eq!(one.firing(P0, Millis::MAX, 0..9).await.unwrap(), []);
+    let drained = drain(one, 5).await;
+    assert_eq!(ids(&drained), [id]);
+    assert_eq!(one.offer(drained.clone(), Retries::default()).await.unwrap(), 1);
+    assert_eq!(other.offer(drained.clone(), Retries::default()).await.unwrap(), 0);
+    assert_eq!(other.are_ready(&drained).await.unwrap(), [true]);
+    assert_eq!(other.admit(&drained[0].queue, strict(9)).await.unwrap(), drained);
+    assert_eq!(one.are_ready(&drained).await.unwrap(), [false]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,32 +113,35 @@ async fn two_engines_share_one_hot_set_and_none_with_another_prefix() {
     goes_its_way(&one, &other, 1).await;
     one.load(vec![entry(2, 5, 1)]).await.unwrap();
     let stranger = connect(&server.url(), &other_prefix).await;
-    assert_eq!(stranger.take(Tenure::sole(P0), Millis::MAX, 9).await.unwrap(), []);
+    assert_eq!(drain(&stranger, Millis::MAX.0).await, []);
     assert_eq!(other.withdraw(P0, 2, 1).await.unwrap(), Withdrawn::Removed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_engine_settled_is_not_admitted_and_leaves_nothing_behind() {
+async fn what_another_engine_discarded_is_not_admitted_and_leaves_nothing_behind() {
     let server = servers::redis().await;
     let prefix = server.fresh_prefix();
     let (one, other) = (connect(&server.url(), &prefix).await, connect(&server.url(), &prefix).await);
     one.load((0..20).map(|id| in_partition(u16::try_from(id % 8).unwrap(), entry(id, 5, 1))).collect())
         .await
         .unwrap();
-    let mut taken = Vec::new();
-    for partition in 0..PARTITIONS {
-        taken.extend(one.take(Tenure::sole(Partition(partition)), Millis(5), 9).await.unwrap());
+    let tenures: Vec<Tenure> = (0..PARTITIONS).map(|number| Tenure::sole(Partition(number))).collect();
+    let mut drained = Vec::new();
+    for answer in one.drain(&tenures, Millis(5), 9).await {
+        drained.extend(answer.unwrap());
     }
-    one.offer(taken.clone(), Retries::default()).await.unwrap();
-    let settled: Vec<_> = taken.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
-    other.settle(&settled).await.unwrap();
-    assert_eq!(one.admit(&taken[0].queue, strict(99)).await.unwrap(), []);
-    // An entry that one admits and gives back, while the other settles it.
-    one.offer(taken, Retries::default()).await.unwrap();
-    assert_eq!(one.admit(&entry(0, 5, 1).queue, strict(99)).await.unwrap(), []);
+    assert_eq!(one.offer(drained.clone(), Retries::default()).await.unwrap(), 20);
+    other.discard(&drained).await.unwrap();
+    assert_eq!(one.admit(&drained[0].queue, strict(99)).await.unwrap(), []);
+    // An entry that one admits and parks, while the other discards it.
+    one.offer(drained.clone(), Retries::default()).await.unwrap();
+    let admitted = one.admit(&drained[0].queue, strict(99)).await.unwrap();
+    one.park(&Lane::Retries, admitted, Retries::default()).await.unwrap();
+    other.discard(&drained).await.unwrap();
+    assert_eq!(one.unpark(&drained[0].queue, &Lane::Retries, 99).await.unwrap(), 0);
     let keys = server.command(&["--scan", "--pattern", &format!("{prefix}*")]).await;
-    let mut kept: Vec<&str> = keys.lines().filter(|it| !it.ends_with(":term")).collect();
-    kept.retain(|it| !it.ends_with(":queues"));
+    let mut kept: Vec<&str> = keys.lines().filter(|key| !key.ends_with(":term")).collect();
+    kept.retain(|key| !key.ends_with(":queues"));
     assert_eq!(kept, [""; 0], "no key stays");
 }
 
@@ -162,23 +149,27 @@ async fn what_another_engine_settled_is_not_admitted_and_leaves_nothing_behind()
 async fn large_batches_are_cut_and_come_back_whole() {
     for hot in [on_one_server().await, on_a_cluster().await] {
         let entries: Vec<_> =
-            (0..20_000).map(|id| in_partition(u16::try_from(id % 3).unwrap(), entry(id, 7, 1))).collect();
-        assert_eq!(hot.load(entries).await.unwrap(), 20_000);
-        let peeked = hot.peek(P0, None, Millis::MAX, usize::MAX).await.unwrap();
-        assert!(peeked.is_sorted_by_key(HotEntry::key) && peeked.len() == 6_667);
-        let mut taken = Vec::new();
-        for partition in 0..3 {
-            taken.extend(hot.take(Tenure::sole(Partition(partition)), Millis(7), usize::MAX).await.unwrap());
+            (0..5_000).map(|id| in_partition(u16::try_from(id % 3).unwrap(), entry(id, 7, 1))).collect();
+        assert_eq!(hot.load(entries).await.unwrap(), 5_000);
+        let tenures = [0, 1, 2].map(|number| Tenure::sole(Partition(number)));
+        let mut drained = Vec::new();
+        for _ in 0..2 {
+            for answer in hot.drain(&tenures, Millis(7), 1_000).await {
+                let some = answer.unwrap();
+                assert!(some.is_sorted_by_key(HotEntry::key) && some.len() <= 1_000);
+                drained.extend(some);
+            }
         }
-        assert_eq!(taken.len(), 20_000);
-        assert_eq!(hot.firing(P0, Millis(8), 0..usize::MAX).await.unwrap().len(), 6_667);
-        hot.offer(taken.clone(), Retries::default()).await.unwrap();
-        let admitted = hot.admit(&taken[0].queue, strict(20_001)).await.unwrap();
-        assert_eq!(ids(&admitted), (0..20_000).collect::<Vec<_>>());
-        let settled: Vec<_> = admitted.iter().map(|it| (it.place.partition, it.place.id, 1)).collect();
-        hot.settle(&settled).await.unwrap();
-        let depth = hot.depth().await.unwrap();
-        assert_eq!((depth.due, depth.firing, depth.ready.len()), (0, 0, 0));
+        assert_eq!(drained.len(), 5_000, "all three in each round");
+        let all = drained.clone();
+        assert_eq!(hot.offer(drained.clone(), Retries::default()).await.unwrap(), 5_000);
+        assert_eq!(hot.are_ready(&all).await.unwrap(), vec![true; 5_000]);
+        let admitted = hot.admit(&drained[0].queue, strict(5_001)).await.unwrap();
+        assert_eq!(ids(&admitted), (0..5_000).collect::<Vec<_>>());
+        assert_eq!(hot.are_ready(&all).await.unwrap(), vec![false; 5_000]);
+        hot.offer(drained, Retries::default()).await.unwrap();
+        hot.discard(&all).await.unwrap();
+        assert_eq!(hot.depth().await.unwrap(), Depth::default());
     }
 }
 
@@ -187,24 +178,24 @@ async fn many_versions_of_one_task_come_out_newest_first_at_any_limit() {
     for limit in [1, 2, 3, 7, 50] {
         let hot = on_one_server().await;
         let of = |id: i64| HotEntry { task_id: id % 3, task_version: (id * 7) % 50, ..entry(id, id, 1) };
-        hot.load((0..50).map(of).collect()).await.unwrap();
-        let taken = hot.take(Tenure::sole(P0), Millis(99), 99).await.unwrap();
-        for some in taken.chunks(7) {
+        let fired: Vec<HotEntry> = (0..50).map(of).collect();
+        for some in fired.chunks(7) {
             hot.offer(some.to_vec(), Retries::default()).await.unwrap();
         }
-        let (mut admitted, queue) = (Vec::new(), Arc::clone(&taken[0].queue));
+        let (mut admitted, queue) = (Vec::new(), Arc::clone(&fired[0].queue));
         loop {
             let more = hot.admit(&queue, strict(limit)).await.unwrap();
-            admitted.extend(more.iter().map(|it| (it.task_id, it.task_version)));
+            admitted.extend(more.iter().map(|entry| (entry.task_id, entry.task_version)));
             if more.len() < limit {
                 break;
             }
         }
         assert_eq!(admitted.len(), 50);
         for task in 0..3 {
-            let versions: Vec<i64> = admitted.iter().filter(|it| it.0 == task).map(|it| it.1).collect();
+            let of_task = admitted.iter().filter(|(task_id, _)| *task_id == task);
+            let versions: Vec<i64> = of_task.map(|(_, version)| *version).collect();
             let mut newest_first = versions.clone();
-            newest_first.sort_unstable_by(|a, b| b.cmp(a));
+            newest_first.sort_unstable_by(|one, other| other.cmp(one));
             assert_eq!(versions, newest_first, "limit {limit}");
         }
     }
@@ -245,12 +236,16 @@ async fn a_full_server_refuses_loads_and_lets_everything_else_go_on() {
     assert!(hot.memory().await.unwrap().share() > 1.0);
 
     assert_eq!(hot.withdraw(P0, 3, 1).await.unwrap(), Withdrawn::Removed);
-    let taken = hot.take(Tenure { partition: P0, term: 9 }, Millis(5), 9).await.unwrap();
-    assert_eq!(ids(&taken), [1, 2]);
-    hot.offer(taken.clone(), Retries::default()).await.unwrap();
-    assert_eq!(hot.admit(&taken[0].queue, strict(9)).await.unwrap(), taken);
-    hot.settle(&[(P0, 1, 1), (P0, 2, 1)]).await.unwrap();
-    assert_eq!(hot.depth().await.unwrap().firing, 0);
+    let drained = drain(&hot, 5).await;
+    assert_eq!(ids(&drained), [1, 2]);
+    assert_eq!(hot.offer(drained.clone(), Retries::default()).await.unwrap(), 2);
+    assert_eq!(hot.are_ready(&drained).await.unwrap(), [true, true]);
+    hot.park(&Lane::Retries, drained[..1].to_vec(), Retries::default()).await.unwrap();
+    assert_eq!(hot.unpark(&drained[0].queue, &Lane::Retries, 9).await.unwrap(), 1);
+    assert_eq!(hot.admit(&drained[0].queue, strict(1)).await.unwrap(), drained[..1]);
+    hot.discard(&drained).await.unwrap();
+    hot.clear(Tenure { partition: P0, term: 9 }).await.unwrap();
+    assert_eq!(hot.depth().await.unwrap(), Depth::default());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -275,15 +270,15 @@ async fn a_flush_and_a_restart_are_each_noticed_once() {
     assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Whole]);
     server.command(&["FLUSHALL"]).await;
     // What the owner does meanwhile does not hide it.
-    hot.take(tenure[0], Millis(5), 9).await.unwrap();
+    assert!(hot.drain(&tenure, Millis(5), 9).await[0].as_ref().unwrap().is_empty());
     hot.load(vec![entry(1, 5, 1)]).await.unwrap();
     assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Lost]);
     assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Whole]);
     server.kill();
     server.start_again().await;
     let whole = loop {
-        if let Ok(it) = hot.is_whole(&tenure).await {
-            break it;
+        if let Ok(whole) = hot.is_whole(&tenure).await {
+            break whole;
         }
     };
     assert_eq!(whole, [Wholeness::Lost]);
@@ -318,7 +313,7 @@ async fn a_server_that_forgot_the_scripts_is_given_them_again() {
     for node in cluster.nodes() {
         node.command(&["SCRIPT", "FLUSH"]).await;
     }
-    let everywhere = (0..PARTITIONS).map(|it| in_partition(it, entry(i64::from(it), 5, 1)));
+    let everywhere = (0..PARTITIONS).map(|number| in_partition(number, entry(i64::from(number), 5, 1)));
     assert_eq!(hot.load(everywhere.collect()).await.unwrap(), usize::from(PARTITIONS));
 }
 
@@ -327,7 +322,7 @@ async fn again<T, F: Future<Output = Result<T, punctual_contract::Error>>>(act: 
     timeout(HANG_LIMIT, async {
         loop {
             match act().await {
-                Ok(it) => return it,
+                Ok(answer) => return answer,
                 Err(_) => a_moment().await,
             }
         }
@@ -349,7 +344,7 @@ async fn a_server_that_is_gone_is_an_error_that_says_whether_it_happened_and_its
     assert_eq!(error.happened, Happened::No, "nobody is there: {error}");
     server.start_again().await;
     assert_eq!(again(async || hot.load(vec![entry(2, 5, 1)]).await).await, 1);
-    again(async || hot.settle(&[(P0, 2, 1)]).await).await;
+    again(async || hot.withdraw(P0, 2, 1).await).await;
     goes_its_way(&hot, &hot, 3).await;
 }
 
@@ -358,13 +353,17 @@ async fn a_silent_server_is_given_up_in_time_and_what_was_sent_may_have_happened
     let server = Redis::own().await;
     let brief = RedisOptions { response_timeout: Duration::from_secs(1), ..options("p".to_owned()) };
     let hot = RedisHot::connect(&server.url(), brief).await.unwrap();
+    // On each of the connections that loads go on in turn: one is made when it is first needed.
+    for id in [8, 9] {
+        assert_eq!(hot.load(vec![entry(id, 5, 1)]).await.unwrap(), 1);
+    }
     server.pause();
     let error = timeout(HANG_LIMIT, hot.load(vec![entry(1, 5, 1)])).await.unwrap().unwrap_err();
     assert_eq!(error.happened, Happened::Maybe, "a timeout never means: not done: {error}");
     server.resume();
     again(async || hot.load(vec![entry(1, 5, 1)]).await).await;
     let depth = hot.depth().await.unwrap();
-    assert_eq!(depth.due, 1, "whether or not it had happened, to repeat it was harmless");
+    assert_eq!(depth.due, 3, "whether or not it had happened, to repeat it was harmless");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -376,17 +375,20 @@ async fn after_a_failover_the_new_master_is_found_and_knows_the_scripts() {
     set.replica().command(&["SCRIPT", "FLUSH"]).await;
     set.master().kill();
     assert!(timeout(HANG_LIMIT, signals.next()).await.unwrap().is_err(), "some may have been missed");
-    again(async || hot.load(vec![entry(2, 9, 1)]).await).await;
+    // Until each of the connections that loads go on in turn has found that the old master is gone.
+    for id in [2, 4] {
+        again(async || hot.load(vec![entry(id, 9, 1)]).await).await;
+    }
     let role = set.replica().command(&["ROLE"]).await;
     assert!(role.starts_with("master"), "{role}");
-    again(async || hot.settle(&[(P0, 2, 1)]).await).await;
+    again(async || hot.withdraw(P0, 2, 1).await).await;
     goes_its_way(&hot, &hot, 3).await;
     again(async || signals.announce(vec![due(7)]).await).await;
     assert_eq!(timeout(HANG_LIMIT, signals.next()).await.unwrap().unwrap(), [due(7)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_release_wrote_is_forgotten_and_can_be_loaded_again() {
+async fn what_cannot_be_read_is_forgotten_and_can_be_loaded_again() {
     let server = servers::redis().await;
     let prefix = server.fresh_prefix();
     let hot = connect(&server.url(), &prefix).await;
@@ -394,10 +396,10 @@ async fn what_another_release_wrote_is_forgotten_and_can_be_loaded_again() {
     let first = "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]";
     let write =
         format!("redis.call('HSET', KEYS[2], (function() {first} end)(), 'written by another release')");
-    let keys = ["due", "body"].map(|it| format!("{prefix}:{{p0}}:{it}"));
+    let keys = ["due", "body"].map(|name| format!("{prefix}:{{p0}}:{name}"));
     server.command(&["EVAL", &write, "2", &keys[0], &keys[1]]).await;
-    assert_eq!(ids(&hot.take(Tenure::sole(P0), Millis(9), 9).await.unwrap()), [2]);
-    assert_eq!(hot.depth().await.unwrap().firing, 1);
+    assert_eq!(ids(&drain(&hot, 9).await), [2]);
+    assert_eq!(hot.depth().await.unwrap(), Depth::default());
     assert_eq!(hot.load(vec![entry(1, 5, 1)]).await.unwrap(), 1);
 }
 
@@ -431,8 +433,8 @@ async fn signals_reach_every_engine_in_order_and_no_other_prefix() {
         said.push(ready());
         listeners[0].announce(said.clone()).await.unwrap();
         listeners[1].announce(vec![]).await.unwrap();
-        for it in &listeners {
-            assert_eq!(heard(it, said.len()).await, said);
+        for listener in &listeners {
+            assert_eq!(heard(listener, said.len()).await, said);
         }
         stranger.announce(vec![ready()]).await.unwrap();
         assert_eq!(heard(&stranger, 1).await, [ready()]);

@@ -15,8 +15,6 @@ async fn comes_though_nothing_can_be_swept(ground: &dyn Ground) {
     let place = rig.insert(500).await;
     rig.hot.faults.set(HotGroup::Ready, Dials::REFUSES);
     rig.store.faults.set(StoreGroup::Scan, Dials::REFUSES);
-    // Nor is it found among what has fired: only what is held back can bring it.
-    *rig.hot.hides_firing_of.lock() = Some(place.partition);
     until("it has fired and cannot be offered", || async {
         rig.hot.faults.counts(HotGroup::Ready).refused > 0
     })

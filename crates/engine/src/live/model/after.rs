@@ -9,14 +9,14 @@ use super::{
     },
     Key, World, key,
 };
-use crate::pipeline::claim::tests::entry;
+use crate::pipeline::drain::tests::entry;
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     hot::HotEntry,
     store::{Assignment, Beat},
 };
-use punctual_domain::{place::Partition, time::Millis};
+use punctual_domain::time::Millis;
 use std::collections::BTreeMap;
 
 impl World {
@@ -120,7 +120,6 @@ impl World {
         for entry in &some {
             assert!(self.unpersisted.remove(&key(entry)), "it was noted");
             assert_eq!(self.live.lock().unpersisted_at(entry.place.id, entry.fence), None);
-            assert!(!self.live.lock().has_fired_since(entry));
         }
     }
 
@@ -179,7 +178,9 @@ impl World {
 
     fn take_served(&mut self) {
         if self.rng.u8(0..8) == 0 {
-            self.live.lock().end_serving();
+            let served = self.live.lock().end_serving();
+            assert!(served.iter().all(|entry| self.served.remove(&key(entry))), "it was to be served");
+            self.offered.extend(served);
             return self.served.clear();
         }
         let parity = self.rng.i64(0..2);
@@ -245,19 +246,6 @@ impl World {
         for lease in resolved {
             let id = lease.place.id;
             assert!(self.doubted.remove(&(id, lease.fence - 1)) || self.made.remove(&(id, lease.fence)));
-        }
-    }
-
-    /// A take is not answered, and what it has popped is looked for: what it has not, loses its lease.
-    pub(super) fn lose_take(&mut self) {
-        let partition = Partition(self.rng.u16(0..super::PARTITIONS));
-        let leased = self.live.lock().leased_until(self.now.plus(100)).remove(&partition).unwrap_or_default();
-        self.live.lock().take_lost(leased.iter());
-        if self.rng.bool() {
-            let made = self.live.lock().drop_doubtful(partition);
-            assert!(made.iter().all(|lease| leased.contains(&(lease.place.id, lease.fence - 1))));
-            assert_eq!(made.len(), leased.len());
-            self.seen.returned += made.len();
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 const PAUSE_MS: i64 = 10_000;
 /// So long after the bus is back the last of its tasks is sent again.
 const PAUSE_MAX_MS: i64 = 60_000;
-/// Remembered at a time; the sweep comes upon the others again.
+/// Remembered at a time; the refill comes upon the others again.
 const REMEMBERED_MAX: usize = 100_000;
 /// What was brought back and was not seen failing for this long has been sent, or ended otherwise.
 const FORGET_AFTER_MS: i64 = 10 * 60_000;
@@ -151,7 +151,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::claim::tests::entry;
+    use crate::pipeline::drain::tests::entry;
 
     const ANY: fn(Partition) -> bool = |_| true;
 

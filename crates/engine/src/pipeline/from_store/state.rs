@@ -30,10 +30,12 @@ pub(super) enum Since {
     Back(Instant),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FromStore {
     pub(super) is_away: AtomicBool,
-    /// When that changed. None: it has always answered.
+    /// There is none.
+    is_for_good: bool,
+    /// When that changed. None: it has always answered, or there is none.
     pub(super) since: Mutex<Option<Since>>,
     /// Something was not loaded because the hot set was away, or has fired without it.
     pub(super) has_passed_by: AtomicBool,
@@ -42,9 +44,21 @@ pub(crate) struct FromStore {
 }
 
 impl FromStore {
-    /// The hot set did not answer when last asked.
+    /// Without a hot set, firing goes by the store from the beginning to the end.
+    pub(crate) fn new(has_hot_set: bool) -> Self {
+        let (since, has_passed_by, positions) = Default::default();
+        let (is_away, is_for_good) = (AtomicBool::new(!has_hot_set), !has_hot_set);
+        Self { is_away, is_for_good, since, has_passed_by, positions }
+    }
+
+    /// The hot set did not answer when last asked, or there is none.
     pub(crate) fn is_away(&self) -> bool {
         self.is_away.load(SeqCst)
+    }
+
+    /// The hot set is away, and with it the limiter that stands beside it.
+    pub(crate) fn hides_limits(&self) -> bool {
+        !self.is_for_good && self.is_away.load(SeqCst)
     }
 
     pub(crate) fn has_hot(&self) -> HasHot {

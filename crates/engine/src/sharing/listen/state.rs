@@ -1,24 +1,23 @@
-//! What other engines have asked this one to claim ahead of its next look. Claims nothing itself.
+//! Partitions that other engines have loaded something into that is due before their owner's next drain. Drains nothing itself.
 
-use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_domain::{place::Partition, time::Millis};
+use punctual_domain::place::Partition;
+use std::collections::BTreeSet;
 use tokio::sync::Notify;
 
-/// Slices that are to be claimed ahead of the next look, by partition, with where they begin.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    pub(super) slices: Mutex<HashMap<Partition, Millis>>,
+    partitions: Mutex<BTreeSet<Partition>>,
     pub(super) something: Notify,
 }
 
 impl Asked {
-    pub(super) fn add(&self, partition: Partition, from: Millis) {
-        {
-            let mut slices = self.slices.lock();
-            let earliest = slices.entry(partition).or_insert(from);
-            *earliest = from.min(*earliest);
-        }
+    pub(super) fn add(&self, partition: Partition) {
+        self.partitions.lock().insert(partition);
         self.something.notify_one();
+    }
+
+    pub(super) fn take(&self) -> Vec<Partition> {
+        std::mem::take(&mut *self.partitions.lock()).into_iter().collect()
     }
 }

@@ -61,7 +61,7 @@ async fn page(
 }
 
 async fn one(pair: &mut Pair, namespace: &str, key: &[u8]) -> Result<(), Error> {
-    let read = sqlx::query(sql!("moving/reply_read.sql")).bind(namespace).bind(key);
+    let read = sqlx::query(sql!("reply/reserved.sql")).bind(namespace).bind(key);
     let Some(row) = read.fetch_optional(&mut pair.from.conn).await? else { return Ok(()) };
     let mut tx = pair.to.begin(State::Arriving, pair.term).await?;
     let save = sqlx::query(statements::REPLY_SAVE).bind(namespace).bind(key);

@@ -41,7 +41,7 @@ impl Side {
             let alone: Option<i64> =
                 sqlx::query_scalar(sql!("bucket/alone.sql")).fetch_one(&mut conn).await?;
             let is_free = alone == Some(1)
-                && sqlx::query(sql!("moving/gone_any.sql")).fetch_optional(&mut conn).await?.is_none();
+                && sqlx::query(sql!("bucket/gone/any.sql")).fetch_optional(&mut conn).await?.is_none();
             let side = Self { conn, number, door: door.clone(), partition };
             if is_free {
                 return Ok(side);

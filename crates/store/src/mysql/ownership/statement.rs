@@ -33,6 +33,7 @@ pub(crate) struct Statement {
 enum Value {
     Text(String),
     Int(i64),
+    Bytes(Vec<u8>),
 }
 
 impl Statement {
@@ -47,6 +48,11 @@ impl Statement {
 
     pub(crate) fn int(mut self, value: i64) -> Self {
         self.values.push(Value::Int(value));
+        self
+    }
+
+    pub(super) fn bytes(mut self, value: Vec<u8>) -> Self {
+        self.values.push(Value::Bytes(value));
         self
     }
 
@@ -81,6 +87,7 @@ impl Statement {
         self.values.iter().fold(query, |query, value| match value {
             Value::Text(it) => query.bind(it.as_str()),
             Value::Int(it) => query.bind(*it),
+            Value::Bytes(bytes) => query.bind(bytes.as_slice()),
         })
     }
 }

@@ -1,15 +1,18 @@
-//! What every hot set must do. In reading order: what is due, what fires, what is ready, what is parked; and `model`, which plays
-//! random steps against a plain model of all three; `near` (how a hot set is driven of which one process keeps a part).
+//! What every hot set must do. In reading order: what is due, what is drained or withdrawn, what is ready, what is parked; and
+//! `model`, which plays random steps against a plain model of all of them. Must not ask for more than the contract promises.
 
+pub mod drain;
 pub mod due;
-pub mod firing;
 pub mod parked;
 pub mod ready;
 
 pub mod model;
-pub mod near;
 
-use punctual_contract::hot::{Admission, Details, HotEntry};
+use punctual_contract::{
+    Hot,
+    hot::{Admission, Details, HotEntry},
+    ownership::Tenure,
+};
 use punctual_domain::{
     chooser::Chooser,
     name::{Name, QueueKey},
@@ -66,5 +69,25 @@ fn in_partition(partition: u16, entry: HotEntry) -> HotEntry {
 }
 
 fn ids(entries: &[HotEntry]) -> Vec<i64> {
-    entries.iter().map(|it| it.place.id).collect()
+    entries.iter().map(|entry| entry.place.id).collect()
+}
+
+/// From one partition, by an engine that shares with none.
+async fn drain_in(hot: &dyn Hot, partition: u16, until: i64, limit: usize) -> Vec<HotEntry> {
+    let mut answers = hot.drain(&[Tenure::sole(Partition(partition))], Millis(until), limit).await;
+    assert_eq!(answers.len(), 1, "an answer a tenure");
+    answers.remove(0).unwrap()
+}
+
+async fn drain_until(hot: &dyn Hot, until: i64, limit: usize) -> Vec<HotEntry> {
+    drain_in(hot, 0, until, limit).await
+}
+
+async fn drain_all(hot: &dyn Hot) -> Vec<HotEntry> {
+    drain_until(hot, Millis::MAX.0, 1_000).await
+}
+
+/// How many are due.
+async fn due_count(hot: &dyn Hot) -> usize {
+    hot.depth().await.unwrap().due
 }

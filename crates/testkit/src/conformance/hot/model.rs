@@ -1,5 +1,6 @@
 //! Random steps against a hot set and against a plain model of it. After each step both must say the same; where
-//! the contract leaves the order open, what was given is checked against what it promises.
+//! the contract leaves the order open, what was given is checked against what it promises. At the end all of it is drained and
+//! admitted, so that nothing stays unseen.
 
 use super::{PARTITIONS, entry, in_partition, queue, strict};
 use proptest::{
@@ -8,40 +9,35 @@ use proptest::{
 };
 use punctual_contract::{
     Hot,
-    hot::{HotEntry, Lane, Withdrawn},
+    hot::{HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, task::Priority, time::Millis};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::Future,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, future::Future, sync::Arc};
+
+/// A partition, and by how much the term of a step is older or newer than the newest that was seen there.
+type Asked = (Partition, i64);
 
 #[derive(Clone, Debug)]
 enum Step {
     Load(Vec<HotEntry>),
-    Peek {
-        partition: Partition,
-        after: Option<(Millis, i64)>,
+    /// Each partition once at most.
+    Drain {
+        asked: Vec<Asked>,
         until: Millis,
         limit: usize,
-    },
-    Take {
-        partition: Partition,
-        now: Millis,
-        limit: usize,
-        settled: Vec<(i64, i64)>,
     },
     Withdraw {
         partition: Partition,
         id: i64,
         fence: i64,
     },
-    Settle(Vec<(Partition, i64, i64)>),
-    /// The nth of what was ever taken, whatever became of it.
+    Clear(Asked),
+    IsWhole(Vec<Asked>),
+    /// The nth of what was ever drained, whatever became of it.
     Offer(Vec<usize>),
-    /// The nth of what was ever taken, of one queue.
+    Discard(Vec<HotEntry>),
+    /// The nth of what was ever drained, of one queue.
     Park {
         queue: QueueKey,
         lane: Lane,
@@ -56,17 +52,15 @@ enum Step {
         queue: QueueKey,
         limit: usize,
     },
-    Firing {
-        partition: Partition,
-        before: Millis,
-        limit: usize,
-    },
 }
 
 /// Few ids, times and fences, so that they meet.
 const IDS: i64 = 6;
 const TIMES: i64 = 12;
 const FENCES: i64 = 4;
+const QUEUES: [&str; 2] = ["mail", "sms"];
+/// Of a partition in which none was seen.
+const FIRST_TERM: i64 = 5;
 
 fn partition_of(id: i64) -> u16 {
     u16::try_from(id).unwrap() % 2 * (PARTITIONS - 1)
@@ -76,191 +70,241 @@ fn queue_of(id: i64) -> QueueKey {
     queue(if id % 3 == 0 { "sms" } else { "mail" })
 }
 
+fn lanes() -> [Lane; 2] {
+    [Lane::Retries, Lane::Key("a".to_owned())]
+}
+
+/// Ids 1 and 2, 4 and 5 are two versions of one task each.
+fn of_task(entry: HotEntry) -> HotEntry {
+    let id = entry.place.id;
+    HotEntry {
+        queue: Arc::new(queue_of(id)),
+        task_id: id / 3,
+        task_version: id,
+        ..in_partition(partition_of(id), entry)
+    }
+}
+
 prop_compose! {
-    /// Ids 1 and 2, 4 and 5 are two versions of one task each.
     fn entries()(id in 0..IDS, due_at in 0..TIMES, fence in 1..=FENCES, level in 1..=3_u8) -> HotEntry {
-        HotEntry {
-            queue: Arc::new(queue_of(id)),
-            priority: Priority::new(level).unwrap(),
-            task_id: id / 3,
-            task_version: id,
-            ..in_partition(partition_of(id), entry(id, due_at, fence))
-        }
+        HotEntry { priority: Priority::new(level).unwrap(), ..of_task(entry(id, due_at, fence)) }
     }
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    let partition = || (0..2_i64).prop_map(|id| Partition(partition_of(id)));
+    let term = || prop_oneof![8 => Just(0_i64), 1 => Just(-1), 1 => Just(1)];
+    let asked = move || (0..2_i64, term()).prop_map(|(id, term)| (Partition(partition_of(id)), term));
+    let each_once = move || {
+        (1..=2_usize, 0..2_i64, term(), term()).prop_map(|(count, first, one, other)| {
+            let both = [(first, one), (1 - first, other)];
+            both.iter()
+                .take(count)
+                .map(|(id, term)| (Partition(partition_of(*id)), *term))
+                .collect::<Vec<_>>()
+        })
+    };
     let time = || (0..TIMES).prop_map(Millis);
     let addressed = || (0..IDS, 1..=FENCES).prop_map(|(id, fence)| (Partition(partition_of(id)), id, fence));
-    let after = prop::option::of((time(), 0..IDS));
-    let lane = || prop_oneof![Just(Lane::Retries), Just(Lane::Key("a".to_owned()))];
+    let lane = || (0..2_usize).prop_map(|nth| lanes()[nth].clone());
     prop_oneof![
         4 => prop::collection::vec(entries(), 0..5).prop_map(Step::Load),
-        1 => (partition(), after, time(), 0..5_usize)
-            .prop_map(|(partition, after, until, limit)| Step::Peek { partition, after, until, limit }),
-        4 => (partition(), time(), 0..4_usize, prop::collection::vec(addressed(), 0..3)).prop_map(
-            |(partition, now, limit, settled)| {
-                let settled: BTreeMap<i64, i64> = settled.into_iter().map(|(_, id, fence)| (id, fence)).collect();
-                let settled = settled.into_iter().collect();
-                Step::Take { partition, now, limit, settled }
-            }
-        ),
+        4 => (each_once(), time(), 0..4_usize)
+            .prop_map(|(asked, until, limit)| Step::Drain { asked, until, limit }),
         2 => addressed().prop_map(|(partition, id, fence)| Step::Withdraw { partition, id, fence }),
-        2 => prop::collection::vec(addressed(), 0..3).prop_map(Step::Settle),
-        4 => prop::collection::vec(any::<prop::sample::Index>().prop_map(|it| it.index(1 << 16)), 0..4)
-            .prop_map(Step::Offer),
+        1 => asked().prop_map(Step::Clear),
+        1 => each_once().prop_map(Step::IsWhole),
+        4 => prop::collection::vec(0..1_000_usize, 0..4).prop_map(Step::Offer),
+        2 => prop::collection::vec(entries(), 0..3).prop_map(Step::Discard),
         2 => (0..2_i64, lane(), prop::collection::vec(0..1_000_usize, 0..4))
             .prop_map(|(id, lane, nth)| Step::Park { queue: queue_of(id), lane, nth }),
         1 => (0..2_i64, lane(), 0..3_usize)
             .prop_map(|(id, lane, limit)| Step::Unpark { queue: queue_of(id), lane, limit }),
         2 => (0..2_i64, 0..4_usize).prop_map(|(id, limit)| Step::Admit { queue: queue_of(id), limit }),
-        1 => (partition(), time(), 0..5_usize)
-            .prop_map(|(partition, before, limit)| Step::Firing { partition, before, limit }),
     ]
 }
 
-/// Each entry is in one map at most, by construction of the steps, not of the maps: `check` holds it.
 #[derive(Debug, Default)]
 struct Model {
     due: BTreeMap<i64, HotEntry>,
-    firing: BTreeMap<i64, HotEntry>,
-    /// Offered, and firing with the same fence ever since.
     ready: BTreeMap<i64, HotEntry>,
-    /// Put aside, and firing with the same fence ever since; with its lane.
+    /// Put aside, with its lane; none of them is in `ready`.
     parked: BTreeMap<i64, (Lane, HotEntry)>,
-    /// All that was ever taken, in order.
-    taken: Vec<HotEntry>,
+    /// What was ever drained, in order. Of each id and fence one: the fence says what an entry holds.
+    drained: Vec<HotEntry>,
+    /// By partition: the newest term that has drained or cleared, and that has asked whether it is whole.
+    terms: BTreeMap<Partition, i64>,
+    notes: BTreeMap<Partition, i64>,
 }
 
 impl Model {
+    fn tenure(&self, (partition, distance): Asked) -> Tenure {
+        let newest = self.terms.get(&partition).max(self.notes.get(&partition));
+        Tenure { partition, term: newest.copied().unwrap_or(FIRST_TERM) + distance }
+    }
+
+    fn tenures(&self, asked: &[Asked]) -> Vec<Tenure> {
+        asked.iter().map(|asked| self.tenure(*asked)).collect()
+    }
+
     fn load(&mut self, entries: &[HotEntry]) -> usize {
         let mut put = 0;
-        for it in entries {
-            let id = it.place.id;
-            let known = self.due.get(&id).or_else(|| self.firing.get(&id));
-            if known.is_none_or(|known| known.fence < it.fence) {
-                self.firing.remove(&id);
-                self.ready.remove(&id);
-                self.parked.remove(&id);
-                self.due.insert(id, it.clone());
+        for entry in entries {
+            if self.due.get(&entry.place.id).is_none_or(|known| known.fence < entry.fence) {
+                self.due.insert(entry.place.id, entry.clone());
                 put += 1;
             }
         }
         put
     }
 
-    fn due_in(&self, partition: Partition, until: Millis) -> Vec<HotEntry> {
-        let here = |it: &&HotEntry| it.place.partition == partition && it.due_at <= until;
-        let mut found: Vec<HotEntry> = self.due.values().filter(here).cloned().collect();
-        found.sort_by_key(HotEntry::key);
-        found
+    /// False: a newer one was seen.
+    fn see(&mut self, tenure: Tenure) -> bool {
+        let newest = self.terms.entry(tenure.partition).or_insert(tenure.term);
+        *newest = tenure.term.max(*newest);
+        *newest == tenure.term
     }
 
-    fn take(
-        &mut self,
-        partition: Partition,
-        now: Millis,
-        limit: usize,
-        settled: &[(i64, i64)],
-    ) -> Vec<HotEntry> {
-        let mut taken = self.due_in(partition, now);
-        taken.truncate(limit);
-        for it in &mut taken {
-            self.due.remove(&it.place.id);
-            it.fired_at = now;
-            if !settled.contains(&(it.place.id, it.fence)) {
-                self.firing.insert(it.place.id, it.clone());
+    fn drain(&mut self, tenure: Tenure, until: Millis, limit: usize) -> Vec<HotEntry> {
+        if !self.see(tenure) {
+            return Vec::new();
+        }
+        let is_due = |entry: &&HotEntry| entry.place.partition == tenure.partition && entry.due_at <= until;
+        let mut drained: Vec<HotEntry> = self.due.values().filter(is_due).cloned().collect();
+        drained.sort_by_key(HotEntry::key);
+        drained.truncate(limit);
+        for entry in &drained {
+            self.due.remove(&entry.place.id);
+            let is_known = |known: &HotEntry| (known.place.id, known.fence) == (entry.place.id, entry.fence);
+            if !self.drained.iter().any(is_known) {
+                self.drained.push(HotEntry { fired_at: until, ..entry.clone() });
             }
         }
-        self.taken.extend(taken.clone());
-        taken
+        drained
     }
 
     fn withdraw(&mut self, id: i64, fence: i64) -> Withdrawn {
-        if self.firing.contains_key(&id) {
-            return Withdrawn::Fired;
-        }
-        if self.due.get(&id).is_some_and(|it| it.fence <= fence) {
+        if self.due.get(&id).is_some_and(|entry| entry.fence <= fence) {
             self.due.remove(&id);
             return Withdrawn::Removed;
         }
         Withdrawn::Absent
     }
 
-    fn settle(&mut self, settled: &[(Partition, i64, i64)]) {
-        for (_, id, fence) in settled {
-            if self.parked.get(id).is_some_and(|it| it.1.fence <= *fence) {
-                self.parked.remove(id);
-            }
-            for place in [&mut self.due, &mut self.firing, &mut self.ready] {
-                if place.get(id).is_some_and(|it| it.fence <= *fence) {
-                    place.remove(id);
-                }
+    fn clear(&mut self, tenure: Tenure) {
+        if self.see(tenure) {
+            self.due.retain(|_, entry| entry.place.partition != tenure.partition);
+        }
+    }
+
+    fn is_whole(&mut self, Tenure { partition, term }: Tenure) -> Wholeness {
+        let note = self.notes.get(&partition).copied();
+        match note.max(self.terms.get(&partition).copied()) {
+            Some(newest) if newest > term => Wholeness::Overtaken(newest),
+            _ if note == Some(term) => Wholeness::Whole,
+            _ => {
+                self.notes.insert(partition, term);
+                Wholeness::Lost
             }
         }
     }
 
-    fn offer(&mut self, entries: &[HotEntry]) {
-        for it in entries {
-            let fires = self.firing.get(&it.place.id).is_some_and(|fires| fires.fence == it.fence);
-            if fires && !self.parked.contains_key(&it.place.id) {
-                self.ready.entry(it.place.id).or_insert_with(|| it.clone());
+    /// With which fence it stands in its ready set.
+    fn fence(&self, id: i64) -> Option<i64> {
+        let parked = self.parked.get(&id).map(|(_, entry)| entry);
+        self.ready.get(&id).or(parked).map(|entry| entry.fence)
+    }
+
+    fn offer(&mut self, entries: &[HotEntry]) -> usize {
+        let mut put = 0;
+        for entry in entries {
+            let id = entry.place.id;
+            if self.fence(id).is_none_or(|fence| fence < entry.fence) {
+                self.parked.remove(&id);
+                self.ready.insert(id, entry.clone());
+                put += 1;
+            }
+        }
+        put
+    }
+
+    fn discard(&mut self, entries: &[HotEntry]) {
+        for entry in entries {
+            let id = entry.place.id;
+            if self.fence(id).is_some_and(|fence| fence <= entry.fence) {
+                self.ready.remove(&id);
+                self.parked.remove(&id);
             }
         }
     }
 
     fn park(&mut self, lane: &Lane, entries: &[HotEntry]) {
-        for it in entries {
-            let id = it.place.id;
-            if self.firing.get(&id).is_some_and(|fires| fires.fence == it.fence) {
+        for entry in entries {
+            let id = entry.place.id;
+            let is_older = self.fence(id).is_none_or(|fence| fence < entry.fence);
+            if is_older || self.ready.get(&id).is_some_and(|ready| ready.fence == entry.fence) {
                 self.ready.remove(&id);
-                self.parked.entry(id).or_insert_with(|| (lane.clone(), it.clone()));
+                self.parked.insert(id, (lane.clone(), entry.clone()));
             }
         }
     }
 
     fn unpark(&mut self, queue: &QueueKey, lane: &Lane, limit: usize) -> usize {
-        let here = |it: &&(Lane, HotEntry)| it.0 == *lane && *it.1.queue == *queue;
-        let mut back: Vec<HotEntry> = self.parked.values().filter(here).map(|it| it.1.clone()).collect();
-        back.sort_by_key(|it| (it.priority, it.due_at, it.place.id));
+        let is_of = |(parked, entry): &&(Lane, HotEntry)| parked == lane && *entry.queue == *queue;
+        let mut back: Vec<HotEntry> =
+            self.parked.values().filter(is_of).map(|(_, entry)| entry.clone()).collect();
+        back.sort_by_key(|entry| (entry.priority, entry.due_at, entry.place.id));
         back.truncate(limit);
-        for it in &back {
-            self.parked.remove(&it.place.id);
-            self.ready.insert(it.place.id, it.clone());
+        for entry in &back {
+            self.parked.remove(&entry.place.id);
+            self.ready.insert(entry.place.id, entry.clone());
         }
         back.len()
     }
 
     /// What was given must be the whole or the limit, and each in its turn.
     fn admit(&mut self, queue: &QueueKey, limit: usize, given: &[HotEntry]) -> Result<(), TestCaseError> {
-        let waiting = self.ready.values().filter(|it| *it.queue == *queue).count();
+        let waiting = self.ready.values().filter(|entry| *entry.queue == *queue).count();
         prop_assert_eq!(given.len(), waiting.min(limit));
-        for it in given {
-            let was_ready = self.ready.remove(&it.place.id);
-            prop_assert_eq!(was_ready.as_ref(), Some(it));
+        for entry in given {
+            let was_ready = self.ready.remove(&entry.place.id);
+            prop_assert_eq!(was_ready.as_ref(), Some(entry));
             let rest = || self.ready.values().filter(|other| *other.queue == *queue);
-            let is_version = |other: &&HotEntry| other.task_id == it.task_id;
-            prop_assert!(rest().filter(is_version).all(|other| other.task_version < it.task_version));
-            if rest().all(|other| other.task_id != it.task_id) {
-                let rank = |it: &HotEntry| (it.priority, it.due_at, it.place.id);
+            let is_version = |other: &&HotEntry| other.task_id == entry.task_id;
+            prop_assert!(rest().filter(is_version).all(|other| other.task_version < entry.task_version));
+            if rest().all(|other| other.task_id != entry.task_id) {
+                let rank = |entry: &HotEntry| (entry.priority, entry.due_at, entry.place.id);
                 let alone =
                     |one: &&HotEntry| rest().filter(|other| other.task_id == one.task_id).count() == 1;
                 prop_assert!(
-                    rest().filter(alone).all(|other| rank(other) > rank(it)),
+                    rest().filter(alone).all(|other| rank(other) > rank(entry)),
                     "{:?} before its turn",
-                    it
+                    entry
                 );
             }
         }
         Ok(())
     }
 
-    fn fired_before(&self, partition: Partition, before: Millis) -> Vec<HotEntry> {
-        let wanted = |it: &&HotEntry| it.place.partition == partition && it.fired_at < before;
-        let mut found: Vec<HotEntry> = self.firing.values().filter(wanted).cloned().collect();
-        found.sort_by_key(|it| (it.fired_at, it.place.id));
-        found
+    fn nth_drained(&self, nth: &[usize]) -> Vec<HotEntry> {
+        let count = self.drained.len().max(1);
+        nth.iter().filter_map(|nth| self.drained.get(nth % count).cloned()).collect()
+    }
+
+    /// By queue, in order; of those only in which there is one.
+    fn counts<'a>(entries: impl Iterator<Item = &'a HotEntry>) -> Vec<(Arc<QueueKey>, usize)> {
+        let mut counts: BTreeMap<Arc<QueueKey>, usize> = BTreeMap::new();
+        for entry in entries {
+            *counts.entry(Arc::clone(&entry.queue)).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+
+    fn lanes(&self, queue: &QueueKey) -> Vec<(Lane, usize)> {
+        let mut counts: BTreeMap<Lane, usize> = BTreeMap::new();
+        for (lane, _) in self.parked.values().filter(|(_, entry)| *entry.queue == *queue) {
+            *counts.entry(lane.clone()).or_default() += 1;
+        }
+        counts.into_iter().collect()
     }
 }
 
@@ -270,36 +314,36 @@ async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCa
             let put = model.load(&entries);
             prop_assert_eq!(hot.load(entries).await.unwrap(), put);
         }
-        Step::Peek { partition, after, until, limit } => {
-            let found = hot.peek(partition, after, until, limit).await.unwrap();
-            let behind = |it: &HotEntry| after.is_none_or(|after| it.key() > after);
-            let wanted = model.due_in(partition, until).into_iter().filter(behind).take(limit);
-            prop_assert_eq!(found, wanted.collect::<Vec<_>>());
-        }
-        Step::Take { partition, now, limit, settled } => {
-            let taken = hot.take_settling(Tenure::sole(partition), now, limit, &settled).await.unwrap();
-            prop_assert!(taken.iter().all(|it| it.due_at <= now), "early");
-            prop_assert_eq!(taken, model.take(partition, now, limit, &settled));
+        Step::Drain { asked, until, limit } => {
+            let tenures = model.tenures(&asked);
+            drain(hot, model, &tenures, until, limit).await?;
         }
         Step::Withdraw { partition, id, fence } => {
             let said = hot.withdraw(partition, id, fence).await.unwrap();
             prop_assert_eq!(said, model.withdraw(id, fence));
         }
-        Step::Settle(settled) => {
-            hot.settle(&settled).await.unwrap();
-            model.settle(&settled);
+        Step::Clear(asked) => {
+            let tenure = model.tenure(asked);
+            hot.clear(tenure).await.unwrap();
+            model.clear(tenure);
+        }
+        Step::IsWhole(asked) => {
+            let tenures = model.tenures(&asked);
+            let wanted: Vec<Wholeness> = tenures.iter().map(|tenure| model.is_whole(*tenure)).collect();
+            prop_assert_eq!(hot.is_whole(&tenures).await.unwrap(), wanted);
         }
         Step::Offer(nth) => {
-            let taken = &model.taken;
-            let some: Vec<_> =
-                nth.iter().filter_map(|it| taken.get(it % taken.len().max(1)).cloned()).collect();
-            model.offer(&some);
-            hot.offer(some, Retries::default()).await.unwrap();
+            let some = model.nth_drained(&nth);
+            let put = model.offer(&some);
+            prop_assert_eq!(hot.offer(some, Retries::default()).await.unwrap(), put);
+        }
+        Step::Discard(entries) => {
+            hot.discard(&entries).await.unwrap();
+            model.discard(&entries);
         }
         Step::Park { queue, lane, nth } => {
-            let taken = &model.taken;
-            let some = nth.iter().filter_map(|it| taken.get(it % taken.len().max(1)).cloned());
-            let some: Vec<_> = some.filter(|it| *it.queue == queue).collect();
+            let mut some = model.nth_drained(&nth);
+            some.retain(|entry| *entry.queue == queue);
             model.park(&lane, &some);
             hot.park(&lane, some, Retries::default()).await.unwrap();
         }
@@ -311,24 +355,58 @@ async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCa
             let given = hot.admit(&queue, strict(limit)).await.unwrap();
             model.admit(&queue, limit, &given)?;
         }
-        Step::Firing { partition, before, limit } => {
-            let mut wanted = model.fired_before(partition, before);
-            wanted.truncate(limit);
-            prop_assert_eq!(hot.firing(partition, before, 0..limit).await.unwrap(), wanted);
-        }
     }
     check(hot, model).await
 }
 
-async fn check(hot: &dyn Hot, model: &Model) -> Result<(), TestCaseError> {
-    let depth = hot.depth().await.unwrap();
-    prop_assert_eq!((depth.due, depth.firing), (model.due.len(), model.firing.len()));
-    let count = |line: &[(Arc<QueueKey>, usize)]| line.iter().map(|it| it.1).sum::<usize>();
-    prop_assert_eq!(count(&depth.ready), model.ready.len());
-    prop_assert_eq!(count(&depth.parked), model.parked.len());
-    let places: BTreeSet<&i64> = model.due.keys().chain(model.firing.keys()).collect();
-    prop_assert_eq!(places.len(), depth.due + depth.firing, "one place at a time");
+async fn drain(
+    hot: &dyn Hot,
+    model: &mut Model,
+    tenures: &[Tenure],
+    until: Millis,
+    limit: usize,
+) -> Result<(), TestCaseError> {
+    let answers = hot.drain(tenures, until, limit).await;
+    prop_assert_eq!(answers.len(), tenures.len(), "an answer a tenure");
+    for (tenure, answer) in tenures.iter().zip(answers) {
+        prop_assert_eq!(answer.unwrap(), model.drain(*tenure, until, limit));
+    }
     Ok(())
+}
+
+async fn check(hot: &dyn Hot, model: &Model) -> Result<(), TestCaseError> {
+    let mut depth = hot.depth().await.unwrap();
+    depth.ready.sort();
+    depth.parked.sort();
+    prop_assert_eq!(depth.due, model.due.len());
+    prop_assert_eq!(depth.ready, Model::counts(model.ready.values()));
+    prop_assert_eq!(depth.parked, Model::counts(model.parked.values().map(|(_, entry)| entry)));
+    for queue in QUEUES.map(queue) {
+        let mut lanes = hot.lanes(&queue, None, 9).await.unwrap();
+        lanes.sort();
+        prop_assert_eq!(lanes, model.lanes(&queue));
+    }
+    let every_fence = |id: i64| (1..=FENCES).map(move |fence| of_task(entry(id, 0, fence)));
+    let asked: Vec<HotEntry> = (0..IDS).flat_map(every_fence).collect();
+    let wanted: Vec<bool> =
+        asked.iter().map(|entry| model.fence(entry.place.id) == Some(entry.fence)).collect();
+    prop_assert_eq!(hot.are_ready(&asked).await.unwrap(), wanted, "in order or parked, with this fence");
+    Ok(())
+}
+
+/// Nothing is left when all has been drained and admitted.
+async fn empty(hot: &dyn Hot, model: &mut Model) -> Result<(), TestCaseError> {
+    let tenures = model.tenures(&[(Partition(0), 0), (Partition(PARTITIONS - 1), 0)]);
+    drain(hot, model, &tenures, Millis(TIMES), 100).await?;
+    for queue in QUEUES.map(queue) {
+        for lane in lanes() {
+            prop_assert_eq!(hot.unpark(&queue, &lane, 100).await.unwrap(), model.unpark(&queue, &lane, 100));
+        }
+        let given = hot.admit(&queue, strict(100)).await.unwrap();
+        model.admit(&queue, 100, &given)?;
+    }
+    prop_assert!(model.due.is_empty() && model.ready.is_empty() && model.parked.is_empty());
+    check(hot, model).await
 }
 
 /// Plays `cases` random lists of steps, each on a fresh hot set, and shrinks what fails.
@@ -342,10 +420,10 @@ pub fn agrees_with<F: Future<Output = Arc<dyn Hot>>>(cases: u32, fresh: impl Fn(
     let outcome = TestRunner::new(config).run(&lists, |list| {
         runtime.block_on(async {
             let (hot, mut model) = (fresh().await, Model::default());
-            for it in list {
-                step(&*hot, &mut model, it).await?;
+            for next in list {
+                step(&*hot, &mut model, next).await?;
             }
-            Ok(())
+            empty(&*hot, &mut model).await
         })
     });
     if let Err(failure) = outcome {

@@ -4,13 +4,10 @@ use super::{entry, ids, queue, ready::offered, strict};
 use punctual_contract::{
     Hot,
     hot::{Depth, HotEntry, Lane, Withdrawn},
-    ownership::Tenure,
 };
-use punctual_domain::{place::Partition, settings::Retries, time::Millis};
+use punctual_domain::{place::Partition, settings::Retries};
 use std::sync::Arc;
 use tokio::task::JoinSet;
-
-const P0: Partition = Partition(0);
 
 fn key(text: &str) -> Lane {
     Lane::Key(text.to_owned())
@@ -34,7 +31,7 @@ async fn lanes(hot: &dyn Hot) -> Vec<(Lane, usize)> {
     lanes
 }
 
-/// Loads, takes, offers, admits.
+/// Offers and admits.
 async fn admitted(hot: &dyn Hot, count: i64) -> Vec<HotEntry> {
     offered(hot, (1..=count).map(|id| entry(id, id, 2)).collect()).await;
     hot.admit(&queue("mail"), strict(1_000)).await.unwrap()
@@ -84,7 +81,7 @@ pub async fn lanes_do_not_mix_and_are_listed_page_by_page(hot: Arc<dyn Hot>) {
         found.extend(page);
     }
     found.sort();
-    let mut wanted: Vec<_> = kinds.iter().map(|it| (it.clone(), 1)).collect();
+    let mut wanted: Vec<_> = kinds.iter().map(|lane| (lane.clone(), 1)).collect();
     wanted.sort();
     assert_eq!(found, wanted);
     assert_eq!(hot.lanes(&queue("sms"), None, 9).await.unwrap(), []);
@@ -95,10 +92,15 @@ pub async fn lanes_do_not_mix_and_are_listed_page_by_page(hot: Arc<dyn Hot>) {
 pub async fn offered_or_parked_again_it_stays_where_it_is(hot: Arc<dyn Hot>) {
     let all = admitted(&*hot, 2).await;
     park(&*hot, &key("a"), &all).await;
-    hot.offer(all.clone(), Retries::default()).await.unwrap();
-    park(&*hot, &key("b"), &all).await;
+    let older: Vec<HotEntry> = all.iter().map(|entry| HotEntry { fence: 1, ..entry.clone() }).collect();
+    for again in [&all, &older] {
+        assert_eq!(hot.offer(again.clone(), Retries::default()).await.unwrap(), 0, "nothing new");
+        park(&*hot, &key("b"), again).await;
+    }
     assert_eq!(admit(&*hot, 9).await, [0; 0]);
     assert_eq!(lanes(&*hot).await, [(key("a"), 2)]);
+    assert_eq!(unpark(&*hot, &key("a"), 9).await, 2);
+    assert_eq!(hot.admit(&queue("mail"), strict(9)).await.unwrap(), all, "as they were parked");
 }
 
 pub async fn what_stands_in_the_order_is_taken_out_of_it(hot: Arc<dyn Hot>) {
@@ -109,26 +111,36 @@ pub async fn what_stands_in_the_order_is_taken_out_of_it(hot: Arc<dyn Hot>) {
     assert_eq!(lanes(&*hot).await, [(Lane::Retries, 1)]);
 }
 
-pub async fn what_is_settled_leaves_its_lane(hot: Arc<dyn Hot>) {
+pub async fn what_is_discarded_leaves_its_lane_unless_its_fence_is_newer(hot: Arc<dyn Hot>) {
     let all = admitted(&*hot, 4).await;
     park(&*hot, &key("a"), &all).await;
-    assert_eq!(hot.withdraw(P0, 1, 2).await.unwrap(), Withdrawn::Fired, "it has fired");
-    hot.settle(&[(P0, 1, 2), (P0, 2, 9), (P0, 3, 1)]).await.unwrap();
+    assert_eq!(hot.withdraw(Partition(0), 1, 2).await.unwrap(), Withdrawn::Absent, "it has fired");
+    hot.discard(&[entry(1, 1, 2), entry(2, 2, 9), entry(3, 3, 1)]).await.unwrap();
     assert_eq!(lanes(&*hot).await, [(key("a"), 2)]);
     assert_eq!(unpark(&*hot, &key("a"), 9).await, 2);
     assert_eq!(admit(&*hot, 9).await, [3, 4]);
 }
 
 pub async fn a_newer_fence_takes_the_place_of_what_is_parked(hot: Arc<dyn Hot>) {
-    let all = admitted(&*hot, 1).await;
+    let all = admitted(&*hot, 2).await;
     park(&*hot, &key("a"), &all).await;
-    hot.load(vec![entry(1, 9, 3)]).await.unwrap();
-    assert_eq!(lanes(&*hot).await, [], "its time has not come");
-    let taken = hot.take(Tenure::sole(P0), Millis(9), 9).await.unwrap();
-    hot.offer(taken.clone(), Retries::default()).await.unwrap();
-    park(&*hot, &key("a"), &all).await;
-    assert_eq!(hot.admit(&queue("mail"), strict(9)).await.unwrap(), taken, "an old fence parks nothing");
-    assert_eq!(lanes(&*hot).await, []);
+    let newer = offered(&*hot, vec![entry(1, 9, 3)]).await;
+    assert_eq!(lanes(&*hot).await, [(key("a"), 1)], "in the order from now on");
+    park(&*hot, &key("a"), &all[..1]).await;
+    assert_eq!(hot.admit(&queue("mail"), strict(9)).await.unwrap(), newer, "an older fence parks nothing");
+    let newer = entry(2, 9, 3);
+    park(&*hot, &key("b"), std::slice::from_ref(&newer)).await;
+    assert_eq!(lanes(&*hot).await, [(key("b"), 1)], "a newer fence is parked in place of an older");
+    assert_eq!(unpark(&*hot, &key("b"), 9).await, 1);
+    assert_eq!(hot.admit(&queue("mail"), strict(9)).await.unwrap(), [newer]);
+}
+
+pub async fn a_newer_fence_is_parked_in_place_of_what_is_in_the_order(hot: Arc<dyn Hot>) {
+    offered(&*hot, vec![entry(1, 1, 1), entry(2, 2, 1)]).await;
+    park(&*hot, &key("a"), &[entry(1, 9, 2)]).await;
+    assert_eq!(admit(&*hot, 9).await, [2]);
+    assert_eq!(unpark(&*hot, &key("a"), 9).await, 1);
+    assert_eq!(hot.admit(&queue("mail"), strict(9)).await.unwrap(), [entry(1, 9, 2)]);
 }
 
 pub async fn of_two_versions_the_parked_one_does_not_hold_up_the_other(hot: Arc<dyn Hot>) {
@@ -140,23 +152,17 @@ pub async fn of_two_versions_the_parked_one_does_not_hold_up_the_other(hot: Arc<
     assert_eq!(admit(&*hot, 9).await, [2]);
 }
 
-pub async fn what_never_fired_is_not_parked(hot: Arc<dyn Hot>) {
-    hot.load(vec![entry(1, 5, 1)]).await.unwrap();
-    park(&*hot, &key("a"), &[entry(1, 5, 1), entry(2, 5, 1)]).await;
-    assert_eq!(lanes(&*hot).await, []);
-}
-
 pub async fn depth_tells_the_parked_from_the_ready(hot: Arc<dyn Hot>) {
     let all = admitted(&*hot, 3).await;
     hot.offer(all[..1].to_vec(), Retries::default()).await.unwrap();
     park(&*hot, &key("a"), &all[1..]).await;
     let (ready, parked) = (vec![(Arc::new(queue("mail")), 1)], vec![(Arc::new(queue("mail")), 2)]);
-    assert_eq!(hot.depth().await.unwrap(), Depth { due: 0, firing: 3, ready, parked });
+    assert_eq!(hot.depth().await.unwrap(), Depth { due: 0, ready, parked });
     admit(&*hot, 9).await;
     assert_eq!(hot.depth().await.unwrap().parked.len(), 1, "a queue with nothing else is not forgotten");
     unpark(&*hot, &key("a"), 9).await;
     admit(&*hot, 9).await;
-    assert_eq!(hot.depth().await.unwrap(), Depth { due: 0, firing: 3, ..Depth::default() });
+    assert_eq!(hot.depth().await.unwrap(), Depth::default());
 }
 
 /// Some park what they admit, others bring it back: in the end each is in one place.

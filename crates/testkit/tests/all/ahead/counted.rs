@@ -2,9 +2,9 @@
 //! nobody known to have had the task.
 
 use super::{TRIES, got, leased, leased_ahead, warm_up};
-use crate::crash_points::{Ground, Rig, queue, rig, succeeded};
+use crate::crash_points::{Ground, Rig, WallClock, queue, rig, succeeded};
 use punctual_contract::{
-    Store as _,
+    Clock as _, Store as _,
     store::{Dispatched, Grant},
 };
 use punctual_domain::{
@@ -15,10 +15,7 @@ use punctual_domain::{
     task::{Lease, NewTask, Task},
 };
 use punctual_engine::Settled;
-use punctual_testkit::{
-    faults::{Dials, HotGroup, StoreGroup},
-    patience::until,
-};
+use punctual_testkit::{faults::StoreGroup, patience::until};
 use std::sync::Arc;
 
 /// It is held back at its instant, and ends before the store is told who has it.
@@ -29,11 +26,11 @@ pub(super) async fn what_fires_late_and_ends_at_once_says_how_late_it_fired(grou
     let telling = rig.store.faults.hold(StoreGroup::Extend);
     for _ in 0..TRIES {
         let lateness_ms = || rig.engine.meters().queues().iter().map(|it| it.lateness_sum_ms).sum::<u64>();
-        let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+        let (task, executor, held) = leased_ahead(&rig, |it| it).await;
         let before = lateness_ms();
-        let is_late = || async { rig.engine.now() >= task.due_at.plus(15) };
+        let is_late = || async { WallClock.now() >= task.due_at.plus(15) };
         until("it is late", is_late).await;
-        gate.open();
+        held.let_go();
         let it = match got(executor).await.pop() {
             Some(it) => it,
             None => leased(&rig).await,
@@ -110,21 +107,4 @@ pub(super) async fn what_kills_every_engine_that_hands_it_over_is_dead_at_last(g
     assert!(dead.last_error.unwrap().ends_with("from now on the attempt counts"));
     running.stop().await;
     rig.is_whole().await;
-}
-
-/// An engine that lives says that it has not handed over what the hot set did not give it, and that is no death.
-pub(super) async fn what_never_fired_is_given_back_by_its_own_engine(ground: Arc<dyn Ground>) {
-    let rig = rig(&*ground, false).await;
-    let running = rig.engine.start().unwrap();
-    warm_up(&rig).await;
-    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
-    rig.hot.faults.set(HotGroup::Take, Dials::ANSWERS_LOST);
-    gate.open();
-    drop(executor);
-    until("it is given back", || async { rig.store_task(task.place).await.state != State::Dispatched }).await;
-    rig.hot.faults.heal();
-    let back = rig.store_task(task.place).await;
-    let line = back.history.iter().find(|it| it.event == Some(Event::Release)).unwrap();
-    assert_eq!(line.reason.as_deref(), Some("not_fired"), "{line:?}");
-    running.stop().await;
 }

@@ -50,7 +50,7 @@ impl Busy {
     }
 
     async fn fired(&self, count: usize) {
-        until("they have fired", || async { self.rig.engine.depth().await.unwrap().firing == count }).await;
+        until("they have fired", || async { self.rig.engine.depth().await.unwrap().fired == count }).await;
     }
 
     /// So many stand in the ready set: what lies in the engine does not.
@@ -169,14 +169,13 @@ async fn it_is_left_alone_however_long_it_lies(ground: Arc<dyn Ground>) {
     let runs = |service| of_service(&engine, service, |it| it.runs);
     let is_long_ago = || async { engine.now() > fired_at.plus(3_500) };
     until("it fired long ago", is_long_ago).await;
-    let loads = || busy.rig.hot.faults.counts(HotGroup::Load);
-    let (walks, sweeps, loads_before) = (runs("offer_again"), runs("sweep"), loads());
+    let offers = || busy.rig.hot.faults.counts(HotGroup::Ready);
+    let (looks, offers_before) = (runs("refill"), offers());
     // One may have begun before.
-    let have_run = || async { runs("offer_again") > walks + 1 && runs("sweep") > sweeps + 1 };
-    until("what is lost would have been found", have_run).await;
-    let (ready, loads) = (busy.ready().await, loads());
+    until("what is lost would have been found", || async { runs("refill") > looks + 1 }).await;
+    let (ready, offers) = (busy.ready().await, offers());
     assert!(ready == usize::from(!lies) || !busy.was_lately(LIES_ALONE_MS), "it is offered: {ready}");
-    assert_eq!(loads, loads_before);
+    assert_eq!(offers, offers_before);
     busy.gate.open();
     let mut all = busy.executor.join_next().await.unwrap().unwrap();
     all.extend(busy.next(1).await);

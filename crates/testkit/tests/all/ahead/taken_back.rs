@@ -5,6 +5,8 @@ use super::{
     Ground, HotGroup, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, rig_with, succeeded, until,
     warm_up,
 };
+use crate::crash_points::WallClock;
+use punctual_contract::Clock as _;
 use punctual_domain::{place::TaskRef, state::State};
 use punctual_engine::{Settled, TakenBack};
 use std::sync::{
@@ -47,20 +49,21 @@ pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
     warm_up(&rig).await;
     let mut has_met = false;
     for _ in 0..TRIES {
-        let (task, executor, taking) = leased_ahead(&rig, |task| task).await;
+        let (task, executor, held) = leased_ahead(&rig, |task| task).await;
         let applying = rig.store.faults.hold(StoreGroup::Apply);
         let first = Call::take_back(&rig, task.place);
         let is_under_way = || async { applying.came() > 0 || first.is_finished() };
         until("the first has withdrawn it and is about to change it", is_under_way).await;
+        // The first found the task in the engine's table, the second finds it gone there and asks the hot set.
         let withdrawals = || rig.hot.faults.counts(HotGroup::Withdraw).passed;
         let before = withdrawals();
         let second = Call::take_back(&rig, task.place);
         let has_looked =
-            || async { withdrawals() > before || second.is_finished() || rig.engine.now() >= task.due_at };
+            || async { withdrawals() > before || second.is_finished() || WallClock.now() >= task.due_at };
         until("the second has looked for it", has_looked).await;
         has_met = !first.is_finished() && withdrawals() > before;
         applying.open();
-        taking.open();
+        held.let_go();
         let (first, second) = (first.answer().await, second.answer().await);
         let now = rig.engine.read(task.place).await.unwrap();
         assert_eq!(first, second, "{now:?}");

@@ -18,7 +18,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Shared};
-use punctual_hot::{NearHot, RedisHot, RedisOptions};
+use punctual_hot::{RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     patience::{HANG_LIMIT, until},
@@ -101,7 +101,7 @@ async fn start(urls: &[String], redis: &Redis, options: Options) -> (Engine, Opt
         shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
         store,
         limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
-        hot: Arc::new(NearHot::new(Arc::new(hot), PARTITIONS)),
+        hot: Arc::new(hot),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(WallClock),
     };

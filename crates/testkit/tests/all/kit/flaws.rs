@@ -1,6 +1,7 @@
 //! The model must notice: a sound hot set with one flaw each.
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot,
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
@@ -9,97 +10,148 @@ use punctual_contract::{
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
 use punctual_hot::{MemoryHot, Options};
 use punctual_testkit::conformance::hot::{PARTITIONS, model::agrees_with, strict};
-use std::{ops::Range, panic::catch_unwind, sync::Arc};
+use std::{collections::HashMap, panic::catch_unwind, sync::Arc};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
-    FiresEarly,
+    DrainsEarly,
+    DrainsTheLatest,
+    DrainsForAnyTerm,
+    KeepsWhatItDrained,
+    AnswersInTheWrongOrder,
     WithdrawsAnyFence,
-    SettlesAnyFence,
-    TakesSettledOfAnyFence,
     LoadsAnyFence,
+    ClearsForAnyTerm,
+    ClearsNothing,
+    OffersAnyFence,
+    CountsAllThatIsOffered,
+    FindsAnyFenceReady,
+    FindsNoParkedReady,
+    DiscardsAnyFence,
+    DiscardsNothing,
     AdmitsTheLast,
-    FindsFiringTooSoon,
     AdmitsTheParked,
+    ParksNothing,
+    IsAlwaysWhole,
 }
 
 #[derive(Debug)]
-struct Flawed(MemoryHot, Flaw);
+struct Flawed {
+    inner: MemoryHot,
+    flaw: Flaw,
+    /// By partition.
+    terms: Mutex<HashMap<Partition, i64>>,
+}
+
+impl Flawed {
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == flaw
+    }
+
+    /// With the newest term that was seen.
+    fn newest(&self, tenure: Tenure) -> Tenure {
+        let mut terms = self.terms.lock();
+        let newest = terms.entry(tenure.partition).or_insert(tenure.term);
+        *newest = tenure.term.max(*newest);
+        Tenure { term: *newest, ..tenure }
+    }
+}
+
+fn of_any_fence(entries: &[HotEntry]) -> Vec<HotEntry> {
+    entries.iter().map(|entry| HotEntry { fence: i64::MAX, ..entry.clone() }).collect()
+}
 
 #[async_trait]
 impl Hot for Flawed {
     async fn load(&self, mut entries: Vec<HotEntry>) -> Result<usize, Error> {
-        if let Flaw::LoadsAnyFence = self.1 {
-            let gone: Vec<_> = entries.iter().map(|it| (it.place.partition, it.place.id, i64::MAX)).collect();
-            self.0.settle(&gone).await?;
-            entries.dedup_by_key(|it| it.place.id);
+        if self.has(Flaw::LoadsAnyFence) {
+            for entry in &entries {
+                self.inner.withdraw(entry.place.partition, entry.place.id, i64::MAX).await?;
+            }
+            entries.dedup_by_key(|entry| entry.place.id);
         }
-        self.0.load(entries).await
+        self.inner.load(entries).await
     }
 
-    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.0.load_fired(entries).await
-    }
-
-    async fn peek(
+    async fn drain(
         &self,
-        partition: Partition,
-        after: Option<(Millis, i64)>,
+        tenures: &[Tenure],
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<HotEntry>, Error> {
-        self.0.peek(partition, after, until, limit).await
-    }
-
-    async fn take_settling(
-        &self,
-        tenure: Tenure,
-        now: Millis,
-        limit: usize,
-        settled: &[(i64, i64)],
-    ) -> Result<Vec<HotEntry>, Error> {
-        let early = i64::from(matches!(self.1, Flaw::FiresEarly));
-        let mut settled = settled.to_vec();
-        if let Flaw::TakesSettledOfAnyFence = self.1 {
-            settled = settled.iter().flat_map(|(id, _)| (0..9).map(|fence| (*id, fence))).collect();
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        let newest: Vec<Tenure> = tenures.iter().map(|tenure| self.newest(*tenure)).collect();
+        let tenures = if self.has(Flaw::DrainsForAnyTerm) { &newest } else { tenures };
+        let until = until.plus(i64::from(self.has(Flaw::DrainsEarly)));
+        let most = if self.has(Flaw::DrainsTheLatest) { usize::MAX } else { limit };
+        let mut answers = self.inner.drain(tenures, until, most).await;
+        for entries in answers.iter_mut().flatten() {
+            let first = entries.len().saturating_sub(limit);
+            let kept = if self.has(Flaw::KeepsWhatItDrained) { entries.clone() } else { Vec::new() };
+            let kept = entries.drain(..first).chain(kept).collect();
+            self.inner.load(kept).await.unwrap();
         }
-        self.0.take_settling(tenure, now.plus(early), limit, &settled).await
+        if self.has(Flaw::AnswersInTheWrongOrder) {
+            answers.reverse();
+        }
+        answers
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
-        let fence = if let Flaw::WithdrawsAnyFence = self.1 { i64::MAX } else { fence };
-        self.0.withdraw(partition, id, fence).await
+        let fence = if self.has(Flaw::WithdrawsAnyFence) { i64::MAX } else { fence };
+        self.inner.withdraw(partition, id, fence).await
     }
 
-    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
-        let any = matches!(self.1, Flaw::SettlesAnyFence);
-        let settled: Vec<_> =
-            settled.iter().map(|it| (it.0, it.1, if any { i64::MAX } else { it.2 })).collect();
-        self.0.settle(&settled).await
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
+        if self.has(Flaw::OffersAnyFence) {
+            self.inner.discard(&of_any_fence(&entries)).await?;
+        }
+        let count = entries.len();
+        let put = self.inner.offer(entries, retries).await?;
+        Ok(if self.has(Flaw::CountsAllThatIsOffered) { count } else { put })
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.0.offer(entries, retries).await
+    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
+        let mut ready = self.inner.are_ready(entries).await?;
+        if self.has(Flaw::FindsAnyFenceReady) {
+            let is_there =
+                |id: i64| entries.iter().zip(&ready).any(|(entry, is)| *is && entry.place.id == id);
+            ready = entries.iter().map(|entry| is_there(entry.place.id)).collect();
+        }
+        if self.has(Flaw::FindsNoParkedReady) && !self.inner.depth().await?.parked.is_empty() {
+            ready.fill(false);
+        }
+        Ok(ready)
+    }
+
+    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
+        match self.flaw {
+            Flaw::DiscardsNothing => Ok(()),
+            Flaw::DiscardsAnyFence => self.inner.discard(&of_any_fence(entries)).await,
+            _ => self.inner.discard(entries).await,
+        }
     }
 
     async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        if let Flaw::AdmitsTheParked = self.1 {
-            self.0.unpark(queue, &Lane::Retries, 1).await?;
+        if self.has(Flaw::AdmitsTheParked) {
+            self.inner.unpark(queue, &Lane::Retries, 1).await?;
         }
-        let Flaw::AdmitsTheLast = self.1 else { return self.0.admit(queue, admission).await };
-        let mut all = self.0.admit(queue, strict(usize::MAX)).await?;
+        if !self.has(Flaw::AdmitsTheLast) {
+            return self.inner.admit(queue, admission).await;
+        }
+        let mut all = self.inner.admit(queue, strict(usize::MAX)).await?;
         let given = all.split_off(all.len().saturating_sub(admission.limit));
-        self.0.offer(all, Retries::default()).await?;
+        self.inner.offer(all, Retries::default()).await?;
         Ok(given)
     }
 
     async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.0.park(lane, entries, retries).await
+        let entries = if self.has(Flaw::ParksNothing) { Vec::new() } else { entries };
+        self.inner.park(lane, entries, retries).await
     }
 
     async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
-        self.0.unpark(queue, lane, limit).await
+        self.inner.unpark(queue, lane, limit).await
     }
 
     async fn lanes(
@@ -108,39 +160,37 @@ impl Hot for Flawed {
         after: Option<&Lane>,
         limit: usize,
     ) -> Result<Vec<(Lane, usize)>, Error> {
-        self.0.lanes(queue, after, limit).await
-    }
-
-    async fn firing(
-        &self,
-        partition: Partition,
-        before: Millis,
-        places: Range<usize>,
-    ) -> Result<Vec<HotEntry>, Error> {
-        let soon = i64::from(matches!(self.1, Flaw::FindsFiringTooSoon));
-        self.0.firing(partition, before.plus(soon), places).await
+        self.inner.lanes(queue, after, limit).await
     }
 
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
-        self.0.clear(tenure).await
+        let newest = self.newest(tenure);
+        match self.flaw {
+            Flaw::ClearsNothing => Ok(()),
+            Flaw::ClearsForAnyTerm => self.inner.clear(newest).await,
+            _ => self.inner.clear(tenure).await,
+        }
     }
+
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
-        self.0.is_whole(tenures).await
+        let found = self.inner.is_whole(tenures).await?;
+        let said = |found| if self.has(Flaw::IsAlwaysWhole) { Wholeness::Whole } else { found };
+        Ok(found.into_iter().map(said).collect())
     }
 
     async fn fullness(&self) -> Result<u32, Error> {
-        self.0.fullness().await
+        self.inner.fullness().await
     }
 
     async fn depth(&self) -> Result<Depth, Error> {
-        self.0.depth().await
+        self.inner.depth().await
     }
 }
 
 fn is_noticed(flaw: Flaw) -> bool {
     let fresh = async || {
         let inner = MemoryHot::new(Options { partitions: PARTITIONS });
-        let hot: Arc<dyn Hot> = Arc::new(Flawed(inner, flaw));
+        let hot: Arc<dyn Hot> = Arc::new(Flawed { inner, flaw, terms: Mutex::default() });
         hot
     };
     catch_unwind(|| agrees_with(1_000, fresh)).is_err()
@@ -150,14 +200,25 @@ fn is_noticed(flaw: Flaw) -> bool {
 fn every_flaw_is_noticed_and_none_is_imagined() {
     assert!(!is_noticed(Flaw::None));
     let flaws = [
-        Flaw::FiresEarly,
+        Flaw::DrainsEarly,
+        Flaw::DrainsTheLatest,
+        Flaw::DrainsForAnyTerm,
+        Flaw::KeepsWhatItDrained,
+        Flaw::AnswersInTheWrongOrder,
         Flaw::WithdrawsAnyFence,
-        Flaw::SettlesAnyFence,
-        Flaw::TakesSettledOfAnyFence,
         Flaw::LoadsAnyFence,
+        Flaw::ClearsForAnyTerm,
+        Flaw::ClearsNothing,
+        Flaw::OffersAnyFence,
+        Flaw::CountsAllThatIsOffered,
+        Flaw::FindsAnyFenceReady,
+        Flaw::FindsNoParkedReady,
+        Flaw::DiscardsAnyFence,
+        Flaw::DiscardsNothing,
         Flaw::AdmitsTheLast,
-        Flaw::FindsFiringTooSoon,
         Flaw::AdmitsTheParked,
+        Flaw::ParksNothing,
+        Flaw::IsAlwaysWhole,
     ];
     for flaw in flaws {
         assert!(is_noticed(flaw), "{flaw:?}");

@@ -27,7 +27,7 @@ fn every_case_that_is_written_is_listed() {
         ("audit", include_str!("../../../src/conformance/store/audit.rs")),
         ("durable", include_str!("../../../src/conformance/store/durable.rs")),
         ("due", include_str!("../../../src/conformance/hot/due.rs")),
-        ("firing", include_str!("../../../src/conformance/hot/firing.rs")),
+        ("drain", include_str!("../../../src/conformance/hot/drain.rs")),
         ("ready", include_str!("../../../src/conformance/hot/ready.rs")),
         ("parked", include_str!("../../../src/conformance/hot/parked.rs")),
         ("namespaces", include_str!("../../../src/conformance/store/namespaces.rs")),

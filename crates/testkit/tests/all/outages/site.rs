@@ -6,7 +6,7 @@ use crate::engine::{WallClock, queue};
 use parking_lot::Mutex;
 use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Store,
+    Error, Store,
     hot::HotEntry,
     store::{Assignment, Scan},
 };
@@ -21,7 +21,7 @@ use punctual_domain::{
 use punctual_engine::{
     Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, ServiceNumbers, Settled, Shared,
 };
-use punctual_hot::{ClusterName, NearHot, RedisHot, RedisOptions};
+use punctual_hot::{ClusterName, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     patience::HANG_LIMIT,
@@ -165,33 +165,50 @@ impl Site {
 
     /// As an engine has it.
     pub(super) async fn hot(&self) -> RedisHot {
-        self.hot_at(&self.redis.url()).await
+        match self.hot_at(&self.redis.url()).await {
+            (hot, None) => hot,
+            (_, Some(away)) => panic!("{away}"),
+        }
     }
 
-    async fn hot_at(&self, redis_url: &str) -> RedisHot {
+    async fn hot_at(&self, redis_url: &str) -> (RedisHot, Option<Error>) {
         let cluster = Some(self.cluster().await);
         let options = RedisOptions { partitions: PARTITIONS, cluster, ..RedisOptions::default() };
-        RedisHot::connect(redis_url, options).await.unwrap()
+        RedisHot::begin(redis_url, options).await.unwrap()
     }
 
-    async fn node(&self, name: String, redis_url: &str) -> Node {
+    async fn node(&self, name: String, redis_url: Option<&str>) -> Node {
         let through = |url: &str, port: u16, proxy: fn(&Ways) -> &Proxy| match &self.ways {
             Some(ways) => url.replace(&format!(":{port}"), &format!(":{}", proxy(ways).port())),
             None => url.to_owned(),
         };
         let store = self.store(&through(&self.database_url, self.mysql.port(), |it| &it.mysql)).await;
-        let hot = self.hot_at(&through(redis_url, self.redis.port(), |it| &it.redis)).await;
-        let signals = Arc::new(hot.signals().await.unwrap());
-        let backends = Backends {
+        let ownership = Arc::new(store.ownership());
+        let backends = |hot, limiter, signals| Backends {
             blobs: None,
-            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
-            store,
-            limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
-            hot: Arc::new(NearHot::new(Arc::new(hot), PARTITIONS)),
+            shared: Some(Shared { ownership, signals }),
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            limiter,
+            hot,
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(WallClock),
         };
-        let engine = Engine::new(backends, Options { name, ..Options::default() });
+        let options = Options { name, ..Options::default() };
+        let engine = match redis_url {
+            Some(url) => {
+                let (hot, away) = self.hot_at(&through(url, self.redis.port(), |it| &it.redis)).await;
+                let signals = Arc::new(hot.signals().await.unwrap());
+                let limiter = Arc::new(hot.limiter(RateClock::Server));
+                let hot = Arc::new(hot);
+                let engine = Engine::new(backends(hot, limiter, signals), options);
+                away.iter().for_each(|error| engine.begins_without_hot_set(error));
+                engine
+            }
+            None => {
+                let limiter = StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server);
+                Engine::new(backends(Arc::new(NoHot), Arc::new(limiter), Arc::new(NoSignals)), options)
+            }
+        };
         let running = engine.start().unwrap();
         Node { engine, running }
     }
@@ -200,27 +217,53 @@ impl Site {
         self.crew_by(&vec![self.redis.url(); engines]).await
     }
 
+    /// No engine knows of any Redis.
+    pub(super) async fn crew_without_redis(&self, engines: usize) -> Crew {
+        self.crew_of(&vec![None; engines], (EXECUTORS, Duration::ZERO)).await
+    }
+
+    /// Executors at the first engine only.
+    pub(super) async fn crew_asked_at_one(&self, redis_urls: &[Option<String>]) -> Crew {
+        let nodes = self.nodes(redis_urls).await;
+        self.crew_on(nodes, 1, (EXECUTORS, Duration::ZERO)).await
+    }
+
     /// One executor at each engine, which hardly ever waits: next to nothing is leased ahead of its instant, and each task
     /// comes out of Redis when it is due.
     pub(super) async fn busy_crew(&self, engines: usize) -> Crew {
-        self.crew_of(&vec![self.redis.url(); engines], (1, BUSY)).await
+        self.crew_of(&vec![Some(self.redis.url()); engines], (1, BUSY)).await
     }
 
     /// Each engine has its own way to Redis.
     pub(super) async fn crew_by(&self, redis_urls: &[String]) -> Crew {
-        self.crew_of(redis_urls, (EXECUTORS, Duration::ZERO)).await
+        let redis_urls: Vec<_> = redis_urls.iter().cloned().map(Some).collect();
+        self.crew_of(&redis_urls, (EXECUTORS, Duration::ZERO)).await
     }
 
-    async fn crew_of(&self, redis_urls: &[String], (executors_each, busy): (usize, Duration)) -> Crew {
+    async fn crew_of(&self, redis_urls: &[Option<String>], executors: (usize, Duration)) -> Crew {
+        let nodes = self.nodes(redis_urls).await;
+        self.crew_on(nodes, redis_urls.len(), executors).await
+    }
+
+    async fn nodes(&self, redis_urls: &[Option<String>]) -> Vec<Node> {
         let mut nodes = Vec::new();
         for (nth, url) in redis_urls.iter().enumerate() {
-            nodes.push(self.node(format!("e{nth}"), url).await);
+            nodes.push(self.node(format!("e{nth}"), url.as_deref()).await);
         }
+        nodes
+    }
+
+    async fn crew_on(
+        &self,
+        nodes: Vec<Node>,
+        asked: usize,
+        (executors_each, busy): (usize, Duration),
+    ) -> Crew {
         let owned = || nodes.iter().map(|node| node.engine.owned()).sum::<usize>();
         until("all partitions are owned", async || owned() >= usize::from(PARTITIONS)).await;
         let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
         let mut executors = JoinSet::new();
-        for node in &nodes {
+        for node in nodes.iter().take(asked) {
             for _ in 0..executors_each {
                 executors.spawn(work(node.engine.clone(), busy, Arc::clone(&log), Arc::clone(&is_over)));
             }
@@ -396,11 +439,16 @@ impl Crew {
         .await;
     }
 
-    pub(super) fn progress(&self) -> Progress {
+    /// Partitions that engines have looked through, each as often as they did.
+    pub(super) fn looked_through(&self) -> u64 {
         let looked_through = |engine: &Engine| service(engine, "adopt").map_or(0, |adopt| adopt.handled);
+        self.engines().map(looked_through).sum()
+    }
+
+    pub(super) fn progress(&self) -> Progress {
         Progress {
             rebuilt: self.engines().map(|engine| engine.meters().rebuilt_total()).sum(),
-            looked_through: self.engines().map(looked_through).sum(),
+            looked_through: self.looked_through(),
             came: self.came(),
             from_store: self.fired_from_store(),
             overdue: self.overdue(),
@@ -451,6 +499,12 @@ impl Crew {
 
     /// What is promised of those that have come; the others are left where they are.
     pub(super) async fn near_ones(mut self, what: &str) {
+        self.stop().await;
+        self.are_as_promised(what);
+    }
+
+    /// Nothing more is asked for, and every task is accounted for.
+    pub(super) async fn stop(&mut self) {
         self.is_over.store(true, SeqCst);
         while self.executors.join_next().await.is_some() {}
         for node in self.nodes.drain(..) {
@@ -458,7 +512,6 @@ impl Crew {
         }
         let books = self.store.books().await.unwrap();
         assert_eq!((books.unaccounted(), &books), (0, &self.store.audit().await.unwrap()));
-        self.are_as_promised(what);
     }
 
     /// None came early, none was completed twice. Says how late they were.
@@ -491,16 +544,10 @@ impl Crew {
         assert_eq!(self.log.lock().inserted.len(), count);
         self.have_come(count).await;
         self.are_settled(count).await;
-        self.is_over.store(true, SeqCst);
-        while self.executors.join_next().await.is_some() {}
         let from_store = self.fired_from_store();
         let swept = self.swept();
         let rebuilt: u64 = self.nodes.iter().map(|it| it.engine.meters().rebuilt_total()).sum();
-        for node in self.nodes.drain(..) {
-            node.running.stop().await;
-        }
-        let books = self.store.books().await.unwrap();
-        assert_eq!((books.unaccounted(), &books), (0, &self.store.audit().await.unwrap()));
+        self.stop().await;
         eprintln!("{what}: {from_store} fired from the store, {swept} swept, {rebuilt} partitions rebuilt");
         self.are_as_promised(what);
         swept

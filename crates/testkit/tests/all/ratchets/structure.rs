@@ -5,18 +5,18 @@ use super::tree::{File, RUST, all, before_tests, root, without_words};
 use std::fs;
 
 /// Closures whose parameter is called `it`: a noun says what it is.
-const CLOSURES_NAMED_IT: usize = 5_337;
+const CLOSURES_NAMED_IT: usize = 5_154;
 /// Files of statements: one a subject, not one a statement.
 const SQL_FILES: usize = 625;
 /// Fields of the engine's `Core`, which every step can reach.
-const FIELDS_OF_CORE: usize = 28;
+const FIELDS_OF_CORE: usize = 27;
 /// Places where the engine asks in which mode it runs.
 const MODE_BRANCHES: usize = 67;
-const LONG_FILES: usize = 27;
+const LONG_FILES: usize = 22;
 const LONG_FILE_LINES: usize = 500;
 
-/// The questions: are there other engines, or other owners; is Redis away; is there more than one database?
-const MODE_QUESTIONS: [&str; 9] = [
+/// The questions: are there other engines, or other owners; is there a Redis, is it away; is there more than one database?
+const MODE_QUESTIONS: [&str; 11] = [
     ".shared.is_some()",
     ".shared.is_none()",
     "= &core.shared",
@@ -25,6 +25,8 @@ const MODE_QUESTIONS: [&str; 9] = [
     ".parts() == 1",
     ".parts() > 1",
     ".is_away()",
+    ".hides_limits()",
+    ".is_there()",
     "is_only_owner()",
 ];
 /// Not where it is defined.

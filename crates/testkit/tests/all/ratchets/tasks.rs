@@ -6,30 +6,27 @@ use super::tree::{File, RUST, before_tests};
 use std::collections::BTreeSet;
 
 /// File and field.
-const KEEPS_TASKS: [(&str, &str); 12] = [
+const KEEPS_TASKS: [(&str, &str); 10] = [
     ("live/table.rs", "slots"),
     ("live/table.rs", "by_id"),
     ("live/index.rs", "slots"),
     // What has fired and waits for busy executors, in its order and by how long it waits.
     ("arrivals/backlog.rs", "order"),
     ("arrivals/backlog.rs", "since"),
-    // On their way out of the hot set.
-    ("pipeline/settle/state.rs", "entries"),
     // Places of the limiter.
     ("pipeline/granted/state.rs", "granted_at"),
     // The bus did not take them.
     ("maintenance/compensate/state.rs", "failed"),
     ("maintenance/compensate/state.rs", "unsettled"),
     // Looked at again: overdue, and those of a namespace that goes.
-    ("maintenance/stuck/state.rs", "looks"),
     ("maintenance/overdue/state.rs", "suspects"),
     ("maintenance/deletion/state.rs", "asked"),
 ];
 
 /// What is found by its type and keeps no task: a position, or ids of something else.
-const KEEPS_NONE: [(&str, &str); 11] = [
+const KEEPS_NONE: [(&str, &str); 12] = [
     ("account/state.rs", "states"),
-    ("maintenance/sweep/state.rs", "positions"),
+    ("pipeline/refill/state.rs", "positions"),
     ("evaluations/state.rs", "left"),
     ("evaluations/state.rs", "suspects"),
     ("executors/state.rs", "members"),
@@ -39,8 +36,8 @@ const KEEPS_NONE: [(&str, &str); 11] = [
     ("live/handed_over.rs", "known"),
     ("pipeline/outcome.rs", "fired"),
     ("pipeline/outcome.rs", "leases"),
-    // One look asks for it and forgets it.
-    ("maintenance/overdue.rs", "fired"),
+    ("pipeline/from_store/scanned.rs", "found"),
+    ("pipeline/from_store/scanned.rs", "spans"),
 ];
 
 /// Collections that outlive a call. A list does only behind a lock.

@@ -1,0 +1,239 @@
+//! What has not fired: from its source into the table, and out of it at its instant or when a caller withdraws it. Must not ask
+//! whether a lease is worth it.
+
+use super::{
+    fired::{Fired, Ready},
+    index::{Group, Rank},
+    stage::{Event, Stage},
+    steps::{awaits_executor, has_not_fired, is_executors},
+    table::{Moved, Slot, Table},
+};
+use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+
+/// What a batch of entries met.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    /// New here, or newer, or withdrawn and put back: the wheel is to have their instants.
+    pub(crate) accepted: Vec<HotEntry>,
+    /// Of these, those whose claim the store is to be asked for.
+    pub(crate) to_claim: Vec<HotEntry>,
+    /// In partitions that this engine does not work on.
+    pub(crate) elsewhere: Vec<HotEntry>,
+    /// Before, nothing was to be looked at for a lease ahead.
+    pub(crate) has_first_candidate: bool,
+}
+
+/// What a caller that withdraws a task finds of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Withdrawal {
+    /// It has not fired, and will not unless it is loaded again.
+    Withdrawn,
+    /// It has fired, or its instant has come.
+    Fired,
+    /// The table does not decide: it does not have the task at such a fence, or another call has withdrawn it.
+    Unknown,
+}
+
+/// What the table had of a partition that this engine works on no more.
+#[derive(Debug, Default)]
+pub(crate) struct Closed {
+    /// Claimed and not fired, with the fence.
+    pub(crate) claimed: Vec<(TaskRef, i64)>,
+    /// Fired while their claim or lease was on its way.
+    pub(crate) fired: Vec<HotEntry>,
+    /// Leases of what has not fired: to be given back.
+    pub(crate) leased: Vec<Assignment>,
+}
+
+impl Table {
+    /// Work on the partition begins.
+    pub(crate) fn open(&mut self, partition: Partition) {
+        self.set_open(partition, true);
+    }
+
+    /// Work on the partition ends. A claim or a lease that is on its way finds, when it is answered, that nobody wants it.
+    pub(crate) fn close(&mut self, partition: Partition) -> Closed {
+        self.set_open(partition, false);
+        let there = |slot: &Slot| slot.entry.place.partition == partition;
+        let mut closed = Closed::default();
+        for nth in self.those(there) {
+            let Some(Moved { before, gone: Some(slot) }) = self.advance(nth, Event::GivenUp) else {
+                continue;
+            };
+            match before {
+                Stage::Claiming { due: true } | Stage::Leasing { due: true } => closed.fired.push(slot.entry),
+                _ if slot.is_claimed => closed.claimed.push((slot.entry.row(), slot.entry.fence)),
+                _ => {}
+            }
+            closed.leased.extend(slot.lease.map(|lease| *lease));
+        }
+        closed
+    }
+
+    /// The newest fence wins, the same fence is refused, and so is what lies in a partition of another engine. `is_claimed`: by
+    /// the entry, whether the store is to be asked for a claim. `may_lease`: whether it may be leased ahead of its instant.
+    pub(crate) fn load(
+        &mut self,
+        entries: Vec<HotEntry>,
+        is_claimed: impl Fn(&HotEntry) -> bool,
+        may_lease: impl Fn(&HotEntry) -> bool,
+    ) -> Loaded {
+        let mut loaded = Loaded::default();
+        let had_candidates = !self.index.is_empty(Group::Candidate);
+        for entry in entries {
+            if !self.is_open(entry.place.partition) {
+                loaded.elsewhere.push(entry);
+                continue;
+            }
+            // What is known of an attempt is of use until a newer fence comes.
+            self.make_way(entry.place.id, entry.fence);
+            match self.by_id.get(&entry.place.id).copied() {
+                Some(nth) if self.is_refused(nth, &entry) => {
+                    if self.advance(nth, Event::PutBack).is_some() {
+                        loaded.accepted.push(entry);
+                    }
+                    continue;
+                }
+                Some(nth) if self.fence(nth) > Some(entry.fence) => continue,
+                // Its lease, if it had one, has ended in the store with the older fence, or was given back.
+                Some(nth) => drop(self.remove(nth)),
+                None => {}
+            }
+            let stage = if is_claimed(&entry) { Stage::Claiming { due: false } } else { Stage::Waiting };
+            let nth = self.insert(entry.clone(), stage);
+            if stage != Stage::Waiting {
+                loaded.to_claim.push(entry.clone());
+            } else if may_lease(&entry) {
+                self.index.insert(Rank::At(Group::Candidate, entry.due_at, entry.place.id), nth);
+            }
+            loaded.accepted.push(entry);
+        }
+        loaded.has_first_candidate = !had_candidates && !self.index.is_empty(Group::Candidate);
+        loaded
+    }
+
+    /// The same fence is here already, and not with a lease that an executor had and that was given back.
+    fn is_refused(&self, nth: usize, entry: &HotEntry) -> bool {
+        self.slots.get(nth).is_some_and(|slot| slot.entry.fence == entry.fence && !is_executors(slot.stage))
+    }
+
+    /// The store has made these claims: they say in which state it has them now. Returns what has fired meanwhile.
+    pub(crate) fn claimed(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
+        let mut fired = Vec::new();
+        for entry in entries {
+            let Some(nth) = self.at(entry) else { continue };
+            match self.advance(nth, Event::Claimed) {
+                Some(Moved { gone: Some(slot), .. }) => {
+                    fired.push(HotEntry { state: entry.state, ..slot.entry })
+                }
+                Some(Moved { gone: None, .. }) => {
+                    if let Some(slot) = self.slots.get_mut(nth) {
+                        slot.is_claimed = true;
+                        slot.entry.state = entry.state;
+                    }
+                }
+                None => {}
+            }
+        }
+        fired
+    }
+
+    /// Nobody knows whether the store has made these claims. Returns what has fired meanwhile; the others are claimed when they fire.
+    pub(crate) fn not_claimed(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
+        let not_claimed = |entry: &HotEntry| {
+            let moved = self.at(entry).and_then(|nth| self.advance(nth, Event::NotClaimed))?;
+            moved.gone.map(|slot| slot.entry)
+        };
+        entries.iter().filter_map(not_claimed).collect()
+    }
+
+    /// The store says that these are not to fire.
+    pub(crate) fn refuse_claims(&mut self, entries: &[HotEntry]) {
+        for entry in entries {
+            self.at(entry).map(|nth| self.advance(nth, Event::ClaimRefused));
+        }
+    }
+
+    /// Those that are due, the earliest first, at most so many; and whether that is all.
+    pub(crate) fn fire(&mut self, now: Millis, most: usize) -> (Vec<Fired>, bool) {
+        let due: Vec<usize> = [Group::Claimed, Group::Leased]
+            .into_iter()
+            .flat_map(|group| self.index.until(group, now))
+            .filter(|nth| self.slots.get(*nth).is_some_and(|slot| step_is_due(slot.stage)))
+            .take(most)
+            .collect();
+        let is_all = due.len() < most;
+        let fired = due.into_iter().filter_map(|nth| self.fire_one(nth, now)).collect();
+        (fired, is_all)
+    }
+
+    /// None: its claim or its lease is on the way, and the answer goes on with it.
+    fn fire_one(&mut self, nth: usize, now: Millis) -> Option<Fired> {
+        if let Some(slot) = self.slots.get_mut(nth) {
+            slot.entry.fired_at = now;
+        }
+        match self.advance(nth, Event::Due)?.gone? {
+            Slot { entry, lease: Some(lease), asked: Some(asked), .. } => {
+                Some(Fired::Leased(Box::new(Ready { entry, assignment: *lease, asked })))
+            }
+            Slot { entry, .. } => Some(Fired::ToLease(entry)),
+        }
+    }
+
+    /// A caller takes a task out before its instant. What it had of a lease is lost here: who withdraws the task takes the lease
+    /// back, also one that the store is about to make.
+    pub(crate) fn withdraw(&mut self, id: i64, fence: i64) -> Withdrawal {
+        let Some((nth, slot)) = self.by_id.get(&id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
+        else {
+            return Withdrawal::Unknown;
+        };
+        let stage = slot.stage;
+        if slot.entry.fence > fence {
+            return Withdrawal::Unknown;
+        }
+        if self.advance(nth, Event::Withdrawn).is_some() {
+            return Withdrawal::Withdrawn;
+        }
+        if awaits_executor(stage) || matches!(stage, Stage::Claiming { .. } | Stage::Leasing { .. }) {
+            return Withdrawal::Fired;
+        }
+        Withdrawal::Unknown
+    }
+
+    /// It waits for its instant here, or for the answer to its claim or lease, with this fence or a newer one.
+    pub(crate) fn will_fire(&self, entry: &HotEntry) -> bool {
+        let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
+        let awaits_answer = |stage| matches!(stage, Stage::Claiming { .. } | Stage::Leasing { .. });
+        let will_fire = |slot: &Slot| has_not_fired(slot.stage) || awaits_answer(slot.stage);
+        slot.is_some_and(|slot| slot.entry.fence >= entry.fence && will_fire(slot))
+    }
+
+    /// It waits for its instant with this fence.
+    pub(crate) fn waits(&self, id: i64, fence: i64) -> bool {
+        self.at_fence(id, fence)
+            .and_then(|nth| self.slots.get(nth))
+            .is_some_and(|slot| has_not_fired(slot.stage))
+    }
+
+    /// It is here with this fence, and has not fired.
+    pub(crate) fn holds(&self, entry: &HotEntry) -> bool {
+        self.waits(entry.place.id, entry.fence)
+    }
+
+    /// How many have not fired.
+    pub(crate) const fn len(&self) -> usize {
+        self.unfired
+    }
+}
+
+/// Its instant moves it on.
+const fn step_is_due(stage: Stage) -> bool {
+    matches!(
+        stage,
+        Stage::Claiming { due: false } | Stage::Waiting | Stage::Leasing { due: false } | Stage::Leased
+    )
+}

@@ -1,0 +1,86 @@
+//! What other engines have fired, for executors that ask here, while engines cannot pass tasks to one another by the hot set:
+//! it is read from the store and served here, too. The store gives each task to one of all engines that ask for it, by its fence;
+//! the second is refused, and forgets it. Must not fire anything: that is the owner's.
+
+use super::{
+    scanned::{PAGES, Scanned, became_due_lately, next_page},
+    serve::serve,
+};
+use crate::core::Core;
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{Error, hot::HotEntry};
+use punctual_domain::{name::QueueKey, place::Partition, state::State};
+use std::sync::Arc;
+
+/// What fired a moment ago is for the executors of the engine that fired it.
+const OWNERS_FIRST_MS: i64 = 100;
+/// Of one queue, what is served here before more of others is looked for.
+const SERVED_MAX: usize = 1_000;
+
+/// Executors that ask at an interval, and do not wait, ask again within this.
+const ASKED_WITHIN_MS: i64 = 10_000;
+
+/// Of each queue that executors ask for here, how many may still be served.
+pub(super) type Wanted = HashMap<Arc<QueueKey>, usize>;
+
+/// What executors ask for here, and the partitions where it may be. None: nothing. Served tasks of other queues are forgotten.
+pub(super) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
+    let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
+    let others: HashSet<Partition> = core.holdings.others().into_iter().collect();
+    let served = {
+        let mut table = core.live.lock();
+        let is_over =
+            |entry: &HotEntry| others.contains(&entry.place.partition) && !asked_for.contains(&entry.queue);
+        drop(table.serve_no_more(is_over));
+        table.count_served()
+    };
+    let left = |queue: &Arc<QueueKey>| SERVED_MAX.saturating_sub(served.get(queue).copied().unwrap_or(0));
+    let wanted: Wanted = asked_for.iter().map(|queue| (Arc::clone(queue), left(queue))).collect();
+    if wanted.is_empty() || others.is_empty() {
+        return None;
+    }
+    Some((wanted, others))
+}
+
+/// Until something was found, or there is no more to look at.
+pub(super) async fn serve_partition(
+    core: &Arc<Core>,
+    partition: Partition,
+    wanted: &Wanted,
+    scanned: &mut Scanned,
+) -> Result<usize, Error> {
+    let mut served = 0;
+    for _ in 0..PAGES {
+        let (page, is_last) = next_page(core, partition, scanned).await?;
+        served = serve_some(core, page, |queue| wanted.get(queue).is_some_and(|left| *left > 0));
+        if is_last {
+            return Ok(served);
+        }
+        if served > 0 {
+            break;
+        }
+    }
+    // The pass goes on in the next run: its queues' tasks keep their order, and those of other queues do not wait for its end.
+    let lately = became_due_lately(core, partition).await?;
+    let are_served = core.live.lock().count_served();
+    let is_wanted = |queue: &QueueKey| wanted.contains_key(queue) && !are_served.contains_key(queue);
+    Ok(served + serve_some(core, lately, is_wanted))
+}
+
+fn serve_some(core: &Core, mut found: Vec<HotEntry>, is_wanted: impl Fn(&QueueKey) -> bool) -> usize {
+    let before = core.now().plus(-OWNERS_FIRST_MS);
+    found.retain(|entry| entry.state == State::Ready && entry.fired_at <= before && is_wanted(&entry.queue));
+    let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+    {
+        let table = core.live.lock();
+        found.retain(|entry| !table.serves(entry));
+    }
+    serve(core, &found);
+    for entry in &found {
+        *queues.entry(Arc::clone(&entry.queue)).or_default() += 1;
+    }
+    for (queue, count) in queues {
+        core.arrived(&queue, count);
+    }
+    found.len()
+}

@@ -1,0 +1,100 @@
+//! A pass over what is due in the store, page by page, and what it has found: an entry that is served from the live table, stands
+//! where the pass has looked, and was not found is no longer ready. Another engine has handed it over, or it was cancelled or
+//! changed. Changes no row.
+
+use crate::{core::Core, options::STEP_LIMIT};
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
+use punctual_domain::{place::Partition, time::Millis};
+
+/// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
+pub(super) const PAGES: usize = 10;
+/// Of what became due since, beside a pass that takes more than one run. Commits that come later than this wait for the pass.
+const LATELY_MS: i64 = 3_000;
+
+type Key = (Millis, i64);
+
+/// Before every key.
+const BEGINNING: Key = (Millis(i64::MIN), i64::MIN);
+
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    /// By partition: after which key the pass has looked, and until which.
+    spans: HashMap<Partition, (Key, Key)>,
+    /// By id and fence.
+    found: HashSet<(i64, i64)>,
+}
+
+impl Scanned {
+    /// A page, which goes on where the one before it ended.
+    pub(super) fn add(&mut self, partition: Partition, after: Option<Key>, page: &[HotEntry], until: Key) {
+        let first = (after.unwrap_or(BEGINNING), until);
+        self.spans.entry(partition).or_insert(first).1 = until;
+        self.found.extend(page.iter().map(|entry| (entry.place.id, entry.fence)));
+    }
+
+    fn is_gone(&self, entry: &HotEntry) -> bool {
+        let is_within = |span: &(Key, Key)| span.0 < entry.key() && entry.key() <= span.1;
+        self.spans.get(&entry.place.partition).is_some_and(is_within)
+            && !self.found.contains(&(entry.place.id, entry.fence))
+    }
+
+    /// No task depends on what is forgotten: the next pass finds again what is ready.
+    pub(super) fn forget_what_is_gone(&self, core: &Core) {
+        drop(core.live.lock().serve_no_more(|entry| self.is_gone(entry)));
+    }
+}
+
+/// What is due in a partition, from where the last page of it ended; and whether that is the end.
+pub(super) async fn next_page(
+    core: &Core,
+    partition: Partition,
+    scanned: &mut Scanned,
+) -> Result<(Vec<HotEntry>, bool), Error> {
+    let (until, after) = (core.now(), core.from_store.positions.lock().remove(&partition));
+    let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
+    let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+    scanned.add(partition, after, &page, next.unwrap_or((until, i64::MAX)));
+    if let Some(next) = next {
+        core.from_store.positions.lock().insert(partition, next);
+    }
+    Ok((page, next.is_none()))
+}
+
+/// A pass over a long backlog comes to these only at its end; executors of another queue wait for them.
+pub(super) async fn became_due_lately(core: &Core, partition: Partition) -> Result<Vec<HotEntry>, Error> {
+    let until = core.now();
+    let (mut after, mut found) = ((until.plus(-LATELY_MS), i64::MAX), Vec::new());
+    for _ in 0..PAGES {
+        let page = core.store.scan(Scan { partition, until, after: Some(after), limit: STEP_LIMIT }).await?;
+        let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+        found.extend(page);
+        let Some(next) = next else { break };
+        after = next;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::drain::tests::entry;
+
+    #[test]
+    fn only_what_stands_where_the_pass_has_looked_and_was_not_found_is_gone() {
+        let mut scanned = Scanned::default();
+        let (found, partition) = (entry(1, 20), entry(1, 20).place.partition);
+        scanned.add(partition, Some((Millis(10), 5)), std::slice::from_ref(&found), (Millis(20), 1));
+        scanned.add(partition, Some((Millis(20), 1)), &[], (Millis(40), i64::MAX));
+        assert!(!scanned.is_gone(&found));
+        assert!(scanned.is_gone(&HotEntry { fence: found.fence + 1, ..found.clone() }), "it was replaced");
+        assert!(scanned.is_gone(&entry(2, 30)) && scanned.is_gone(&entry(6, 10)));
+        assert!(!scanned.is_gone(&entry(5, 10)) && !scanned.is_gone(&entry(2, 41)), "not looked at");
+        let elsewhere = Partition(partition.0 + 1);
+        let other = HotEntry {
+            place: punctual_domain::place::TaskRef { partition: elsewhere, ..found.place },
+            ..found
+        };
+        assert!(!Scanned::default().is_gone(&other) && !scanned.is_gone(&other));
+    }
+}

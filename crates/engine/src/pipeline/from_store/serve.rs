@@ -1,0 +1,20 @@
+//! Puts what the store has as ready where executors of this engine are served from. Asks neither the store nor the hot set.
+
+use crate::core::Core;
+use hashbrown::HashMap;
+use punctual_contract::hot::HotEntry;
+use punctual_domain::{chooser::Level, name::QueueKey, settings::Retries};
+use std::sync::Arc;
+
+/// Each stands where its queue wants it.
+pub(super) fn serve(core: &Core, entries: &[HotEntry]) {
+    let mut retries: HashMap<&Arc<QueueKey>, Retries> = HashMap::new();
+    for entry in entries {
+        retries.entry(&entry.queue).or_insert_with(|| core.settings.queue(&entry.queue).retries);
+    }
+    let level = |entry: &HotEntry| {
+        let retries = retries.get(&entry.queue).copied().unwrap_or_default();
+        Level::of(entry.priority, entry.attempt, retries)
+    };
+    core.live.lock().serve(entries, level);
+}

@@ -1,0 +1,209 @@
+//! The one repair: reads a range of a partition from the store into the live table, or, where another engine owns the partition
+//! or the instant is far, into the hot set. Whatever was lost on the way of a task is found here: the store has every task.
+//!
+//! Three things ask for it:
+//! - a *gap*: a drain or a load whose answer was lost, or that could not be made. It is closed at once, and until then with every
+//!   run of the preloader (`preload`, `gaps`);
+//! - an *admission* whose answer was lost: what it popped from a ready set nobody has;
+//! - a partition that was just taken over, or whose hot set was lost (`sharing::adopt`);
+//! - once a second, what is *overdue*: what is neither here nor in a ready set fires, or is offered again. So is what another
+//!   engine has popped from a ready set and did not hand over.
+//!
+//! Changes no row. Bounded: a look at what is overdue reads so many rows of a partition, and the next one goes on there. Where
+//! there are more than that, a backlog waits for its turn: then each look reads what became overdue since the last one, and a few
+//! of the others, so that a backlog costs little however long it is. When one of those is missing, all are looked at from the
+//! oldest on, until none is.
+
+pub(crate) mod state;
+
+use crate::{
+    core::Core,
+    live::Overdue,
+    maintenance::expire,
+    parts,
+    pipeline::{drain, fire, preload},
+};
+use hashbrown::HashSet;
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
+use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use state::{Key, recent};
+use std::sync::Arc;
+
+/// Rows looked at in one partition in one look, of those that were not looked at before.
+const LOOK_LIMIT: usize = 500;
+/// And of those that were.
+const AGAIN_LIMIT: usize = 50;
+/// Pages of a partition in which an answer that was lost is looked for; the rest is found in its turn.
+const LOST_PAGES: usize = 10;
+/// What was offered so short a time ago may be in the hands of an engine that is about to lease it.
+const IN_HANDS_MS: i64 = 3_000;
+
+/// Closes the gaps. Entries loaded; each part of the store by itself. What fails is tried again with the next run.
+pub(crate) async fn gaps(core: &Arc<Core>) -> Result<usize, Error> {
+    if core.filling.gaps.are_none() {
+        return Ok(0);
+    }
+    parts::each(core, "refill", parts::PATIENCE, |core, part| async move { gaps_in(&core, part).await }).await
+}
+
+async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
+    let spans = core.filling.gaps.take(|partition| parts::is_in(core, part, partition));
+    let (mut loaded, mut result) = (0, Ok(()));
+    for (partition, span) in spans {
+        match preload::load_span(core, partition, span).await {
+            Ok(count) => loaded += count,
+            Err(error) => {
+                core.filling.gaps.keep(partition, span);
+                result = Err(error);
+            }
+        }
+    }
+    if loaded > 0 {
+        fire::fire_all(core).await?;
+    }
+    result.map(|()| loaded)
+}
+
+/// Looks at what is overdue. Tasks that were missing.
+pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    // None of them is left out because another failed.
+    let again = fire::fire_again(core).await;
+    if core.from_store.is_away() {
+        return again.map(|_| 0);
+    }
+    let closed = gaps(core).await;
+    let admissions = lost_admissions(core).await;
+    let found = parts::each(core, "refill_overdue", parts::PATIENCE, overdue_in).await;
+    again.and(closed).and(admissions)?;
+    found
+}
+
+/// Closes gaps, looks for answers that were lost and offers what was held back, as soon as there is such, until the engine stops.
+pub(crate) async fn when_asked(core: Arc<Core>) -> Result<usize, Error> {
+    let mut found = 0;
+    loop {
+        tokio::select! {
+            biased;
+            () = core.work.stopping.cancelled() => return Ok(found),
+            () = core.filling.gaps.asked() => {}
+        }
+        found += run_asked(&core).await?;
+    }
+}
+
+/// Tasks that were missing.
+async fn run_asked(core: &Arc<Core>) -> Result<usize, Error> {
+    let again = fire::fire_again(core).await;
+    let closed = if core.from_store.is_away() { Ok(0) } else { gaps(core).await };
+    let admissions = lost_admissions(core).await;
+    Ok(again? + closed? + admissions?)
+}
+
+/// Of what is overdue in these queues: what stands in no ready set is offered again, although another engine may have it in its
+/// hands, whose lease the store then refuses. Of partitions of other engines their owners find it.
+async fn lost_admissions(core: &Arc<Core>) -> Result<usize, Error> {
+    let queues = core.filling.gaps.take_admissions();
+    if queues.is_empty() || core.from_store.is_away() {
+        // The store says what there is.
+        return Ok(0);
+    }
+    let mut found = 0;
+    for partition in core.owned() {
+        match lost_in(core, partition, &queues).await {
+            Ok(count) => found += count,
+            Err(error) => {
+                core.filling.gaps.keep_admissions(queues);
+                return Err(error);
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn lost_in(
+    core: &Arc<Core>,
+    partition: Partition,
+    queues: &HashSet<Arc<QueueKey>>,
+) -> Result<usize, Error> {
+    let (now, mut after, mut found) = (core.now(), None, 0);
+    for _ in 0..LOST_PAGES {
+        let page = core.store.scan(Scan { partition, until: now, after, limit: LOOK_LIMIT }).await?;
+        after = key_after(&page, LOOK_LIMIT);
+        let lost = page.into_iter().filter(|entry| queues.contains(&entry.queue)).collect();
+        found += bring_back(core, lost, now).await?;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// One part of the store.
+async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
+    let (mut found, mut result) = (0, Ok(()));
+    for partition in parts::owned(&core, part) {
+        if let Err(error) = overdue_of(&core, partition, &mut found).await {
+            result = Err(error);
+        }
+    }
+    if found > 0 {
+        tracing::warn!(tasks = found, "overdue tasks were missing, and have been loaded or offered again");
+        core.meters.swept(found);
+        result = result.and(fire::fire_all(&core).await.map(drop));
+    }
+    result.map(|()| found)
+}
+
+/// Adds to `found` what was missing, also when a later look fails.
+async fn overdue_of(core: &Arc<Core>, partition: Partition, found: &mut usize) -> Result<(), Error> {
+    let Some(tenure) = core.holdings.tenure(partition) else { return Ok(()) };
+    let (until, before) = (core.now().plus(-core.options.overdue_after_ms), core.now().plus(-IN_HANDS_MS));
+    let mut at = core.filling.overdue.position(partition, tenure.term);
+    let scan = |after, until, limit| core.store.scan(Scan { partition, until, after, limit });
+    let page = scan(at.front, until, LOOK_LIMIT).await?;
+    let next = key_after(&page, LOOK_LIMIT);
+    let missing = bring_back(core, page, before).await?;
+    *found += missing;
+    let looks_again = at.looked(next, missing > 0, until);
+    // Also when the second look fails.
+    core.filling.overdue.remember(partition, at);
+    if looks_again {
+        let page = scan(at.again, recent(until).0, AGAIN_LIMIT).await?;
+        let next = key_after(&page, AGAIN_LIMIT);
+        let missing = bring_back(core, page, before).await?;
+        *found += missing;
+        at.looked_again(next, missing > 0);
+        core.filling.overdue.remember(partition, at);
+    }
+    Ok(())
+}
+
+/// Where the next look goes on, if there is more.
+fn key_after(page: &[HotEntry], limit: usize) -> Option<Key> {
+    (page.len() == limit).then(|| page.last().map(HotEntry::key)).flatten()
+}
+
+/// Of what is overdue: what this engine does not know fires, and what has fired before an instant is offered, as far as it stands
+/// in no ready set. How many were missing.
+async fn bring_back(core: &Arc<Core>, page: Vec<HotEntry>, before: Millis) -> Result<usize, Error> {
+    let page = core.maintenance.unsent.sort_out(page, core.now());
+    let (mut unknown, mut offered) = (Vec::new(), Vec::new());
+    {
+        let table = core.live.lock();
+        for entry in page {
+            match table.overdue(&entry) {
+                Overdue::Unknown if entry.state == State::Ready => offered.push(entry),
+                Overdue::Unknown => unknown.push(entry),
+                Overdue::Offered(fired) if fired.fired_at <= before => offered.push(fired),
+                Overdue::Offered(_) | Overdue::InHand => {}
+            }
+        }
+    }
+    let (going, offered): (Vec<_>, Vec<_>) =
+        offered.into_iter().partition(|entry| core.settings.is_deleting(&entry.queue.namespace));
+    core.hot.discard(&going).await?;
+    let offered = expire::keep_those_in_time(core, offered).await;
+    let offered = fire::offer_again(core, offered).await;
+    let loaded = drain::take_in(core, unknown).await.count;
+    Ok(loaded + offered?)
+}

@@ -1,0 +1,205 @@
+//! What is to be refilled: the gaps of each partition, and how far the look at what is overdue has come. Looks at no row itself.
+
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
+use punctual_contract::{Error, Happened, hot::HotEntry};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// What became overdue so long before the last look is looked at once more: a commit may have come after it.
+const OVERLAP_MS: i64 = 3_000;
+
+pub(super) type Key = (Millis, i64);
+
+/// A span of instants of a partition. Both ends belong to it.
+pub(crate) type Span = (Millis, Millis);
+
+/// Spans whose tasks may be neither in the table nor in the hot set: one a partition, which has all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Gaps {
+    spans: Mutex<HashMap<Partition, Span>>,
+    /// Queues whose ready sets may have given something that did not arrive.
+    admissions: Mutex<HashSet<Arc<QueueKey>>>,
+    asked: Notify,
+}
+
+impl Gaps {
+    /// It is closed ahead of the next run.
+    pub(crate) fn note(&self, partition: Partition, span: Span) {
+        self.keep(partition, span);
+        self.asked.notify_one();
+    }
+
+    /// The next run closes it.
+    pub(super) fn keep(&self, partition: Partition, (from, until): Span) {
+        let mut spans = self.spans.lock();
+        let span = spans.entry(partition).or_insert((from, until));
+        *span = (span.0.min(from), span.1.max(until));
+    }
+
+    /// These could not be loaded. The next run of the preloader closes the gap: a hot set that refuses one entry refuses many, and
+    /// each would have the store read.
+    pub(crate) fn note_entries<'e>(&self, entries: impl Iterator<Item = &'e HotEntry>) {
+        entries.for_each(|entry| self.keep(entry.place.partition, (entry.due_at, entry.due_at)));
+    }
+
+    /// An answer that said what was popped for executors was lost.
+    pub(crate) fn admission(&self, error: &Error, queue: &Arc<QueueKey>) {
+        if error.happened == Happened::Maybe {
+            self.admissions.lock().insert(Arc::clone(queue));
+            self.asked.notify_one();
+        }
+    }
+
+    pub(super) fn take_admissions(&self) -> HashSet<Arc<QueueKey>> {
+        std::mem::take(&mut *self.admissions.lock())
+    }
+
+    /// It could not be looked for: the next run does it.
+    pub(super) fn keep_admissions(&self, queues: HashSet<Arc<QueueKey>>) {
+        self.admissions.lock().extend(queues);
+    }
+
+    /// What was held back is to be offered, or a gap to be closed.
+    pub(crate) fn ask(&self) {
+        self.asked.notify_one();
+    }
+
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    pub(super) fn are_none(&self) -> bool {
+        self.spans.lock().is_empty()
+    }
+
+    pub(super) fn take(&self, is_wanted: impl Fn(Partition) -> bool) -> Vec<(Partition, Span)> {
+        self.spans.lock().extract_if(|partition, _| is_wanted(*partition)).collect()
+    }
+}
+
+/// How far the look at what is overdue has come.
+#[derive(Debug, Default)]
+pub(crate) struct OverdueLooks {
+    /// By partition.
+    positions: Mutex<HashMap<Partition, Position>>,
+}
+
+/// Where to go on in a partition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Position {
+    /// Of the tenure that it is of.
+    term: i64,
+    /// All before has been looked at. None: the next run begins with the oldest.
+    pub(super) front: Option<Key>,
+    /// Of those before the front, where to go on looking once more.
+    pub(super) again: Option<Key>,
+    /// Something was missing since the oldest was looked at.
+    was_missing: bool,
+}
+
+impl OverdueLooks {
+    pub(super) fn position(&self, partition: Partition, term: i64) -> Position {
+        let known = self.positions.lock().get(&partition).copied();
+        known
+            .filter(|position| position.term == term)
+            .unwrap_or_else(|| Position { term, ..Position::default() })
+    }
+
+    pub(super) fn remember(&self, partition: Partition, position: Position) {
+        self.positions.lock().insert(partition, position);
+    }
+}
+
+impl Position {
+    /// From the front on, up to `next`; None: to the end. Whether it is the turn of those before the front.
+    pub(super) fn looked(&mut self, next: Option<Key>, is_missing: bool, until: Millis) -> bool {
+        self.was_missing |= is_missing;
+        if next.is_some() {
+            self.front = next;
+            return false;
+        }
+        let goes_on = self.front.is_some() && !self.was_missing;
+        self.front = goes_on.then(|| recent(until));
+        self.was_missing = false;
+        goes_on
+    }
+
+    /// At some before the front, up to `next`; None: to the last of them.
+    pub(super) fn looked_again(&mut self, next: Option<Key>, is_missing: bool) {
+        let are_few = self.again.is_none() && next.is_none();
+        self.again = next;
+        if are_few || is_missing {
+            (self.front, self.again) = (None, None);
+        }
+    }
+}
+
+/// The next run looks at what comes after this, whatever was seen.
+pub(super) fn recent(until: Millis) -> Key {
+    (until.plus(-OVERLAP_MS), i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::drain::tests::entry;
+
+    const UNTIL: Millis = Millis(100_000);
+
+    #[test]
+    fn of_each_partition_the_span_of_all_gaps_is_remembered() {
+        let gaps = Gaps::default();
+        gaps.note_entries([entry(1, 30), entry(2, 10), entry(3, 20)].iter());
+        gaps.note(Partition(1), (Millis(5), Millis(6)));
+        let mut taken = gaps.take(|partition| partition == Partition(0));
+        assert_eq!(taken.pop(), Some((Partition(0), (Millis(10), Millis(30)))));
+        assert!(!gaps.are_none() && taken.is_empty());
+    }
+
+    fn key(at: i64) -> Option<Key> {
+        Some((Millis(at), 1))
+    }
+
+    #[test]
+    fn what_fits_into_one_look_is_looked_at_from_the_oldest_on_each_time() {
+        let mut position = Position::default();
+        assert!(!position.looked(None, false, UNTIL) && position.front.is_none());
+        assert!(!position.looked(None, true, UNTIL) && position.front.is_none() && !position.was_missing);
+    }
+
+    #[test]
+    fn of_a_long_backlog_only_a_few_are_looked_at_again_beside_what_is_new() {
+        let mut position = Position::default();
+        assert!(!position.looked(key(10), false, UNTIL) && !position.looked(key(20), false, UNTIL));
+        assert_eq!(position.front, key(20));
+        assert!(position.looked(None, false, UNTIL), "all has been seen");
+        assert_eq!(position.front, Some((UNTIL.plus(-OVERLAP_MS), i64::MAX)));
+        position.looked_again(key(5), false);
+        assert!(
+            position.looked(None, false, UNTIL.plus(1_000)) && position.again == key(5),
+            "it goes on there"
+        );
+        position.looked_again(None, false);
+        assert!(position.again.is_none() && position.front.is_some(), "and begins anew at the end");
+        position.looked_again(None, false);
+        assert!(position.front.is_none(), "the backlog is gone");
+    }
+
+    #[test]
+    fn all_are_looked_at_anew_until_none_is_missing() {
+        let mut position = Position::default();
+        position.looked(key(10), false, UNTIL);
+        position.looked(None, false, UNTIL);
+        position.looked_again(key(5), true);
+        assert_eq!((position.front, position.again), (None, None));
+        position.looked(key(10), true, UNTIL);
+        assert!(
+            !position.looked(None, false, UNTIL) && position.front.is_none(),
+            "once more: something was missing"
+        );
+        position.looked(key(10), false, UNTIL);
+        assert!(position.looked(None, false, UNTIL) && position.front.is_some());
+    }
+}

@@ -1,0 +1,105 @@
+//! The hot set and the signals of engines that run on their store alone: the hot set is always empty, and tasks fire from the
+//! store, which alone decides whether a task was withdrawn or has fired; there are no signals. Must not keep anything: two
+//! engines of one store would each have their own.
+
+use async_trait::async_trait;
+use punctual_contract::{
+    Error, Hot,
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    ownership::{Signal, Signals, Tenure},
+};
+use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
+
+const NONE: &str = "there is no hot set (hot.url is empty)";
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHot;
+
+#[async_trait]
+impl Hot for NoHot {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    async fn load(&self, _entries: Vec<HotEntry>) -> Result<usize, Error> {
+        Err(Error::did_not_happen("load entries", NONE))
+    }
+
+    async fn drain(
+        &self,
+        tenures: &[Tenure],
+        _until: Millis,
+        _limit: usize,
+    ) -> Vec<Result<Vec<HotEntry>, Error>> {
+        tenures.iter().map(|_| Ok(Vec::new())).collect()
+    }
+
+    /// The store decides.
+    async fn withdraw(&self, _partition: Partition, _id: i64, _fence: i64) -> Result<Withdrawn, Error> {
+        Ok(Withdrawn::Absent)
+    }
+
+    async fn offer(&self, _entries: Vec<HotEntry>, _retries: Retries) -> Result<usize, Error> {
+        Err(Error::did_not_happen("offer entries", NONE))
+    }
+
+    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
+        Ok(vec![false; entries.len()])
+    }
+
+    async fn discard(&self, _entries: &[HotEntry]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn admit(&self, _queue: &QueueKey, _admission: Admission) -> Result<Vec<HotEntry>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn park(&self, _lane: &Lane, _entries: Vec<HotEntry>, _retries: Retries) -> Result<(), Error> {
+        Err(Error::did_not_happen("park entries", NONE))
+    }
+
+    async fn unpark(&self, _queue: &QueueKey, _lane: &Lane, _limit: usize) -> Result<usize, Error> {
+        Ok(0)
+    }
+
+    async fn lanes(
+        &self,
+        _queue: &QueueKey,
+        _after: Option<&Lane>,
+        _limit: usize,
+    ) -> Result<Vec<(Lane, usize)>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn depth(&self) -> Result<Depth, Error> {
+        Ok(Depth::default())
+    }
+
+    async fn is_whole(&self, _tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
+        Err(Error::did_not_happen("look at the hot set", NONE))
+    }
+
+    async fn clear(&self, _tenure: Tenure) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn fullness(&self) -> Result<u32, Error> {
+        Ok(0)
+    }
+}
+
+/// Each engine reads the store so often that a signal would come no sooner.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSignals;
+
+#[async_trait]
+impl Signals for NoSignals {
+    async fn announce(&self, _signals: Vec<Signal>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn next(&self) -> Result<Vec<Signal>, Error> {
+        std::future::pending().await
+    }
+}

@@ -1,2 +1,0 @@
--- A whole reply. 1 namespace, 2 key (bytes).
-SELECT request_hash, status, body, keep_until FROM reply WHERE namespace = ? AND reply_key = ?
