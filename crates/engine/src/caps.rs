@@ -132,9 +132,7 @@ async fn other_queue(core: &Arc<Core>, task: &Task, queue: &Name) -> Option<Queu
         return None;
     }
     let to = QueueKey { namespace: from.namespace.clone(), queue: queue.clone() };
-    if let Some(versions) =
-        task.ask.demands.handler_versions.clone().filter(|_| core.push_queues().contains(&to))
-    {
+    if let Some(versions) = task.ask.demands.handler_versions.clone().filter(|_| core.pushes(&to)) {
         return Some(QueueRefused::Versions(versions));
     }
     let known = core.settings.known();

@@ -210,7 +210,7 @@ impl Engine {
     /// Whether its tasks go to the bus, as far as this engine knows; a second behind the store at most.
     #[must_use]
     pub fn is_pushed(&self, queue: &QueueKey) -> bool {
-        self.core.push_queues().contains(queue)
+        self.core.pushes(queue)
     }
 
     /// What this engine knows to be set for a queue; a second behind the store at most.

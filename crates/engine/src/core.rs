@@ -98,25 +98,15 @@ impl Core {
         }
     }
 
-    /// The queues whose tasks are published: those that are set to, and those of the start that are not set otherwise. None
-    /// where nobody could read them: those wait for whoever pulls.
+    /// The queues whose tasks are published, of those that the options or the settings name.
     pub(crate) fn push_queues(&self) -> HashSet<QueueKey> {
-        if !self.options.can_push {
-            return HashSet::new();
-        }
         let known = self.settings.known();
-        let mut queues: HashSet<QueueKey> = self.options.push_queues.iter().cloned().collect();
-        for (queue, settings) in &known.queues {
-            match settings.mode {
-                Some(Mode::Push) => drop(queues.insert(queue.clone())),
-                Some(Mode::Pull) => drop(queues.remove(queue)),
-                None => {}
-            }
-        }
-        queues
+        let named = self.options.push_queues.iter().chain(known.queues.keys());
+        named.filter(|queue| self.pushes(queue)).cloned().collect()
     }
 
-    /// Whether the tasks of a queue are published.
+    /// Whether the tasks of a queue are published: its own setting decides, or else the options of the start. Never where the bus
+    /// cannot be read by workers: then tasks wait for whoever pulls.
     pub(crate) fn pushes(&self, queue: &QueueKey) -> bool {
         self.options.can_push
             && match self.settings.known().queues.get(queue).and_then(|settings| settings.mode) {

@@ -52,7 +52,7 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
         return it;
     }
     let plain = by_state(core, task, now);
-    if plain.blocking != Some("executor") || core.push_queues().contains(&task.ask.queue) {
+    if plain.blocking != Some("executor") || core.pushes(&task.ask.queue) {
         return plain;
     }
     match crew::of(core, task, now).await {

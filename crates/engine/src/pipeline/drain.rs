@@ -71,7 +71,7 @@ async fn drain(core: &Arc<Core>, mut tenures: Vec<Tenure>) -> Result<usize, Erro
         let elsewhere = take_in(core, found).await.elsewhere;
         if !elsewhere.is_empty() {
             // Given up meanwhile: its next owner drains these, or finds them in the store.
-            core.hot.load(elsewhere).await?;
+            result = result.and(core.hot.load(elsewhere).await.map(drop));
         }
         tenures = again;
     }

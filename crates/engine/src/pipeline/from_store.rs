@@ -281,7 +281,7 @@ pub(crate) async fn admit(
         return Ok((admitted, false));
     }
     let asked = core.hot.admit(&request.queue, Admission { limit, ..admission }).await;
-    match asked.inspect_err(|error| core.filling.gaps.admission(error, &request.queue)) {
+    match asked.inspect_err(|error| core.filling.gaps.admission(error, &request.queue, core.store.parts())) {
         Ok(more) => {
             let is_end = more.len() < limit;
             admitted.extend(more);

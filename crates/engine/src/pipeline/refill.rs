@@ -99,20 +99,30 @@ async fn run_asked(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(again? + closed? + admissions?)
 }
 
-/// Of what is overdue in these queues: what stands in no ready set is offered again, although another engine may have it in its
-/// hands, whose lease the store then refuses. Of partitions of other engines their owners find it.
+/// Looks for admissions whose answer was lost; each part of the store by itself. Of what is overdue in their queues, what stands in
+/// no ready set is offered again, although another engine may be about to lease it: the store then refuses that lease. What is in
+/// partitions of other engines, their owners find.
 async fn lost_admissions(core: &Arc<Core>) -> Result<usize, Error> {
-    let queues = core.filling.gaps.take_admissions();
+    if core.filling.gaps.no_admissions() {
+        return Ok(0);
+    }
+    let work = |core, part| async move { lost_admissions_in(&core, part).await };
+    parts::each(core, "refill_admissions", parts::PATIENCE, work).await
+}
+
+/// In one part of the store. What fails is tried again with the next run.
+async fn lost_admissions_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
+    let queues = core.filling.gaps.take_admissions(part);
     if queues.is_empty() || core.from_store.is_away() {
-        // The store says what there is.
+        // Without Redis tasks are served from the store, so none is lost.
         return Ok(0);
     }
     let mut found = 0;
-    for partition in core.owned() {
+    for partition in parts::owned(core, part) {
         match lost_in(core, partition, &queues).await {
             Ok(count) => found += count,
             Err(error) => {
-                core.filling.gaps.keep_admissions(queues);
+                core.filling.gaps.keep_admissions(part, queues);
                 return Err(error);
             }
         }
@@ -201,9 +211,10 @@ async fn bring_back(core: &Arc<Core>, page: Vec<HotEntry>, before: Millis) -> Re
     }
     let (going, offered): (Vec<_>, Vec<_>) =
         offered.into_iter().partition(|entry| core.settings.is_deleting(&entry.queue.namespace));
-    core.hot.discard(&going).await?;
-    let offered = expire::keep_those_in_time(core, offered).await;
-    let offered = fire::offer_again(core, offered).await;
+    // First what needs no server: a hot set that fails must not keep tasks out of the table.
     let loaded = drain::take_in(core, unknown).await.count;
-    Ok(loaded + offered?)
+    let discarded = core.hot.discard(&going).await;
+    let offered = expire::keep_those_in_time(core, offered).await;
+    let offered = fire::offer_again(core, offered).await?;
+    discarded.map(|_| loaded + offered)
 }

@@ -86,15 +86,19 @@ impl Late {
     }
 }
 
-async fn store(urls: &[String]) -> Arc<MysqlStore> {
+pub(super) async fn store(urls: &[String]) -> Arc<MysqlStore> {
     let options = MysqlOptions { partitions: PARTITIONS, ..MysqlOptions::default() };
     Arc::new(MysqlStore::open(urls, options).await.unwrap())
 }
 
+pub(super) async fn redis_hot(redis: &Redis) -> RedisHot {
+    let options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
+    RedisHot::connect(&redis.url(), options).await.unwrap()
+}
+
 async fn start(urls: &[String], redis: &Redis, options: Options) -> (Engine, Option<Running>) {
     let store = store(urls).await;
-    let hot_options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
-    let hot = RedisHot::connect(&redis.url(), hot_options).await.unwrap();
+    let hot = redis_hot(redis).await;
     let signals = Arc::new(hot.signals().await.unwrap());
     let backends = Backends {
         blobs: None,
@@ -110,7 +114,7 @@ async fn start(urls: &[String], redis: &Redis, options: Options) -> (Engine, Opt
     (engine, Some(running))
 }
 
-fn task(execute_at: Millis) -> NewTask {
+pub(super) fn task(execute_at: Millis) -> NewTask {
     // One attempt: what is lost is dead.
     NewTask { max_attempts: 1, ..NewTask::new(queue(), Name::new("k").unwrap(), execute_at) }
 }
@@ -350,7 +354,7 @@ impl Site {
     }
 }
 
-fn request() -> LeaseRequest {
+pub(super) fn request() -> LeaseRequest {
     LeaseRequest {
         queue: Arc::new(queue()),
         max: 10,
