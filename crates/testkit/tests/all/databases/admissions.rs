@@ -2,7 +2,7 @@
 //! other database. Nothing else looks for them here: what is overdue is looked at after an hour only.
 
 use super::site;
-use crate::engine::{WallClock, queue};
+use crate::engine::WallClock;
 use punctual_bus::MemoryBus;
 use punctual_contract::Store;
 use punctual_domain::{place::TaskRef, state::State};
