@@ -565,8 +565,10 @@ async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
             let now = core.now();
             let entry_of = |task: &Task| {
                 let entry = intake::entry_of(task);
-                // Leased ahead, and given back before its instant: it has yet to fire.
-                let state = if entry.due_at > now { State::Scheduled } else { entry.state };
+                // Leased ahead, and given back before its instant: it has yet to fire. A task of a push queue stays ready: callers
+                // were told that it has fired, and a mark would take that back.
+                let is_to_fire = entry.due_at > now && !core.pushes(&entry.queue);
+                let state = if is_to_fire { State::Scheduled } else { entry.state };
                 HotEntry { state, ..entry }
             };
             let ready = tasks.iter().flatten().filter(|task| task.state == State::Ready);

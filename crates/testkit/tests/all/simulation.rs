@@ -179,6 +179,19 @@ fn each_instant_of_a_schedule_runs_once_whoever_dies_or_sleeps_and_however_the_c
     }
 }
 
+/// Lives on a push queue that have found a fault. 5753: the clock was set back, a lease that was made ahead was given back, and a
+/// mark took back that the task had fired.
+const KNOWN_PUSHED: [u64; 1] = [5753];
+
+#[test]
+fn lives_of_a_push_queue_that_have_found_a_fault_find_it_no_more() {
+    for seed in KNOWN_PUSHED {
+        let setup = Setup { engines: 1, faults: Faults::Some(seed), hands: Hands::Push, limits: false };
+        let lived = block_on(run(&with_a_bus(seeded(seed, STEPS), seed), setup));
+        lived.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
+}
+
 /// Lives of schedules that are changed all the time. `PUNCTUAL_CHANGES`: so many changes in all, however many lives that takes.
 const CHANGE_SEEDS: u64 = 25;
 const CHANGE_STEPS: usize = 120;
