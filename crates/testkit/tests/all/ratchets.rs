@@ -9,6 +9,7 @@ mod guide;
 mod image;
 mod imports;
 mod licences;
+mod rows;
 mod structure;
 mod tasks;
 mod time;
