@@ -10,6 +10,7 @@ mod image;
 mod imports;
 mod licences;
 mod rows;
+mod states;
 mod structure;
 mod tasks;
 mod time;
