@@ -109,7 +109,7 @@ fn is_there(path: &str) -> bool {
         root().join(format!("crates/{}/src/{inner}.rs", parts[0]))
     };
     let folder = root().join(format!("crates/{}/src/{}", parts[0], parts[1..].join("/")));
-    let is_declared_there = |source: String| source.contains(&format!(" {last}"));
+    let is_declared_there = |source: String| source.contains(last);
     file_of(&parts).exists()
         || folder.is_dir()
         || fs::read_to_string(file_of(before)).is_ok_and(is_declared_there)
