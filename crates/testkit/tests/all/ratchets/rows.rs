@@ -161,7 +161,7 @@ fn file_of(path: &[String]) -> String {
 }
 
 /// Names of functions behind `before`, and whether the line before them ends in `mark`.
-fn functions<'a>(text: &'a str, is_test: impl Fn(&str, &str) -> bool) -> Vec<&'a str> {
+fn functions(text: &str, is_test: impl Fn(&str, &str) -> bool) -> Vec<&str> {
     let (mut found, mut attribute) = (Vec::new(), "");
     for line in text.lines() {
         let code = line.trim_start();
