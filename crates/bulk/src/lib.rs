@@ -1,7 +1,7 @@
 //! Carries out bulk operations: what a filter finds is counted first and confirmed, and then changed a batch at a time, at a
 //! bounded rate, by the same calls as change one task. The path of a task knows nothing of it; whoever dies, another goes on.
 //!
-//! The order of steps, and what a crash between any two leaves: docs/consistency.md, "Bulk operations".
+//! The order of steps, and what a crash between any two leaves: docs/consistency-tests.md, "Bulk operations".
 
 mod error;
 mod meters;

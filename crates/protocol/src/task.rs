@@ -13,7 +13,7 @@ use crate::{At, Base64, Json, LogLine, Retry};
 pub enum State {
     /// Waits for its time.
     Scheduled,
-    /// Claimed by a dispatcher, not yet sent.
+    /// Of a push queue: marked by its owner, not yet sent.
     Dispatching,
     /// Fired; waits for a slot or a free executor.
     Ready,
@@ -37,7 +37,9 @@ pub enum State {
     Blocked,
 }
 
-/// Where a task is, in the general scheduler's word.
+/// Where a task is, in the general scheduler's word. Each stands for states: `pending` for scheduled, dispatching, ready,
+/// dispatch_failed, retrying, blocked; `processing` for dispatched, running; `success` for succeeded; `failed` for dead;
+/// `stopped` for cancelled, stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {

@@ -1,7 +1,7 @@
 //! Makes the runs of schedules ahead of their time, as ordinary tasks whose id and version come from schedule and instant,
 //! so that whoever makes one makes the same. The path of a task knows nothing of schedules; here nothing fires.
 //!
-//! The order of steps, and what a crash between any two leaves: docs/consistency.md, "Schedules".
+//! The order of steps, and what a crash between any two leaves: docs/consistency-tests.md, "Schedules".
 
 mod allowance;
 mod error;

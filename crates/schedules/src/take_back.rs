@@ -1,6 +1,6 @@
 //! Takes back what was made ahead of its time and has not fired: after a change, a pause, or before a schedule is forgotten.
 //!
-//! The order of steps, and what a crash after each leaves (docs/consistency.md, "Schedules"):
+//! The order of steps, and what a crash after each leaves (docs/consistency-tests.md, "Schedules"):
 //! 1. A change commits the document, a higher revision, and `Progress::changed_at`: one `now`, by which all that follows is
 //!    decided. Nothing is planned until step 5. A crash leaves the rest to whoever owns the schedule's slot.
 //! 2. Lines whose task was not made are made, an hour away: an engine that still wants to make one finds it there. A crash: said

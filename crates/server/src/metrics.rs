@@ -147,7 +147,7 @@ metrics! {
     HOT_FIRING Gauge "punctual_hot_firing_tasks" []
         "Tasks that have fired and whose hand-over is not known yet."
     WHEEL_TASKS Gauge "punctual_wheel_tasks" []
-        "Tasks claimed and on the wheel."
+        "Tasks on the wheel."
     TASKS_PRELOADED Counter "punctual_tasks_preloaded_total" []
         "Tasks brought into the hot set by the preloader."
     TASKS_SWEPT Counter "punctual_tasks_swept_total" []

@@ -2,7 +2,7 @@
 //! ordinary tasks, whose ids come from workflow, node, item and attempt, so that whoever makes one makes the same. The path of a
 //! task knows nothing of workflows; here nothing fires.
 //!
-//! The order of steps, and what a crash between any two leaves: docs/consistency.md, "Workflows".
+//! The order of steps, and what a crash between any two leaves: docs/consistency-tests.md, "Workflows".
 
 mod error;
 mod options;

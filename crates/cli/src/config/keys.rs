@@ -173,7 +173,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: LOOKAHEAD_MS,
         variable: "PUNCTUAL_ENGINE_LOOKAHEAD_MS",
         default: || Options::default().lookahead_ms.to_string(),
-        about: "how far ahead of its time a task is claimed",
+        about: "how far ahead of its time a task is drained into its owner's memory",
     },
     Key {
         name: AHEAD_MS,
@@ -191,7 +191,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: SWEEP_INTERVAL_MS,
         variable: "PUNCTUAL_INTERVALS_SWEEP_MS",
         default: || Options::default().sweep_interval_ms.to_string(),
-        about: "how often each engine looks for tasks that are due and in no hot set, 100 to 60,000",
+        about: "how often each engine looks for tasks that are overdue and were lost on their way, 100 to 60,000",
     },
     Key {
         name: RECONCILE_INTERVAL_MS,

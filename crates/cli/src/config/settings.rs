@@ -212,7 +212,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         overdue_look_interval_ms: layers.number(OVERDUE_LOOK_INTERVAL_MS, 1_000..=3_600_000)?,
         retire_interval_ms: layers.number(RETIRE_INTERVAL_MS, 100..=3_600_000)?,
         insert_wait_max_ms: layers.number(INSERT_WAIT_MAX_MS, 50..=600_000)?,
-        // Below the look-ahead, a task would be claimed from where it has not been loaded yet.
+        // Below the look-ahead, a task would be drained from where it has not been loaded yet.
         horizon_ms: layers.number(HORIZON_MS, lookahead_ms.max(10_000)..=WEEK_MS)?,
         keep_succeeded_ms: layers.number(SUCCEEDED_MS, 0..=TEN_YEARS_MS)?,
         keep_stopped_ms: layers.number(STOPPED_MS, 0..=TEN_YEARS_MS)?,

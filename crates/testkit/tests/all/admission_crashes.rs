@@ -1,5 +1,5 @@
 //! An engine dies after each step of an admission to a limited queue, and another one goes on: the table "Limited queues" of
-//! `docs/consistency.md`, a case a row, on the embedded back ends and on real MySQL and Redis. Each time the limits hold, all
+//! `docs/consistency-tests.md`, a case a row, on the embedded back ends and on real MySQL and Redis. Each time the limits hold, all
 //! tasks finish, and no slot is held at the end.
 
 use crate::{

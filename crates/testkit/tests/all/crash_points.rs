@@ -1,4 +1,4 @@
-//! An engine dies at each step of a task's path, and another one goes on: the table of `docs/consistency.md`, a case a
+//! An engine dies at each step of a task's path, and another one goes on: the table of `docs/consistency-tests.md`, a case a
 //! row, on the embedded back ends and on real MySQL and Redis. The dying engine has a runtime of its own, which is
 //! thrown away at the gate: nothing of it runs on, nothing says goodbye.
 

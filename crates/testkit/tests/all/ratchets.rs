@@ -9,6 +9,8 @@ mod guide;
 mod image;
 mod imports;
 mod licences;
+mod rows;
+mod states;
 mod structure;
 mod tasks;
 mod time;

@@ -153,7 +153,7 @@ async fn step<F: Future<Output = Arc<dyn Limiter>>>(
             *limiter = fresh().await;
             (model.is_whole, model.members) = (false, BTreeSet::new());
         }
-        // Grants from before are used or given up by then: see docs/consistency.md.
+        // Grants from before are used or given up by then: see docs/consistency-tests.md.
         Step::Rebuild if !model.is_whole => {
             model.in_hand.clear();
             limiter.restore(model.leased.iter().copied().map(held).collect()).await.unwrap();

@@ -1,5 +1,5 @@
 //! An engine that dies between two steps of a bulk operation: another goes on, each task is changed once, and all are counted
-//! once. The table is in docs/consistency.md, "Bulk operations".
+//! once. The table is in docs/consistency-tests.md, "Bulk operations".
 
 use super::rig::{CANCEL, HOUR_MS, Rig, START, bulk, on_both};
 use punctual_contract::bulk::StoredBulk;

@@ -1,4 +1,4 @@
-//! What CONTRIBUTING.md names exists: each path, each crate, command and variable too.
+//! What CONTRIBUTING.md and ARCHITECTURE.md name exists: each path, each crate, command, module and variable too.
 
 use super::tree::{all, root};
 use std::fs;
@@ -91,4 +91,49 @@ fn each_name_of_the_guide_is_declared() {
         ["TRANSITIONS", "State::ALL", "sql!"]
     );
     assert!(!is_declared(concat!("NO_SUCH", "_THING"), &sources));
+}
+
+/// `a::{b, c::d}` as `a::b` and `a::c::d`.
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let inner = rest.split('}').next().unwrap_or(rest);
+    inner.split(',').map(|part| format!("{before}{}", part.trim())).collect()
+}
+
+/// A module of a crate, or what a module declares: a file or a folder, or a name in the file of the modules before it.
+fn is_there(path: &str) -> bool {
+    let parts: Vec<&str> = path.split("::").collect();
+    let Some((last, before)) = parts.split_last() else { return false };
+    let file_of = |parts: &[&str]| {
+        let inner = if parts.len() > 1 { parts[1..].join("/") } else { "lib".to_owned() };
+        root().join(format!("crates/{}/src/{inner}.rs", parts[0]))
+    };
+    let folder = root().join(format!("crates/{}/src/{}", parts[0], parts[1..].join("/")));
+    let is_declared_there = |source: String| source.contains(last);
+    file_of(&parts).exists()
+        || folder.is_dir()
+        || fs::read_to_string(file_of(before)).is_ok_and(is_declared_there)
+}
+
+/// Paths of modules between backticks whose first part is a crate of ours.
+fn modules(page: &str) -> Vec<String> {
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    let crates: Vec<String> = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let quoted = page.split('`').skip(1).step_by(2).filter(|word| word.contains("::"));
+    let is_ours =
+        |path: &String| path.split("::").next().is_some_and(|first| crates.iter().any(|name| name == first));
+    quoted.flat_map(expanded).filter(is_ours).collect()
+}
+
+#[test]
+fn each_module_of_the_map_exists() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let found = modules(&map);
+    assert!(found.len() > 60, "{}", found.len());
+    let missing: Vec<String> = found.into_iter().filter(|path| !is_there(path)).collect();
+    assert_eq!(missing, [""; 0]);
+    let page =
+        "`engine::pipeline::{drain, claim}`, `store::nothing::at_all`, `domain::state::TRANSITIONS`, `a::b`";
+    let wrong: Vec<String> = modules(page).into_iter().filter(|path| !is_there(path)).collect();
+    assert_eq!(wrong, ["engine::pipeline::claim", "store::nothing::at_all"]);
 }

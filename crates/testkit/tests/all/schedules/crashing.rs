@@ -1,5 +1,5 @@
 //! An engine that dies between two steps of making a run: the next one, or another, goes on, and the run is made once. The
-//! table is in docs/consistency.md, "Schedules".
+//! table is in docs/consistency-tests.md, "Schedules".
 
 use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
 use punctual_contract::{

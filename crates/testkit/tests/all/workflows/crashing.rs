@@ -1,5 +1,5 @@
 //! An engine that dies between two steps of a workflow: another goes on, and each node runs once. The table is in
-//! docs/consistency.md, "Workflows".
+//! docs/consistency-tests.md, "Workflows".
 
 use super::rig::{Rig, document, echo, node, on_both};
 use punctual_domain::{
