@@ -192,7 +192,8 @@ impl Stage {
             let at = label("scheduled_at_ms").parse().unwrap_or_default();
             let fired = self.paused.get(&label("schedule"));
             if fired.is_some_and(|ids| !ids.contains(&it.place.id)) {
-                return Err(format!("{} at {at} runs and is paused", label("schedule")));
+                let task = self.engine.read(it.place).await;
+                return Err(format!("{} at {at} runs and is paused: {task:?}", label("schedule")));
             }
             *self.handed.entry((label("schedule"), at)).or_default() += 1;
             let report = if self.rng.u8(..4) == 0 { Report::Reject } else { Report::Succeeded };
