@@ -47,14 +47,6 @@ struct PlannerNode {
     asleep: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-/// Of a schedule that is paused: what may still run.
-struct Begun {
-    /// Tasks that were made.
-    ids: HashSet<i64>,
-    /// Instants of runs that were decided, and whose tasks are to be made.
-    instants: HashSet<i64>,
-}
-
 struct Stage {
     clock: ManualClock,
     rng: fastrand::Rng,
@@ -65,8 +57,8 @@ struct Stage {
     nodes: Vec<PlannerNode>,
     /// The furthest that the clock has been.
     latest: Millis,
-    /// Schedules that are paused, and what of them had begun by then.
-    paused: BTreeMap<String, Begun>,
+    /// Schedules that are paused, and which of their tasks had fired by then.
+    paused: BTreeMap<String, HashSet<i64>>,
     /// How often each schedule's instant was handed to an executor.
     handed: BTreeMap<(String, i64), usize>,
 }
@@ -198,8 +190,8 @@ impl Stage {
         for it in &leased {
             let label = |name: &str| it.labels.get(name).cloned().unwrap_or_default();
             let at = label("scheduled_at_ms").parse().unwrap_or_default();
-            let begun = self.paused.get(&label("schedule"));
-            if begun.is_some_and(|begun| !begun.ids.contains(&it.place.id) && !begun.instants.contains(&at)) {
+            let fired = self.paused.get(&label("schedule"));
+            if fired.is_some_and(|ids| !ids.contains(&it.place.id)) {
                 let task = self.engine.read(it.place).await;
                 return Err(format!("{} at {at} runs and is paused: {task:?}", label("schedule")));
             }
@@ -259,12 +251,8 @@ impl Stage {
             return Err(format!("paused, and {:?} is left: {left:?}", left.place));
         }
         let fired = tasks.iter().filter(of_it).filter(|it| it.state != State::Cancelled);
-        let ids = fired.map(|it| it.place.id).collect();
-        // A planner that sleeps has yet to make these. Their time had come before the pause.
-        let runs = self.history(nth).await?;
-        let decided = runs.iter().filter(|run| run.outcome == Outcome::Created && !run.is_settled);
-        let instants = decided.filter(|run| run.execute_at <= latest).map(|run| run.key.at.0).collect();
-        self.paused.entry(name).or_insert(Begun { ids, instants });
+        let fired = fired.map(|it| it.place.id).collect();
+        self.paused.entry(name).or_insert(fired);
         Ok(())
     }
 
