@@ -389,6 +389,9 @@ fn progress_after(stands: Option<&StoredSchedule>, schedule: &Schedule, now: Mil
     // A disabled one has missed nothing.
     let was_at_work = stands.schedule.enabled && schedule.enabled;
     progress.begin_taking_back(now, stands.schedule.jitter_ms, was_at_work);
+    if !schedule.enabled || schedule.is_paused(now) {
+        progress.rest(now);
+    }
     progress.was_paused |= stands.schedule.pause.is_some();
     progress
 }

@@ -57,7 +57,7 @@ pub(crate) async fn finish(
     let changed_at = stored.progress.changed_at.unwrap_or(stored.progress.decided_until);
     let from = stored.progress.decided_until.plus(-stored.progress.jitter_ms);
     if is_at_rest {
-        withdraw_owed(inner, &stored, from, reason).await?;
+        withdraw_owed(inner, &stored, (from, changed_at), reason).await?;
     }
     let lines = lines(inner, &stored, from).await?;
     let ahead = |it: &&Run| it.outcome == Outcome::Created && it.execute_at > changed_at;
@@ -104,14 +104,15 @@ async fn lines(inner: &Inner, stored: &StoredSchedule, from: Millis) -> Result<V
 async fn withdraw_owed(
     inner: &Inner,
     stored: &Arc<StoredSchedule>,
-    until: Millis,
+    (from, changed_at): (Millis, Millis),
     reason: &str,
 ) -> Result<(), BackendError> {
+    let is_owed = |run: &Run| run.key.at < from || run.execute_at <= changed_at;
     loop {
         let older = OlderDocuments { schedule: stored.id, revision: stored.revision };
         let found = inner.store.unsettled_runs(Some(older), Millis::MAX, OWED_MAX).await?;
         let is_last = found.len() < OWED_MAX;
-        let owed: Vec<Run> = found.into_iter().map(|it| it.1).filter(|it| it.key.at < until).collect();
+        let owed: Vec<Run> = found.into_iter().map(|(_, run)| run).filter(is_owed).collect();
         let cancelled = cancel(inner, stored, &owed.iter().collect::<Vec<_>>()).await?;
         let count = cancelled.len();
         if count > 0 {

@@ -154,6 +154,13 @@ impl Progress {
         }
     }
 
+    /// The schedule is paused, disabled or about to be deleted: runs that were decided and not made are withdrawn too, also where
+    /// nothing of it lies ahead.
+    pub fn rest(&mut self, changed_at: Millis) {
+        self.takes_back = true;
+        self.changed_at = Some(self.changed_at.map_or(changed_at, |before| before.min(changed_at)));
+    }
+
     fn put_back(&mut self, to: Millis) {
         self.decided_until = to;
     }

@@ -179,6 +179,18 @@ fn each_instant_of_a_schedule_runs_once_whoever_dies_or_sleeps_and_however_the_c
     }
 }
 
+/// Lives of schedules that have found a fault. 63 and 158: runs that were decided before a pause, and whose planner slept, were made
+/// after it, because nothing of the schedule lay ahead.
+const KNOWN_SCHEDULES: [u64; 2] = [63, 158];
+
+#[test]
+fn lives_of_schedules_that_have_found_a_fault_find_it_no_more() {
+    for seed in KNOWN_SCHEDULES {
+        let lived = block_on(run_schedules(seed, SCHEDULE_STEPS));
+        lived.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
+}
+
 /// Lives on a push queue that have found a fault. 5753: the clock was set back, a lease that was made ahead was given back, and a
 /// mark took back that the task had fired.
 const KNOWN_PUSHED: [u64; 1] = [5753];
