@@ -205,7 +205,10 @@ async fn an_engine_that_died_leaves_attempts_that_are_looked_at(ground: Arc<dyn 
     let other = leased(&rig).await;
     assert_eq!(other.place, waits);
     let said = rig.store.said();
-    assert_eq!((said.known_grants, said.successes, said.known_successes), (said.grants, 1, 0), "{said:?}");
+    // On a slow machine an engine has marked it as ready before it was handed over: then it is looked at.
+    let was_marked = last_move(&rig, waits).await == (Some(Event::Dispatch), Some(State::Ready));
+    let known = if was_marked { 0 } else { said.grants };
+    assert_eq!((said.known_grants, said.successes, said.known_successes), (known, 1, 0), "{said:?}");
     accepted(&rig, succeeded(&other)).await;
     assert_eq!(rig.store.said().known_successes, 1);
     running.stop().await;
