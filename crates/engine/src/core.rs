@@ -106,7 +106,7 @@ impl Core {
     }
 
     /// Whether the tasks of a queue are published: its own setting decides, or else the options of the start. Never where the bus
-    /// cannot be read by workers: then tasks wait for whoever pulls.
+    /// cannot be read by workers: then tasks wait for executors that pull.
     pub(crate) fn pushes(&self, queue: &QueueKey) -> bool {
         self.options.can_push
             && match self.settings.known().queues.get(queue).and_then(|settings| settings.mode) {

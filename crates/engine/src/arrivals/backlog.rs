@@ -174,9 +174,15 @@ impl Backlog {
         if leased.is_empty() { Given::Fired(leave_line(live, to_lease)) } else { Given::Leased(leased) }
     }
 
-    /// The next, as far as they are to be leased.
-    pub(super) fn take_to_lease(&mut self, live: &Live, most: usize) -> Vec<HotEntry> {
-        let (_, to_lease) = self.take_run(most, |_| true, |fired| matches!(fired, Fired::ToLease(..)));
+    /// The next, as far as they are to be leased. What is leased and not good any more is passed over: `take_leased` does not
+    /// hand it over either, so that it must not stand before the rest.
+    pub(super) fn take_to_lease(
+        &mut self,
+        live: &Live,
+        most: usize,
+        is_good: impl Fn(&Shelved) -> bool,
+    ) -> Vec<HotEntry> {
+        let (_, to_lease) = self.take_run(most, is_good, |fired| matches!(fired, Fired::ToLease(..)));
         leave_line(live, to_lease)
     }
 
@@ -278,7 +284,7 @@ mod tests {
         assert!(keeps(&entry(1, 9)) && keeps(&entry(3, 10)));
         assert!(!keeps(&HotEntry { fence: entry(1, 9).fence + 1, ..entry(1, 9) }), "another, and newer");
         assert_eq!(ids(&backlog.take_to_lease_before(&live, Millis(10))), Vec::<i64>::new());
-        assert_eq!(ids(&backlog.take_to_lease(&live, 1)), [2], "the oldest");
+        assert_eq!(ids(&backlog.take_to_lease(&live, 1, |_| true)), [2], "the oldest");
         assert!(!keeps(&entry(2, 8)));
         backlog.put_to_lease(&live, vec![entry(2, 8)], Millis(15));
         assert!(keeps(&entry(2, 8)));
@@ -287,7 +293,7 @@ mod tests {
             (vec![1, 2], 1),
             "as long as they stand here"
         );
-        assert_eq!(ids(&backlog.take_to_lease(&live, 9)), [3]);
+        assert_eq!(ids(&backlog.take_to_lease(&live, 9, |_| true)), [3]);
         assert!(backlog.is_empty() && !keeps(&entry(3, 10)));
     }
 
@@ -299,7 +305,7 @@ mod tests {
         backlog.put_to_lease(&live, vec![newer.clone()], Millis(2));
         backlog.put_to_lease(&live, vec![entry(1, 9)], Millis(3));
         assert!(live.lock().keeps(&newer) && live.lock().keeps(&entry(1, 9)));
-        assert_eq!(backlog.take_to_lease(&live, 9), [newer.clone(), entry(2, 9)]);
+        assert_eq!(backlog.take_to_lease(&live, 9, |_| true), [newer.clone(), entry(2, 9)]);
         assert!(!live.lock().keeps(&newer));
     }
 
@@ -311,10 +317,17 @@ mod tests {
         assert_eq!(given(&mut backlog, &live, 9), (vec![4], vec![]), "only what stands before it");
         assert_eq!(given(&mut backlog, &live, 9), (vec![], vec![1]));
         assert!(backlog.take_leased(9, |_| true).is_empty(), "what is to be leased is older");
-        assert_eq!(ids(&backlog.take_to_lease(&live, 9)), [3]);
+        assert_eq!(ids(&backlog.take_to_lease(&live, 9, |_| true)), [3]);
         assert!(backlog.has_leased() && backlog.take_leased_before(Millis(40)).is_empty());
-        assert!(backlog.take_to_lease(&live, 9).is_empty(), "what is leased goes before it");
+        assert!(backlog.take_to_lease(&live, 9, |_| true).is_empty(), "what is leased goes before it");
         assert!(backlog.take_leased(9, |_| false).is_empty(), "it is not good any more");
+        backlog.put_to_lease(&live, vec![entry(5, 40)], Millis(60));
+        assert!(backlog.take_leased(9, |_| false).is_empty());
+        assert_eq!(
+            ids(&backlog.take_to_lease(&live, 9, |_| false)),
+            [5],
+            "a lease that is too old is passed over"
+        );
         assert_eq!(backlog.take_leased_before(Millis(41)).len(), 1);
         assert!(backlog.is_empty() && backlog.since.is_empty() && backlog.to_lease() == 0);
     }
@@ -324,6 +337,6 @@ mod tests {
         let (live, mut backlog) = (Live::new(1, true), Backlog::default());
         let version = |id, task_version| HotEntry { task_id: 7, task_version, ..entry(id, id) };
         backlog.put_to_lease(&live, vec![version(1, 1), version(2, 2), entry(3, 0)], Millis(1));
-        assert_eq!(ids(&backlog.take_to_lease(&live, 9)), [3, 2, 1]);
+        assert_eq!(ids(&backlog.take_to_lease(&live, 9, |_| true)), [3, 2, 1]);
     }
 }

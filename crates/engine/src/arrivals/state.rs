@@ -273,8 +273,8 @@ impl Arrival {
     }
 
     /// The next tasks of the backlog that are not leased, for an executor that asks: as far as nothing that is leased goes before them.
-    pub(crate) fn take_lying(&self, live: &Live, most: usize) -> Vec<HotEntry> {
-        self.seats.lock().backlog.take_to_lease(live, most)
+    pub(crate) fn take_lying(&self, live: &Live, most: usize, present: Present) -> Vec<HotEntry> {
+        self.seats.lock().backlog.take_to_lease(live, most, is_good(present))
     }
 
     /// What has fired and was lying here before an instant, not leased: busy executors did not come back for it.

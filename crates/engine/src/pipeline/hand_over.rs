@@ -314,20 +314,26 @@ async fn grant(
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         };
+        let mut more_behind = false;
         // A limit may have been set meanwhile.
         if admitted.is_end && is_simple(core, request, only) {
             arrival.is_empty_since(look);
             let wanted = wanted.saturating_sub(admitted.entries.len());
-            let behind = arrival.take_lying(&core.live, wanted);
+            let behind = arrival.take_lying(&core.live, wanted, core.present());
+            more_behind = wanted > 0 && behind.len() == wanted;
             admitted.entries.extend(expire::keep_those_in_time(core, behind).await);
         }
+        let asked = Instant::now();
         match dispatch(core, request, admitted.entries, admitted.since, caller).await {
             Ok(more) => leased.extend(more),
             // What is leased already must be heard of.
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         }
-        if !admitted.more {
+        // The store refused some of them (cancelled, replaced or leased elsewhere meanwhile): the next ones of the backlog
+        // are for this caller.
+        let refused = leased.len() < request.max && asked.elapsed() < REFUSED_WITHIN;
+        if !admitted.more && !(more_behind && refused) {
             return Ok(leased);
         }
         if leased.len() >= request.max {
@@ -565,8 +571,8 @@ async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
             let now = core.now();
             let entry_of = |task: &Task| {
                 let entry = intake::entry_of(task);
-                // Leased ahead, and given back before its instant: it has yet to fire. A task of a push queue stays ready: callers
-                // were told that it has fired, and a mark would take that back.
+                // Leased ahead, and given back before its instant: it has yet to fire. A task of a push queue stays ready: the
+                // engine has answered "already fired" for it, and its answers never go back to "waiting".
                 let is_to_fire = entry.due_at > now && !core.pushes(&entry.queue);
                 let state = if is_to_fire { State::Scheduled } else { entry.state };
                 HotEntry { state, ..entry }

@@ -62,7 +62,7 @@ async fn a_silent_database_keeps_no_lost_admission_of_the_other_from_being_repai
     assert!(lost.is_err() || lost.is_ok_and(|leased| leased.is_empty()), "its answer was lost");
     assert_eq!(hot.faults.counts(HotGroup::Ready).answer_lost, 1);
     let leased = tokio::sync::Mutex::new(HashSet::new());
-    until("every task of the first database comes again", || async {
+    until("every task of the first database is leased", || async {
         let mut leased = leased.lock().await;
         if let Ok(tasks) = engine.lease(request()).await {
             leased.extend(tasks.iter().map(|task| task.place.id));
