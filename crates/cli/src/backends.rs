@@ -390,7 +390,11 @@ async fn shared(
         bus: hot_backends.bus,
         clock: Arc::new(clock),
         blobs: None,
-        shared: Some(Shared { ownership: Arc::new(ownership), signals: hot_backends.signals }),
+        shared: Some(Shared {
+            ownership: Arc::new(ownership),
+            signals: hot_backends.signals,
+            stored_limiter: hot_backends.stored_limiter,
+        }),
     };
     // Before the first insert: what comes into the last bucket is copied when that is cut.
     let buckets = store.buckets(archive::bucket_options(archive));
@@ -406,6 +410,8 @@ struct HotBackends {
     limiter: Arc<dyn Limiter>,
     bus: Arc<dyn Bus>,
     signals: Arc<dyn Signals>,
+    /// Of queues that are scanned. None: `limiter` is one.
+    stored_limiter: Option<Arc<dyn Limiter>>,
     /// Why Redis was not reached. None: it was reached, or none is set.
     away: Option<Error>,
 }
@@ -442,6 +448,7 @@ async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &s
         hot: Arc::new(hot),
         bus: Arc::new(bus),
         signals: Arc::new(signals),
+        stored_limiter: Some(stored_limiter(store)),
         away,
     })
 }
@@ -451,11 +458,16 @@ fn without_redis(store: &MysqlStore) -> HotBackends {
     tracing::info!("no Redis is set (hot.url is empty): tasks fire from the databases, up to 0.1 s late");
     HotBackends {
         hot: Arc::new(NoHot),
-        limiter: Arc::new(StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server)),
+        limiter: stored_limiter(store),
         bus: Arc::new(MemoryBus::new()),
         signals: Arc::new(NoSignals),
+        stored_limiter: None,
         away: None,
     }
+}
+
+fn stored_limiter(store: &MysqlStore) -> Arc<dyn Limiter> {
+    Arc::new(StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server))
 }
 
 async fn migrate_databases(place: &SharedPlace) -> Result<Vec<String>> {

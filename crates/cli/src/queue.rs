@@ -5,12 +5,13 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     fields::{self, Written},
     output::{self, Form},
-    times,
+    spans, times,
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use punctual_protocol::{
-    Code, Parked, ParkedFor, PauseRequest, PutQueue, Queue, QueueCounts, SettingChange, Slots, nearest,
+    Code, Parked, ParkedFor, PauseRequest, PutQueue, Queue, QueueCounts, ScanReport, SettingChange, Slots,
+    Source, nearest,
 };
 use punctual_sdk::Client;
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub(crate) enum QueueCommand {
     Pause(PauseArgs),
     /// Resume a queue: what waits goes on in its order
     Resume(OneArgs),
+    /// Look now for the due tasks of a queue whose source is the store, and say what was found
+    Scan(OneArgs),
     /// Show the changes of what is set for a queue, the newest first
     History(HistoryArgs),
 }
@@ -115,6 +118,12 @@ pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {
             let it = connect.client(TRIES_OF_ONE_CALL)?.resume(&queue).await?;
             shown(connect.form(), &it, || print_one(&it))
         }
+        QueueCommand::Scan(OneArgs { queue, connect }) => {
+            let report = connect.client(TRIES_OF_ONE_CALL)?.scan(&queue).await?;
+            shown(connect.form(), &report, || print_scan(&report))?;
+            // What could not be written is tried again by the next scan; a script is to know of it.
+            Ok(if report.failed == 0 && report.is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         QueueCommand::History(HistoryArgs { queue, limit, connect }) => {
             let page = connect.client(TRIES_OF_ONE_CALL)?.queue_changes(&queue, limit, None).await?;
             shown(connect.form(), &page, || print_changes(&page.items))
@@ -142,9 +151,26 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
+fn print_scan(report: &ScanReport) {
+    let ScanReport { found, handed_over, failed, took_ms, is_complete } = report;
+    output::facts(&[
+        ("found", output::count(*found)),
+        ("handed over", output::count(*handed_over)),
+        ("failed", output::count(*failed)),
+        ("took", spans::span(i64::try_from(*took_ms).unwrap_or(i64::MAX))),
+    ]);
+    if !is_complete {
+        output::error_line("not all of it was looked at: the next scan goes on, or start one again");
+    }
+}
+
 fn print(queues: &[Queue]) {
     let rows = queues.iter().map(|it| {
-        let paused = if it.pause.is_some() { "paused" } else { "" };
+        let paused = match (&it.pause, it.source) {
+            (Some(_), _) => "paused",
+            (None, Some(Source::Store)) => "scanned",
+            _ => "",
+        };
         [
             it.queue.clone(),
             paused.to_owned(),

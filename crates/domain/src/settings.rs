@@ -45,6 +45,56 @@ pub struct QueueSettings {
     /// Keys of labels by which tasks are found fast. Not written where there are none, as above.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub indexed_labels: BTreeSet<String>,
+    /// Where due tasks are found; None: in the hot set. Not written where it is not set, as what follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// From the beginning of one scan to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan_interval_ms: Option<i64>,
+    /// Attempts in flight at one time over all engines, of a queue that is scanned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan_concurrency: Option<u32>,
+    /// Due tasks that a scan takes from one partition before it looks at the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan_batch: Option<u32>,
+}
+
+/// From one scan of a queue to the next, unless it is set.
+pub const SCAN_INTERVAL_MS: i64 = 1_000;
+/// Attempts in flight of a queue that is scanned, unless it is set.
+pub const SCAN_CONCURRENCY: u32 = 2;
+/// Due tasks that a scan takes from one partition at a time, unless it is set.
+pub const SCAN_BATCH: u32 = 200;
+/// How late tasks of a queue that is scanned may fire, unless it is set.
+pub const SCAN_LATENESS_BUDGET_MS: i64 = 600_000;
+
+impl QueueSettings {
+    /// Its tasks are found by scans of the store, and nothing of it is in the hot set.
+    #[must_use]
+    pub fn is_scanned(&self) -> bool {
+        self.source == Some(Source::Store)
+    }
+
+    #[must_use]
+    pub fn scan_interval_ms(&self) -> i64 {
+        self.scan_interval_ms.unwrap_or(SCAN_INTERVAL_MS)
+    }
+
+    #[must_use]
+    pub fn scan_concurrency(&self) -> u32 {
+        self.scan_concurrency.unwrap_or(SCAN_CONCURRENCY)
+    }
+
+    #[must_use]
+    pub fn scan_batch(&self) -> usize {
+        usize::try_from(self.scan_batch.unwrap_or(SCAN_BATCH)).unwrap_or(usize::MAX)
+    }
+
+    /// None: the default of all queues. 0: as late as they like.
+    #[must_use]
+    pub fn lateness_budget_ms(&self) -> Option<i64> {
+        self.lateness_budget_ms.or_else(|| self.is_scanned().then_some(SCAN_LATENESS_BUDGET_MS))
+    }
 }
 
 /// Of a namespace, or of everything.
@@ -163,6 +213,16 @@ pub enum Mode {
     Pull,
     /// They are published to the bus.
     Push,
+}
+
+/// Where the due tasks of a queue are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// In the hot set, where they are loaded ahead of their instants.
+    Hot,
+    /// By scans of the store.
+    Store,
 }
 
 /// What settings are of.

@@ -11,7 +11,11 @@ use crate::{
     maintenance::overdue::state::{OverduePartition, OverdueTask},
 };
 use punctual_contract::{Error, store::Scan};
-use punctual_domain::{name::QueueKey, state::State, time::Millis};
+use punctual_domain::{
+    name::QueueKey,
+    state::State,
+    time::{Millis, Span},
+};
 use state::{Alert, AlertKind, Look};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -49,6 +53,7 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
         let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
         alerts.is_so((AlertKind::ServiceFailing, None, it.name), now, state_ms, text);
     }
+    scans(core, now, state_ms);
     overdue(core, now, state_ms);
     if let Some(text) = clock::doubt(core) {
         alerts.is_so((AlertKind::ClockDoubtful, None, ""), now, state_ms, text);
@@ -83,6 +88,24 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
     }
     *alerts.looked_at.lock() = Some(Instant::now());
     Ok(alerts.list(now).len())
+}
+
+/// Of queues that are scanned: scans that fail, and tasks that are later than their budget because of that.
+fn scans(core: &Core, now: Millis, state_ms: i64) {
+    for trouble in core.from_store.scans.troubles() {
+        let about = |kind| (kind, Some((*trouble.queue).clone()), "scan");
+        if let Some((count, error)) = &trouble.failing {
+            let text = format!("the last {count} scans of the queue have failed: {error}");
+            core.health.alerts.is_so(about(AlertKind::ScanFailing), now, state_ms, text);
+        }
+        let budget_ms = core.settings.queue(&trouble.queue).lateness_budget_ms().filter(|budget| *budget > 0);
+        let late_ms = trouble.oldest_failed.map(|due_at| now.since(due_at));
+        if let Some((late_ms, _)) = late_ms.zip(budget_ms).filter(|(late_ms, budget)| late_ms > budget) {
+            let text =
+                format!("a task was due {} ago, and the scans of its queue could not fire it", Span(late_ms));
+            core.health.alerts.is_so(about(AlertKind::LateTasks), now, state_ms, text);
+        }
+    }
 }
 
 /// Of all partitions: what should have fired, as of the last look.

@@ -22,4 +22,6 @@ pub struct Backends {
 pub struct Shared {
     pub ownership: Arc<dyn Ownership>,
     pub signals: Arc<dyn Signals>,
+    /// Holds the limits of queues that are scanned, so that they need no Redis. None: `Backends::limiter` is in the store itself.
+    pub stored_limiter: Option<Arc<dyn Limiter>>,
 }

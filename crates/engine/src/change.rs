@@ -109,7 +109,7 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
         Withdrawal::Unknown => {}
     }
     // Without the hot set the store decides, as it does about what another engine has drained.
-    let is_removed = !core.from_store.is_away()
+    let is_removed = !core.fires_from_store(&task.ask.queue)
         && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
     if is_removed {
         *removed = Some(fence);
@@ -238,6 +238,9 @@ async fn withdraw(
 /// It had fired, and waited for an executor.
 async fn settle(core: &Arc<Core>, task: &Task) {
     core.live.lock().persisted_until(task.place.id, task.fence);
+    if core.settings.is_scanned(&task.ask.queue) {
+        return;
+    }
     if let Err(error) = core.hot.discard(&[intake::entry_of(task)]).await {
         tracing::warn!(%error, "a withdrawn task stays in its ready set; the store will refuse it");
     }

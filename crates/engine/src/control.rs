@@ -27,7 +27,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
     }
     core.settings.replace(Known::of(core.store.settings().await?));
     let known = core.settings.known();
-    core.meters.set_budgets(known.queues.iter().map(|(queue, it)| (queue, it.lateness_budget_ms)));
+    core.meters.set_budgets(known.queues.iter().map(|(queue, set)| (queue, set.lateness_budget_ms())));
     // Something may be allowed that was not.
     core.arrivals.wake_all();
     Ok(1)

@@ -23,7 +23,7 @@ use crate::{
     work::Work,
 };
 use hashbrown::HashSet;
-use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust};
+use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust, hot::HotEntry};
 use punctual_domain::{history::Note, name::QueueKey, place::Partition, settings::Mode, time::Millis};
 use std::{sync::Arc, time::Duration};
 
@@ -109,10 +109,51 @@ impl Core {
     /// cannot be read by workers: then tasks wait for executors that pull.
     pub(crate) fn pushes(&self, queue: &QueueKey) -> bool {
         self.options.can_push
+            && !self.settings.is_scanned(queue)
             && match self.settings.known().queues.get(queue).and_then(|settings| settings.mode) {
                 Some(mode) => mode == Mode::Push,
                 None => self.options.push_queues.contains(queue),
             }
+    }
+
+    /// Its tasks fire from the store and are served from this engine's table: the hot set is away, or the queue is scanned.
+    pub(crate) fn fires_from_store(&self, queue: &QueueKey) -> bool {
+        self.settings.is_scanned(queue) || self.from_store.is_away()
+    }
+
+    /// Those that fire from the store, and those for the hot set.
+    pub(crate) fn split_by_source(&self, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
+        if self.from_store.is_away() { (entries, Vec::new()) } else { self.split_scanned(entries) }
+    }
+
+    /// Those of queues that are scanned, and the others.
+    pub(crate) fn split_scanned(&self, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
+        let known = self.settings.known();
+        if known.scanned.is_empty() {
+            return (Vec::new(), entries);
+        }
+        entries.into_iter().partition(|entry| known.is_scanned(&entry.queue))
+    }
+
+    /// Of queues that are scanned, where `limiter` is not in the store itself.
+    pub(crate) fn stored_limiter(&self) -> Option<&Arc<dyn Limiter>> {
+        self.shared.as_ref()?.stored_limiter.as_ref()
+    }
+
+    /// Who holds the limits of a queue.
+    pub(crate) fn limiter_of(&self, queue: &QueueKey) -> &Arc<dyn Limiter> {
+        self.stored_limiter().filter(|_| self.settings.is_scanned(queue)).unwrap_or(&self.limiter)
+    }
+
+    /// All that hold limits.
+    pub(crate) fn limiters(&self) -> impl Iterator<Item = &Arc<dyn Limiter>> {
+        let stored = self.stored_limiter().filter(|_| !self.settings.known().scanned.is_empty());
+        std::iter::once(&self.limiter).chain(stored)
+    }
+
+    /// The hot set is away, and with it what holds the limits of this queue.
+    pub(crate) fn hides_limits_of(&self, queue: &QueueKey) -> bool {
+        Arc::ptr_eq(self.limiter_of(queue), &self.limiter) && self.from_store.hides_limits()
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -157,15 +198,20 @@ impl Core {
     pub(crate) fn arrived(&self, queue: &Arc<QueueKey>, count: usize) {
         let arrival = self.arrivals.of(queue);
         arrival.wake_one();
-        if self.shared.is_some() && count > arrival.waiting() {
-            self.sharing.announcer.ready(queue);
+        if count > arrival.waiting() {
+            self.announce_ready(queue);
         }
     }
 
     /// All who wait for one queue, here and elsewhere: not every one of them can take what there is.
     pub(crate) fn wake_queue(&self, queue: &Arc<QueueKey>) {
         self.arrivals.of(queue).wake_all();
-        if self.shared.is_some() {
+        self.announce_ready(queue);
+    }
+
+    /// Engines that serve a queue from the store look there by themselves.
+    pub(crate) fn announce_ready(&self, queue: &Arc<QueueKey>) {
+        if self.shared.is_some() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.ready(queue);
         }
     }

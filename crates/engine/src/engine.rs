@@ -131,6 +131,9 @@ impl Engine {
     /// # Errors
     /// A failing hot set.
     pub async fn parked(&self, queue: &QueueKey, limit: usize) -> Result<Vec<(Lane, usize)>, Error> {
+        if self.core.settings.is_scanned(queue) {
+            return Ok(Vec::new());
+        }
         Ok(self.core.hot.lanes(queue, None, limit).await?)
     }
 

@@ -67,6 +67,7 @@ mod pipeline {
     pub(crate) mod push;
     pub(crate) mod ready_set;
     pub(crate) mod refill;
+    pub(crate) mod scan;
     pub(crate) mod slots;
     pub(crate) mod terms;
     pub(crate) mod unknown;
@@ -134,6 +135,7 @@ pub use namespaces::NamespacePut;
 pub use options::Options;
 pub use pipeline::outcome::OutcomeReport;
 pub use pipeline::request::{LeaseRequest, Only};
+pub use pipeline::scan::ScanByHand;
 pub use pipeline::slots::{ExecutorSlots, KeySlots, ManySlots, SharedSlots, Slots};
 pub use quota::state::TooFast;
 pub use redrive::{RedriveMany, Redriven};

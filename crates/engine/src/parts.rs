@@ -273,7 +273,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         // Another engine can hand it over; its executors hear of it before this one's.
         let back = take_aside(core, part);
         offered += back.len();
-        offer(core, back, |queue, _| core.sharing.announcer.ready(queue)).await;
+        offer(core, back, |queue, _| core.announce_ready(queue)).await;
     }
     let aside: Vec<Partition> = core.live.lock().aside().collect();
     let aside = aside.into_iter().map(|partition| (core.store.part_of(partition), partition));

@@ -10,7 +10,7 @@ use crate::{
         compensate, deletion, expire, index, leases, mark_ready, overdue, reconcile, retention, unused,
     },
     parts,
-    pipeline::{ahead, drain, fire, from_store, preload, push, refill, unknown},
+    pipeline::{ahead, drain, fire, from_store, preload, push, refill, scan, unknown},
     readiness, shares,
     sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
@@ -211,6 +211,10 @@ impl Engine {
                 from_store::run_once(&core).await
             },
         );
+        supervisor.every(core, "scan", scan::PERIOD, |core| async move { scan::run_once(&core).await });
+        supervisor.every(core, "scan_ready", scan::READY_PERIOD, |core| async move {
+            scan::serve_ready(&core).await
+        });
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
         supervisor.every(core, "reconcile", period, |core| async move {
             reconcile::run_once(&core, core.now()).await

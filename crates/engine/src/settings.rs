@@ -21,6 +21,8 @@ pub(crate) struct Known {
     pub(crate) namespaces: HashMap<Name, ScopeSettings>,
     pub(crate) queues: HashMap<QueueKey, Arc<QueueSettings>>,
     pub(crate) keeps_successes: bool,
+    /// Queues whose due tasks are scanned for in the store.
+    pub(crate) scanned: Vec<Arc<QueueKey>>,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +64,7 @@ impl Known {
                 }
                 (Scope::Queue(queue), Setting::Queue(it)) => {
                     known.keeps_successes |= it.keep.succeeded_ms.is_some();
+                    known.scanned.extend(it.is_scanned().then(|| Arc::new(queue.clone())));
                     known.queues.insert(queue, Arc::new(*it));
                 }
                 (scope, _) => {
@@ -74,7 +77,12 @@ impl Known {
                 }
             }
         }
+        known.scanned.sort_unstable();
         known
+    }
+
+    pub(crate) fn is_scanned(&self, queue: &QueueKey) -> bool {
+        !self.scanned.is_empty() && self.queues.get(queue).is_some_and(|settings| settings.is_scanned())
     }
 }
 
@@ -98,6 +106,11 @@ impl Settings {
     /// which queue a success is of.
     pub(crate) fn keeps_successes(&self) -> bool {
         self.known.read().keeps_successes
+    }
+
+    /// Its due tasks are scanned for in the store, and nothing of it comes into the hot set.
+    pub(crate) fn is_scanned(&self, queue: &QueueKey) -> bool {
+        self.known.read().is_scanned(queue)
     }
 
     pub(crate) fn known(&self) -> Arc<Known> {

@@ -4,12 +4,13 @@ mod crew;
 
 use crate::{
     core::Core,
-    pipeline::{intake, terms::Terms},
+    pipeline::{intake, scan::state::next_scan_at, terms::Terms},
     shares::Share,
 };
 use punctual_contract::limiter::{Answer, Held};
 use punctual_domain::{
     limits::Scope,
+    name::QueueKey,
     state::{Event, State},
     task::Task,
     time::{Millis, Span},
@@ -75,7 +76,7 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
         State::Scheduled | State::Retrying | State::Dispatching if has_not_fired_in_time(core, task, now) => {
             overdue(core, task, now)
         }
-        State::Scheduled | State::Retrying => waiting(task, now),
+        State::Scheduled | State::Retrying => waiting(core, task, now),
         State::Dispatching | State::Dispatched if task.due_at > now => answer(
             "It is on the wheel and fires at its time.".into(),
             Some("time"),
@@ -151,7 +152,25 @@ fn because(task: &Task) -> String {
     task.last_error.as_ref().map_or_else(String::new, |it| format!(" ({it})"))
 }
 
-fn waiting(task: &Task, now: Millis) -> Why {
+/// It fires with a scan of its queue.
+fn scanned(core: &Core, task: &Task, now: Millis, plain: Why) -> Why {
+    let (queue, interval_ms) = (&task.ask.queue, core.settings.queue(&task.ask.queue).scan_interval_ms());
+    let scan_at = next_scan_at(queue, interval_ms, task.due_at.max(now).plus(-1));
+    Why {
+        reason: format!(
+            "{} Queue {:?} is scanned every {} (`source` is `store`): the scan after its time makes it ready.",
+            plain.reason,
+            queue.queue.as_str(),
+            Span(interval_ms),
+        ),
+        blocking: if task.due_at > now { plain.blocking } else { Some("scan") },
+        next_step: "the next scan of its queue, or `punctual queue scan`".to_owned(),
+        expected_at: Some(scan_at),
+        ..plain
+    }
+}
+
+fn waiting(core: &Core, task: &Task, now: Millis) -> Why {
     let left_ms = task.due_at.since(now);
     let what = if task.state == State::Retrying {
         format!(
@@ -165,26 +184,33 @@ fn waiting(task: &Task, now: Millis) -> Why {
     };
     let reason =
         if left_ms > 0 { format!("{what} due in {}.", Span(left_ms)) } else { format!("{what} due now.") };
-    Why {
+    let plain = Why {
         reason,
         blocking: Some("time"),
         owner: None,
         next_step: "fire".into(),
         expected_at: Some(task.due_at),
-    }
+    };
+    if core.settings.is_scanned(&task.ask.queue) { scanned(core, task, now, plain) } else { plain }
 }
 
 /// Its time has passed, and whatever this engine knows does not say that it has fired.
 fn has_not_fired_in_time(core: &Core, task: &Task, now: Millis) -> bool {
     let is_claimed = || core.live.lock().holds(&intake::entry_of(task));
-    now.since(task.due_at) > core.options.overdue_after_ms
+    let settings = core.settings.queue(&task.ask.queue);
+    let scan_ms = if settings.is_scanned() { settings.scan_interval_ms() } else { 0 };
+    now.since(task.due_at) > core.options.overdue_after_ms + scan_ms
         && (task.state != State::Dispatching || is_claimed())
 }
 
 fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
     let partition = task.place.partition;
     let is_mine = core.holdings.tenure(partition).is_some();
-    let (blocking, cause, next_step) = if let Some(whose) = core.hot.stranger() {
+    let (blocking, cause, next_step) = if core.settings.is_scanned(&task.ask.queue) {
+        let cause = "no scan of its queue has made it ready (`source` is `store`); the log has what failed"
+            .to_owned();
+        ("scan", cause, "the next scan of its queue, or `punctual queue scan`")
+    } else if let Some(whose) = core.hot.stranger() {
         ("hot_set_of_another_cluster", whose, "its owner fires it from the store")
     } else if core.from_store.hides_limits() {
         ("hot_set_away", "the hot set does not answer".to_owned(), "its owner fires it from the store")
@@ -242,11 +268,11 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     }
     let unknown =
         "It has fired; its queue is limited, and its limits are not known because the hot set is away.";
-    if core.from_store.hides_limits() {
+    if core.hides_limits_of(&queue) {
         return answer(unknown.to_owned(), "limits_unknown", None, "the hot set is back", None);
     }
     let (limits, rates) = terms.of_task(task.attempt, demands.concurrency_key.as_deref());
-    let Ok(room) = core.limiter.room(&limits, &rates, now).await else {
+    let Ok(room) = core.limiter_of(&queue).room(&limits, &rates, now).await else {
         return answer(unknown.to_owned(), "limits_unknown", None, "the hot set is back", None);
     };
     if room.free > 0 {
@@ -255,7 +281,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     match room.bound? {
         Answer::Blocked(scope) => {
             let most = limits.iter().find(|it| it.scope == scope).map_or(0, |it| it.most);
-            let holders = holders(core, &scope).await;
+            let holders = holders(core, &queue, &scope).await;
             if let Some(share) = terms.share_of(&scope) {
                 let (reason, next_step) = share_of_slots(&scope, share, most, &holders);
                 return answer(reason, "share", None, next_step, None);
@@ -301,8 +327,8 @@ fn share_of_slots(scope: &Scope, share: &Share, most: u32, holders: &str) -> (St
 }
 
 /// In words: some tasks and their executors.
-async fn holders(core: &Core, scope: &Scope) -> String {
-    let Ok(holders) = core.limiter.holders(scope, HOLDERS_SHOWN).await else {
+async fn holders(core: &Core, queue: &QueueKey, scope: &Scope) -> String {
+    let Ok(holders) = core.limiter_of(queue).holders(scope, HOLDERS_SHOWN).await else {
         return "by whom is not known".into();
     };
     let places: Vec<_> = holders.first.iter().map(|it| it.place).collect();

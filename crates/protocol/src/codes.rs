@@ -120,6 +120,8 @@ codes! {
         "Others changed the operation again and again while this change was tried. Look at it, and send the change again after `Retry-After`."
     QueueFull "queue.full" 429 "Too many tasks wait"
         "As many tasks wait in the queue, in the namespace or in all as its `max_waiting` allows; the detail says which. Of a batch, the other items stand as they are answered. What replaces a task that waits, or is there already, is not refused. Send it again after `Retry-After`, or raise the cap."
+    QueueNotScanned "queue.not_scanned" 409 "The queue is not scanned"
+        "Due tasks of this queue are not scanned for in the database: its `source` is `hot`, so they fire by themselves at their time and there is nothing to start. Set `source` to `store` first, or name another queue."
     QuotaInsertRate "quota.insert_rate" 429 "Tasks are inserted faster than is allowed"
         "More tasks are inserted than the `insert_rate` of the namespace, or of everything, lets in; the detail says which. Of a batch, the other items stand as they are answered. Send it again after `Retry-After`, or raise the rate. Where several engines take inserts, each lets in its share of the rate."
     QuotaPayloadBytes "quota.payload_bytes" 429 "The payloads of waiting tasks are too large together"

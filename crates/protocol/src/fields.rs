@@ -2,13 +2,16 @@
 //! fault of a request, so that a caller mends all of them at once.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Json;
 use crate::codes::Code;
-use crate::limits::{KEY_MAX_BYTES, LABEL_KEY_MAX_CHARS, LABEL_VALUE_MAX_CHARS, LABELS_MAX, NAME_MAX_CHARS};
+use crate::limits::{
+    INDEXED_LABELS_MAX, KEY_MAX_BYTES, LABEL_KEY_MAX_CHARS, LABEL_VALUE_MAX_CHARS, LABELS_MAX, NAME_MAX_CHARS,
+};
 use crate::readable::unreadable;
 
 /// One fault: where (a JSON pointer, RFC 6901; empty for the whole body) and what.
@@ -238,6 +241,40 @@ pub fn in_words(ms: i64) -> String {
         }
     }
     if words.is_empty() { "0 ms".to_owned() } else { format!("{sign}{}", words.join(" ")) }
+}
+
+/// Keys of labels that are indexed.
+pub(crate) fn check_indexed(checks: &mut Checks, labels: &[String]) {
+    if labels.len() > INDEXED_LABELS_MAX {
+        let detail = format!("must be at most {INDEXED_LABELS_MAX}, not {}", labels.len());
+        checks.refuse("/indexed_labels", detail);
+    }
+    for (nth, key) in labels.iter().enumerate() {
+        let pointer = format!("/indexed_labels/{nth}");
+        if key.is_empty() || key.contains('=') {
+            checks.refuse(&pointer, "must be the key of a label, without `=`: a search names `key=value`");
+        }
+        checks.at_most_chars(&pointer, Some(key), LABEL_KEY_MAX_CHARS);
+        if labels.iter().take(nth).any(|it| it == key) {
+            checks.refuse(&pointer, format!("{key:?} is there already"));
+        }
+    }
+}
+
+/// Says what was sent, what may be, and the way out.
+pub(crate) fn within<T>(
+    checks: &mut Checks,
+    pointer: &str,
+    value: Option<T>,
+    range: RangeInclusive<T>,
+    way_out: &str,
+) where
+    T: PartialOrd + Display,
+{
+    if let Some(value) = value.filter(|it| !range.contains(it)) {
+        let (least, most) = (range.start(), range.end());
+        checks.refuse(pointer, format!("must be between {least} and {most}, not {value}; {way_out}"));
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod words;
 pub mod headers;
 mod insert;
 mod retry;
+mod scan;
 mod schedule;
 mod task;
 
@@ -85,6 +86,7 @@ pub use queues::{
     PutQueue, Queue, QueueCounts, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
 };
 pub use retry::Retry;
+pub use scan::{ScanReport, Source};
 pub use schedule::When;
 pub use schedule_runs::{
     BackfillAnswer, BackfillSchedule, HowMany, ListSchedules, NEXT_MAX, PauseSchedule, RunKind, RunOutcome,

@@ -50,6 +50,13 @@ pub const WAITING_MAX: u64 = 1_000_000_000_000;
 pub const PAYLOAD_BYTES_MAX: u64 = 1 << 50;
 /// Highest weight of a namespace or queue when shares are made.
 pub const WEIGHT_MAX: u32 = 1_000;
+/// Shortest and longest time from one scan of a queue to the next: a scan reads all partitions; a day.
+pub const SCAN_INTERVAL_MIN_MS: i64 = 100;
+pub const SCAN_INTERVAL_MAX_MS: i64 = 86_400_000;
+/// Attempts in flight of a queue that is scanned: each is written to one row that all engines share.
+pub const SCAN_CONCURRENCY_MAX: u32 = 1_000;
+/// Due tasks that a scan takes from one partition at a time.
+pub const SCAN_BATCH_MAX: u32 = 1_000;
 
 /// Characters of the reason of a pause, and of who paused.
 pub const PAUSE_REASON_MAX_CHARS: usize = 1_000;

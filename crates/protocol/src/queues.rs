@@ -2,17 +2,16 @@
 //! object, so that what was read can be changed and put back.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::ops::RangeInclusive;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::fields::{Checks, Invalid};
+use crate::fields::{Checks, Invalid, check_indexed, within};
 use crate::limits::{
-    DURATION_MAX_MS, INDEXED_LABELS_MAX, LABEL_KEY_MAX_CHARS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX,
-    PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX, WAITING_MAX, WEIGHT_MAX,
+    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX,
+    WAITING_MAX, WEIGHT_MAX,
 };
+use crate::scan::{DEFAULT, Scan, Source};
 use crate::{At, Lateness, Rates, Retry, parse, parse_settings};
 
 /// Structs that have all settings of a queue, and more.
@@ -78,6 +77,21 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(max_items = 8, example = json!(["customer"]))]
             pub indexed_labels: Option<Vec<String>>,
+            /// Where due tasks are found: `hot` unless set. With `store` they are scanned for in the database, and Redis is not needed.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub source: Option<Source>,
+            /// From one scan to the next; 1,000 unless set. Only with `"source": "store"`, as what follows.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 100, maximum = 86_400_000)]
+            pub scan_interval_ms: Option<i64>,
+            /// Attempts in flight at one time, over all engines; 2 unless set.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1, maximum = 1000)]
+            pub scan_concurrency: Option<u32>,
+            /// Due tasks that a scan takes from one partition before it looks at the others; 200 unless set.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1, maximum = 1000)]
+            pub scan_batch: Option<u32>,
         }
     };
 }
@@ -446,36 +460,7 @@ impl SearchChanges {
 }
 
 const NONE: &str = "leave it out for no limit";
-const DEFAULT: &str = "leave it out for the default";
 const ONE: &str = "leave it out for 1";
-
-/// Says what was sent, what may be, and the way out.
-fn within<T>(checks: &mut Checks, pointer: &str, value: Option<T>, range: RangeInclusive<T>, way_out: &str)
-where
-    T: PartialOrd + Display,
-{
-    if let Some(value) = value.filter(|it| !range.contains(it)) {
-        let (least, most) = (range.start(), range.end());
-        checks.refuse(pointer, format!("must be between {least} and {most}, not {value}; {way_out}"));
-    }
-}
-
-fn check_indexed(checks: &mut Checks, labels: &[String]) {
-    if labels.len() > INDEXED_LABELS_MAX {
-        let detail = format!("must be at most {INDEXED_LABELS_MAX}, not {}", labels.len());
-        checks.refuse("/indexed_labels", detail);
-    }
-    for (nth, key) in labels.iter().enumerate() {
-        let pointer = format!("/indexed_labels/{nth}");
-        if key.is_empty() || key.contains('=') {
-            checks.refuse(&pointer, "must be the key of a label, without `=`: a search names `key=value`");
-        }
-        checks.at_most_chars(&pointer, Some(key), LABEL_KEY_MAX_CHARS);
-        if labels.iter().take(nth).any(|it| it == key) {
-            checks.refuse(&pointer, format!("{key:?} is there already"));
-        }
-    }
-}
 
 impl PutQueue {
     /// Reads and checks one; every faulty field is named.
@@ -503,6 +488,14 @@ impl PutQueue {
         within(&mut checks, "/lateness_budget_ms", self.lateness_budget_ms, 0..=DURATION_MAX_MS, DEFAULT);
         within(&mut checks, "/weight", self.weight, 1..=WEIGHT_MAX, ONE);
         self.indexed_labels.iter().for_each(|it| check_indexed(&mut checks, it));
+        let scan = Scan {
+            source: self.source,
+            is_pushed: self.mode == Some(Mode::Push),
+            interval_ms: self.scan_interval_ms,
+            concurrency: self.scan_concurrency,
+            batch: self.scan_batch,
+        };
+        scan.check(&mut checks);
         let keep = self.keep.unwrap_or_default();
         let kept = [
             ("/keep/succeeded_ms", keep.succeeded_ms),

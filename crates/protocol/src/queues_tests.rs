@@ -12,7 +12,8 @@ fn every_fault_of_a_queue_is_named_at_once_with_its_value_and_a_way_out() {
         r#"{"concurrency":0,"key_concurrency":2000000,"rate":{"limit":0,"period_ms":0,"burst":0},"#,
         r#""choice":{"by":"weights","weights":[0,0,0,0,0]},"retries":{"lower_by":5,"share_percent":101},"#,
         r#""max_waiting":0,"retry":{"strategy":"list","delays_ms":[]},"max_attempts":0,"timeout_ms":0,"#,
-        r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1},"weight":1001,"indexed_labels":["a","","b=c","a"]}"#
+        r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1},"weight":1001,"indexed_labels":["a","","b=c","a"],"#,
+        r#""source":"store","mode":"push","scan_interval_ms":99,"scan_concurrency":0,"scan_batch":1001}"#
     );
     let all = [
         "/concurrency",
@@ -33,6 +34,10 @@ fn every_fault_of_a_queue_is_named_at_once_with_its_value_and_a_way_out() {
         "/indexed_labels/1",
         "/indexed_labels/2",
         "/indexed_labels/3",
+        "/scan_interval_ms",
+        "/scan_concurrency",
+        "/scan_batch",
+        "/mode",
         "/keep/succeeded_ms",
     ];
     assert_eq!(faults(json), all);

@@ -114,7 +114,12 @@ async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, it: LeaseRequest) ->
         () = app.shutdown.cancelled() => Vec::new(),
         () = roster::told_otherwise(&app.engine, executor.as_ref()) => Vec::new(),
     };
-    let tasks = leased.into_iter().map(|it| answer::leased(traced(app, it), lease_ms, is_held)).collect();
+    let task = |lease: Assignment| {
+        // The places of a queue that is scanned are given up with the outcome.
+        let is_held = is_held && !app.engine.is_scanned(&lease.queue);
+        answer::leased(traced(app, lease), lease_ms, is_held)
+    };
+    let tasks = leased.into_iter().map(task).collect();
     let wish = executor.and_then(|it| roster::wish(app.engine.executor_seen(it)));
     Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks, wish }))
 }

@@ -217,6 +217,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "reset_queue" => &[Code::PreconditionFailed, Code::TaskContended],
         "pause_queue" => &[Code::TaskContended, Code::NamespaceDeleting, Code::NamespaceNotFound],
         "resume_queue" => &[Code::TaskContended],
+        "scan_queue" => &[Code::QueueNotScanned, Code::NamespaceDeleting, Code::NamespaceNotFound],
         "put_namespace" => &[Code::PreconditionFailed, Code::TaskContended, Code::NamespaceDeleting],
         "delete_namespace" => &[Code::TaskContended, Code::NamespaceNotFound],
         "put_limits" => &[Code::PreconditionFailed],

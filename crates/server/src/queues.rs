@@ -26,8 +26,8 @@ use punctual_domain::{
 use punctual_engine::{Account, Put, Stood};
 use punctual_protocol::{
     At, Code, Indexing, ListQueues, Mode, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
-    QueueCounts, QueueStats, SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
-    parse_settings,
+    QueueCounts, QueueStats, ScanReport, SearchChanges, SettingChange, SlotHolder, Slots,
+    limits::PAGE_DEFAULT, parse, parse_settings,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -377,6 +377,42 @@ pub(crate) async fn resume_queue(
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
     let stood = app.engine.resume(queue.clone(), &who.by_as(by.as_deref())).await?;
     changed(&app, &queue, &stood, reason).await
+}
+
+/// Scan a queue now.
+///
+/// Of a queue whose `source` is `store`: looks for its due tasks in all databases, in time order, makes each ready in a transaction of
+/// its own, and answers what it found. Executors then lease them, at most `scan_concurrency` at one time. Answers within 20 s. The body
+/// is left out.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/scan", operation_id = "scan_queue", tag = "queues",
+    params(("queue" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "What was found.", body = ScanReport)),
+)]
+pub(crate) async fn scan_queue(
+    State(app): State<Shared>,
+    who: Who,
+    QueueOf(queue): QueueOf,
+) -> Result<Response, Refusal> {
+    who.must_reach(&queue)?;
+    namespaces::must_be_open(&app, &queue.namespace)?;
+    let Some(report) = app.engine.scan_queue(queue.clone()).await? else {
+        let detail = format!(
+            "`source` of queue {:?} is not `store`: its tasks fire by themselves. PATCH /v1/queues/{{queue}} with \
+             {{\"source\": \"store\"}} has it scanned",
+            queue.queue.as_str()
+        );
+        return Err(Refusal::new(Code::QueueNotScanned, detail));
+    };
+    let count = |tasks: usize| u64::try_from(tasks).unwrap_or(u64::MAX);
+    let report = ScanReport {
+        found: count(report.found),
+        handed_over: count(report.handed_over),
+        failed: count(report.failed),
+        took_ms: u64::try_from(report.took.as_millis()).unwrap_or(u64::MAX),
+        is_complete: report.is_complete,
+    };
+    Ok(answer::json(StatusCode::OK, &report))
 }
 
 /// After a change. What stands in the queue belongs to the answer; where it cannot be read, nobody is told that nothing

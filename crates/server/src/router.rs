@@ -91,7 +91,7 @@ static REGISTERED: LazyLock<Registered> = LazyLock::new(|| {
 
 /// Every route of the interface, with the permission that it needs and who looks at what the token reaches.
 fn interface() -> Guarded {
-    of_tasks().merge(of_workflows()).merge(of_the_cluster())
+    of_tasks().merge(of_queues()).merge(of_workflows()).merge(of_the_cluster())
 }
 
 fn of_tasks() -> Guarded {
@@ -124,13 +124,6 @@ fn of_tasks() -> Guarded {
         .needing(Operate, Own, routes!(roster::resume_executor))
         .needing(Read, Own, routes!(dead::list_dead))
         .needing(Redrive, Own, routes!(dead::redrive_dead))
-        .needing(Read, Own, routes!(queues::list_queues))
-        .needing(Read, Own, routes!(queues::get_queue))
-        .needing(Operate, Namespace, routes!(queues::put_queue, queues::patch_queue, queues::reset_queue))
-        .needing(Read, Own, routes!(queues::list_queue_changes))
-        .needing(Read, Own, routes!(alerts::list_alerts))
-        .needing(Operate, Namespace, routes!(queues::pause_queue))
-        .needing(Operate, Namespace, routes!(queues::resume_queue))
         .needing(Read, Own, routes!(namespaces::list_namespaces))
         .needing(Read, Own, routes!(namespaces::get_namespace))
         .needing(ManageNamespaces, Own, routes!(namespaces::put_namespace, namespaces::delete_namespace))
@@ -165,6 +158,21 @@ fn of_tasks() -> Guarded {
         .needing(ChangeTasks, Own, routes!(bulk::resume_bulk))
         .needing(ChangeTasks, Own, routes!(bulk::stop_bulk))
         .needing(ChangeTasks, Own, routes!(bulk::repeat_bulk))
+}
+
+fn of_queues() -> Guarded {
+    use Permission::{Operate, Read};
+    use Reach::{Namespace, Own};
+    use Recorded::InHistories;
+    Guarded::new()
+        .needing(Read, Own, routes!(queues::list_queues))
+        .needing(Read, Own, routes!(queues::get_queue))
+        .needing(Operate, Namespace, routes!(queues::put_queue, queues::patch_queue, queues::reset_queue))
+        .needing(Read, Own, routes!(queues::list_queue_changes))
+        .needing(Read, Own, routes!(alerts::list_alerts))
+        .needing(Operate, Namespace, routes!(queues::pause_queue))
+        .needing(Operate, Namespace, routes!(queues::resume_queue))
+        .recording(InHistories, Operate, Namespace, routes!(queues::scan_queue))
 }
 
 /// The part of workflows.

@@ -54,6 +54,7 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("queue set", ByServer(&["q", "{}"], "put_queue")),
     ("queue pause", ByServer(&["q"], "pause_queue")),
     ("queue resume", ByServer(&["q"], "resume_queue")),
+    ("queue scan", Histories),
     ("namespace list", Nothing),
     ("namespace get", Nothing),
     ("namespace set", ByServer(&["shop", "{}"], "put_namespace")),

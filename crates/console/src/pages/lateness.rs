@@ -4,7 +4,7 @@
 use super::{
     hour::{as_float, late, whole},
     overview::{of_alert, queue_address, sentence},
-    queues::{BUDGET_MS, budget},
+    queues::{budget, budget_ms},
 };
 use crate::{
     charts::{self, Series, Unit},
@@ -106,7 +106,7 @@ fn by_queue(context: &Context, page: &Items<Queue>) -> Markup {
         .iter()
         .filter_map(|it| Some((it, it.counted.filter(|it| it.fired > 0)?.lateness)))
         .collect();
-    let allowed = |it: &Queue| it.lateness_budget_ms.unwrap_or(BUDGET_MS);
+    let allowed = budget_ms;
     all.sort_by_key(|(queue, it)| {
         std::cmp::Reverse((it.over_budget, it.p99_ms.unwrap_or(0) * 1_000 / allowed(queue).max(1)))
     });

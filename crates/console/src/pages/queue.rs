@@ -17,10 +17,15 @@ use crate::{
 };
 use axum::http::Method;
 use maud::{Markup, html};
-use punctual_protocol::{Alert, Page as Items, ParkedFor, Queue, QueueStats, SettingChange};
+use punctual_protocol::{
+    Alert, Page as Items, ParkedFor, Queue, QueueStats, ScanReport, SettingChange, Source,
+};
 use serde_json::{Map, Value, json};
 
 const OPERATE: &str = "operate";
+/// Of a queue that is scanned, unless it is set.
+const SCAN_INTERVAL_MS: i64 = 1_000;
+const SCAN_CONCURRENCY: u32 = 2;
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
@@ -39,6 +44,11 @@ pub(super) fn pages() -> Vec<Page> {
             path: "/console/queues/{queue}/resume",
             show: |it| Box::pin(ask_resume(it)),
             act: Some(|it, _| Box::pin(resume(it))),
+        },
+        Page {
+            path: "/console/queues/{queue}/scan",
+            show: |it| Box::pin(ask_scan(it)),
+            act: Some(|it, _| Box::pin(scan(it))),
         },
         Page {
             path: "/console/queues/{queue}/reset",
@@ -79,6 +89,7 @@ fn actions(context: &Context, queue: &Queue) -> Markup {
     html! {
         @if queue.pause.is_some() { (parts::button(context, OPERATE, &to("resume"), "Resume", "primary")) }
         @else { (parts::button(context, OPERATE, &to("pause"), "Pause", "")) }
+        @if queue.source == Some(Source::Store) { (parts::button(context, OPERATE, &to("scan"), "Scan now", "")) }
         a.button href=(to("settings")) { "Settings" }
         a.button href=(context.href("/console/tasks", &[("queue", &queue.queue)])) { "Its tasks" }
     }
@@ -92,6 +103,11 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
         @if let Some(pause) = &queue.pause {
             div.note.warn #paused { strong { "Paused" } " by " (pause.by) " " (parts::ago(context, pause.at_ms))
                 @if let Some(reason) = &pause.reason { ": " (reason) } ". Nothing starts; what runs goes on." }
+        }
+        @if queue.source == Some(Source::Store) {
+            div.note #scanned { strong { "Scanned" } ": its due tasks are found in the database every "
+                (texts::duration(queue.scan_interval_ms.unwrap_or(SCAN_INTERVAL_MS))) ", at most "
+                (texts::number(queue.scan_concurrency.unwrap_or(SCAN_CONCURRENCY))) " of them run at a time, and Redis is not needed." }
         }
         @for alert in alerts {
             div.note.bad { strong { (super::overview::sentence(&alert.name)) } ": " (alert.text) ". " (alert.what_to_do) " " (parts::ago(context, alert.since_ms)) }
@@ -304,6 +320,27 @@ async fn resume(context: &Context) -> Result<Done, Fault> {
     context.api.post(&call(context, "/resume"), &json!({})).await?;
     let name = context.param("queue");
     Ok(Done::to(address(context, name), format!("{name} is resumed.")))
+}
+
+async fn ask_scan(context: &Context) -> Result<View, Fault> {
+    let queue: Queue = context.api.get(&call(context, "")).await?;
+    let name = &queue.queue;
+    let says = html! {
+        p { "Due tasks of " strong { (name) } " are looked for in all databases now, and made ready for executors." }
+    };
+    Ok(asked(context, &format!("Scan {name} now?"), says, html! {}, "Scan the queue", false).view(context))
+}
+
+async fn scan(context: &Context) -> Result<Done, Fault> {
+    let report: ScanReport =
+        context.api.send(Method::POST, &call(context, "/scan"), None, None).await?.read()?;
+    let said = format!(
+        "{} due tasks found, {} made ready, {} failed.",
+        texts::number(report.found),
+        texts::number(report.handed_over),
+        texts::number(report.failed),
+    );
+    Ok(Done::to(address(context, context.param("queue")), said))
 }
 
 async fn ask_reset(context: &Context) -> Result<View, Fault> {

@@ -9,13 +9,15 @@ use crate::{
     view::{Page, View},
 };
 use maud::{Markup, html};
-use punctual_protocol::{Page as Items, Queue, Rate};
+use punctual_protocol::{Page as Items, Queue, Rate, Source};
 
 /// Rows of a page.
 const ROWS: &str = "100";
 const COLUMNS: usize = 9;
 /// What a queue is allowed that has no budget of its own.
 pub(super) const BUDGET_MS: i64 = 1_000;
+/// The same of a queue that is scanned.
+const SCANNED_BUDGET_MS: i64 = 600_000;
 
 pub(super) fn pages() -> Vec<Page> {
     vec![Page { path: "/console/queues", show: |it| Box::pin(list(it)), act: None }]
@@ -87,6 +89,7 @@ fn row(context: &Context, queue: &Queue) -> Markup {
             th scope="row" {
                 (parts::queue_link(context, &queue.queue))
                 @if let Some(pause) = &queue.pause { br; (parts::paused(&pause.by, pause.reason.as_deref())) }
+                @if queue.source == Some(Source::Store) { br; (parts::badge("scanned", "")) }
             }
             td.num data-label="Waiting" { (texts::number(queue.waiting)) }
             td.num data-label="Ready" { (texts::number(queue.ready)) }
@@ -110,11 +113,16 @@ pub(super) fn late(queue: &Queue) -> Markup {
     }
 }
 
+/// 0: none.
+pub(super) fn budget_ms(queue: &Queue) -> i64 {
+    let unless_set = if queue.source == Some(Source::Store) { SCANNED_BUDGET_MS } else { BUDGET_MS };
+    queue.lateness_budget_ms.unwrap_or(unless_set)
+}
+
 pub(super) fn budget(queue: &Queue) -> String {
-    match queue.lateness_budget_ms {
-        Some(0) => "none".to_owned(),
-        Some(it) => texts::duration(it),
-        None => texts::duration(BUDGET_MS),
+    match budget_ms(queue) {
+        0 => "none".to_owned(),
+        budget_ms => texts::duration(budget_ms),
     }
 }
 

@@ -15,6 +15,7 @@ pub enum AlertKind {
     OverdueNotFired,
     DatabaseAway,
     ServiceFailing,
+    ScanFailing,
     Panicked,
     ClockDoubtful,
     HotSetOfAnother,
@@ -29,11 +30,12 @@ pub enum AlertKind {
 }
 
 impl AlertKind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::FiredEarly,
         Self::OverdueNotFired,
         Self::DatabaseAway,
         Self::ServiceFailing,
+        Self::ScanFailing,
         Self::Panicked,
         Self::ClockDoubtful,
         Self::HotSetOfAnother,
@@ -54,6 +56,7 @@ impl AlertKind {
             Self::OverdueNotFired => "overdue_not_fired",
             Self::DatabaseAway => "database_away",
             Self::ServiceFailing => "service_failing",
+            Self::ScanFailing => "scan_failing",
             Self::Panicked => "panicked",
             Self::LogLinesLost => "log_lines_lost",
             Self::ClockDoubtful => "clock_doubtful",
@@ -76,6 +79,7 @@ impl AlertKind {
                 | Self::OverdueNotFired
                 | Self::DatabaseAway
                 | Self::ServiceFailing
+                | Self::ScanFailing
                 | Self::Panicked
                 | Self::ClockDoubtful
                 | Self::HotSetOfAnother
@@ -121,6 +125,9 @@ impl AlertKind {
             }
             Self::ServiceFailing => {
                 "Read the log for this service; see whether store and hot set answer (/readyz)."
+            }
+            Self::ScanFailing => {
+                "See whether the database answers and takes writes; the log has the error of each scan. `punctual queue scan` starts one by hand and says what it found."
             }
             Self::Panicked => {
                 "What panicked was started again. Keep the log: its line names the place, and is a defect to report."

@@ -5,14 +5,17 @@ use super::Engine;
 use crate::{
     access, audit, clock, control, executors, idle,
     maintenance::{compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused},
+    options::STEP_LIMIT,
     parts,
-    pipeline::{ahead, drain, fire, from_store, preload, push, refill, unknown},
+    pipeline::{
+        ahead, drain, fire, from_store, preload, push, refill, scan, scan::state::next_scan_at, unknown,
+    },
     shares,
     sharing::{adopt, announce, listen, own},
 };
 use futures_util::future::BoxFuture;
-use punctual_contract::{Error as BackendError, store::Scan};
-use punctual_domain::time::Millis;
+use punctual_contract::{Error as BackendError, hot::HotEntry, store::Scan};
+use punctual_domain::{state::State, time::Millis};
 use std::sync::Arc;
 
 /// What one turn did.
@@ -45,6 +48,8 @@ impl Engine {
             control::run_once(core).await?;
             access::run_once(core).await?;
             let fired_from_store = from_store::run_once(core).await?;
+            let scanned = scan::run_once(core).await?;
+            scan::serve_ready(core).await?;
             adopt::run_once(core).await?;
             let preloaded = preload::run_once(core, now).await?;
             core.work.claims_settled().await;
@@ -53,7 +58,8 @@ impl Engine {
             ahead::run_once(core).await?;
             core.work.claims_settled().await;
             core.timer.expired(now);
-            let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
+            let mut fired =
+                fired_from_store + scanned + fire::fire_all(core).await? + fire::fire_again(core).await?;
             unknown::run_once(core, now).await?;
             parts::run_once(core).await?;
             let leases_ended = leases::run_once(core, now).await?;
@@ -115,11 +121,21 @@ impl Engine {
     pub async fn next_turn_at(&self) -> Result<Option<Millis>, BackendError> {
         let mut next: Option<Millis> = None;
         for partition in self.core.partitions() {
-            let scan = Scan { partition, until: Millis::MAX, after: None, limit: 1 };
-            let due = self.core.store.scan(scan).await?.first().map(|it| it.due_at);
-            next = next.into_iter().chain(due).min();
+            let limit = if self.core.settings.known().scanned.is_empty() { 1 } else { STEP_LIMIT };
+            let scan = Scan { partition, until: Millis::MAX, after: None, limit };
+            let waiting = self.core.store.scan(scan).await?;
+            next = next.into_iter().chain(waiting.iter().map(|entry| self.turn_of(entry))).min();
         }
         let ends = self.core.store.leases_ended(Millis::MAX, 1).await?;
         Ok(next.into_iter().chain(ends.first().and_then(|it| it.lease.as_ref()).map(|it| it.until)).min())
+    }
+
+    /// A task of a queue that is scanned fires with a scan.
+    fn turn_of(&self, entry: &HotEntry) -> Millis {
+        if entry.state == State::Ready || !self.core.settings.is_scanned(&entry.queue) {
+            return entry.due_at;
+        }
+        let interval_ms = self.core.settings.queue(&entry.queue).scan_interval_ms();
+        next_scan_at(&entry.queue, interval_ms, entry.due_at.max(self.core.now()).plus(-1))
     }
 }

@@ -126,8 +126,8 @@ async fn settle(core: &Arc<Core>, done: &DeletedTasks) {
         tracing::warn!(%error, "deleted tasks stay in the hot set until their time comes");
     }
     let flown = done.deleted.iter().filter(|it| it.was_in_flight);
-    let members: Vec<Member> = flown.map(|it| Member { id: it.place.id, fence: it.fence }).collect();
-    freed::free(core, &members).await;
+    let members = flown.map(|deleted| (Member { id: deleted.place.id, fence: deleted.fence }, None));
+    freed::free(core, members.collect()).await;
 }
 
 /// Once each: their executors hear of it with their next heartbeat.

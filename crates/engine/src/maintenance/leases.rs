@@ -139,11 +139,11 @@ async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, E
         core.count_event(event, Some(task));
         core.ends.ended(task.place);
         again.push(task.place);
-        over.push(Member { id: task.place.id, fence: task.fence });
+        over.push((Member { id: task.place.id, fence: task.fence }, Some(task.ask.queue.clone())));
     }
     core.meters.leases_ended(again.len());
     load_next_attempts(core, &again).await;
-    freed::free(core, &over).await;
+    freed::free(core, over).await;
     Ok(again.len())
 }
 

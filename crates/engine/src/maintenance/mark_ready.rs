@@ -100,8 +100,9 @@ async fn not_handed_over(core: &Core, fired: Vec<HotEntry>) -> Vec<HotEntry> {
         let table = core.live.lock();
         fired.into_iter().partition(|entry| table.is_offered(entry))
     };
-    if offered.is_empty() || core.from_store.is_away() {
-        rest.extend(offered);
+    let (from_store, offered) = core.split_by_source(offered);
+    rest.extend(from_store);
+    if offered.is_empty() {
         return rest;
     }
     // Without an answer nobody hands over by the hot set, and the store knows what is so.

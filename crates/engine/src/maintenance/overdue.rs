@@ -14,6 +14,7 @@ use crate::{core::Core, pipeline::intake};
 use hashbrown::HashSet;
 use punctual_contract::{
     Error,
+    hot::HotEntry,
     store::{Overdue, OverdueLook, OverduePage},
 };
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
@@ -159,24 +160,32 @@ impl Look<'_> {
             found.iter().partition(|it| table.unpersisted_at(it.place.id, it.fence).is_some())
         };
         let mut fired: HashSet<i64> = fired.into_iter().map(|overdue| overdue.place.id).collect();
-        fired.extend(self.ready(&unknown).await.unwrap_or_default());
+        self.add_ready(&unknown, &mut fired).await.unwrap_or_default();
         fired
     }
 
-    /// Of these, what stands in a ready set.
-    async fn ready(&self, unknown: &[&Overdue]) -> Result<Vec<i64>, Error> {
-        if unknown.is_empty() || self.core.from_store.is_away() {
-            return Ok(Vec::new());
+    /// Adds, of these, what stands in a ready set, and what a scan of its queue has still time to find.
+    async fn add_ready(&self, unknown: &[&Overdue], fired: &mut HashSet<i64>) -> Result<(), Error> {
+        let is_needed = !self.core.from_store.is_away() || !self.core.settings.known().scanned.is_empty();
+        if unknown.is_empty() || !is_needed {
+            return Ok(());
         }
         let places: Vec<_> = unknown.iter().map(|overdue| overdue.place).collect();
         let tasks = self.core.store.read(&places).await?;
         let entries: Vec<_> = tasks.iter().flatten().map(intake::entry_of).collect();
+        let (scanned, entries) = self.core.split_scanned(entries);
+        let has_time = |entry: &&HotEntry| {
+            let budget_ms = self.core.settings.queue(&entry.queue).lateness_budget_ms();
+            budget_ms.is_some_and(|budget_ms| budget_ms == 0 || self.now.since(entry.due_at) <= budget_ms)
+        };
+        fired.extend(scanned.iter().filter(has_time).map(|entry| entry.place.id));
+        let (_, entries) = self.core.split_by_source(entries);
+        if entries.is_empty() {
+            return Ok(());
+        }
         let ready = self.core.hot.are_ready(&entries).await?;
-        Ok(entries
-            .iter()
-            .zip(ready)
-            .filter(|(_, is_ready)| *is_ready)
-            .map(|(entry, _)| entry.place.id)
-            .collect())
+        let ready = entries.iter().zip(ready).filter(|(_, is_ready)| *is_ready);
+        fired.extend(ready.map(|(entry, _)| entry.place.id));
+        Ok(())
     }
 }

@@ -13,12 +13,12 @@ use crate::{
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
-    Error,
+    Error, Limiter,
     limiter::{Held, Member, Rebuilding},
     store::LeasePosition,
 };
 use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, task::Task, time::Millis};
-use state::Leases;
+use state::{Leases, Reconciler};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -37,35 +37,69 @@ const LEASE_PAGES: usize = 20;
 /// Lanes of one queue looked at in one run; the next goes on there.
 const LANES_MAX: usize = 500;
 
-/// Places freed, given and brought back.
+/// One limiter, and how far the looks at it have come.
+#[derive(Clone, Copy, Debug)]
+struct Looks<'c> {
+    limiter: &'c Arc<dyn Limiter>,
+    reconciler: &'c Reconciler,
+    /// It is the one of queues that are scanned, beside the other.
+    is_stored: bool,
+}
+
+impl Looks<'_> {
+    /// Whether it holds the limits of a queue.
+    fn are_of(&self, core: &Core, queue: &QueueKey) -> bool {
+        Arc::ptr_eq(core.limiter_of(queue), self.limiter)
+    }
+}
+
+/// Places freed, given and brought back. Each limiter by itself: one that is away with Redis keeps no place in the store.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let maintenance = &core.maintenance;
     if !core.leads() {
         // What it knew of a loss may be about an older one when it leads again.
-        core.maintenance.reconciler.is_found();
+        maintenance.reconciler.is_found();
+        maintenance.stored_reconciler.is_found();
         return Ok(0);
     }
-    if core.from_store.hides_limits() || !core.settings.is_loaded() {
+    if !core.settings.is_loaded() {
         return Ok(0);
     }
-    if !core.limiter.is_whole().await? {
+    let (mut count, mut result) = (0, Ok(()));
+    for limiter in core.limiters() {
+        let is_stored = !Arc::ptr_eq(limiter, &core.limiter);
+        if !is_stored && core.from_store.hides_limits() {
+            continue;
+        }
+        let reconciler = if is_stored { &maintenance.stored_reconciler } else { &maintenance.reconciler };
+        match look(core, Looks { limiter, reconciler, is_stored }, now).await {
+            Ok(some) => count += some,
+            Err(error) => result = Err(error),
+        }
+    }
+    result.map(|()| count)
+}
+
+async fn look(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<usize, Error> {
+    if !looks.limiter.is_whole().await? {
         let wait_ms = if core.shared.is_some() { REBUILD_AFTER_MS } else { 0 };
-        let loss = if core.maintenance.reconciler.is_lost(wait_ms, now) { Loss::Old } else { Loss::New };
-        return rebuild(core, loss, now).await;
+        let loss = if looks.reconciler.is_lost(wait_ms, now) { Loss::Old } else { Loss::New };
+        return rebuild(core, looks, loss, now).await;
     }
-    core.maintenance.reconciler.is_found();
-    let overdue = core.limiter.members(now, 0, STEP_LIMIT).await?;
-    let mut all = free_the_gone(core, &overdue, GRACE_MS, now).await?;
-    if core.maintenance.reconciler.begin_full(core.settings.known().revision, now) {
-        match look_at_members(core, now).await {
+    looks.reconciler.is_found();
+    let overdue = looks.limiter.members(now, 0, STEP_LIMIT).await?;
+    let mut all = free_the_gone(core, looks, &overdue, GRACE_MS, now).await?;
+    if looks.reconciler.begin_full(core.settings.known().revision, now) {
+        match look_at_members(core, looks, now).await {
             Ok(more) => all.add(more),
             Err(error) => {
-                core.maintenance.reconciler.again();
+                looks.reconciler.again();
                 return Err(error);
             }
         }
     }
-    all.add(look_at_leases(core, now).await?);
-    if core.maintenance.reconciler.begin_lanes(now) {
+    all.add(look_at_leases(core, looks, now).await?);
+    if !looks.is_stored && looks.reconciler.begin_lanes(now) {
         all.count += look_at_lanes(core).await?;
     }
     all.failed.map_or(Ok(all.count), Err)
@@ -111,13 +145,13 @@ async fn nothing_waits(core: &Core) -> Result<bool, Error> {
 /// 2. Nothing waits: no lease can follow any of those grants any more. What comes now is granted anew, by a whole limiter.
 /// 3. What is in flight is restored: what was leased before 2 is among it, or over.
 /// 4. `make_whole`.
-async fn rebuild(core: &Arc<Core>, loss: Loss, now: Millis) -> Result<usize, Error> {
+async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) -> Result<usize, Error> {
     // Before anything is written, or executors would look again and again at a limiter that is about to be whole.
     if loss == Loss::New && !nothing_waits(core).await? {
         return Ok(0);
     }
     let who = Rebuilding(fastrand::u64(..));
-    core.limiter.begin_anew(who).await?;
+    looks.limiter.begin_anew(who).await?;
     if loss == Loss::New && !nothing_waits(core).await? {
         return Ok(0);
     }
@@ -125,30 +159,30 @@ async fn rebuild(core: &Arc<Core>, loss: Loss, now: Millis) -> Result<usize, Err
     loop {
         let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
         bounded.read_for(core, &tasks).await?;
-        let held_by = |it: &Task| held_by(core, it, bounded.scope(it), now);
+        let held_by = |it: &Task| held_by(core, looks, it, bounded.scope(it), now);
         let held: Vec<Held> = tasks.iter().filter_map(held_by).collect();
         count += held.len();
-        core.limiter.restore(held).await?;
+        looks.limiter.restore(held).await?;
         after = next;
         if after.is_none() {
             break;
         }
     }
-    if !core.limiter.make_whole(who).await? {
+    if !looks.limiter.make_whole(who).await? {
         return Ok(0);
     }
-    core.maintenance.reconciler.is_found();
-    core.maintenance.reconciler.again();
+    looks.reconciler.is_found();
+    looks.reconciler.again();
     tracing::info!(members = count, "the limiter has its members again");
     core.arrivals.wake_all();
     Ok(count)
 }
 
 /// What a task in flight should hold; None: nothing is limited there. `executor`: the scope of one that has a bound.
-fn held_by(core: &Core, task: &Task, executor: Option<Scope>, now: Millis) -> Option<Held> {
+fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, now: Millis) -> Option<Held> {
     let terms = Terms::of(core, &Arc::new(task.ask.queue.clone()));
     let until = task.lease.as_ref()?.until;
-    if !terms.is_limited && executor.is_none() {
+    if !looks.are_of(core, &task.ask.queue) || (!terms.is_limited && executor.is_none()) {
         return None;
     }
     let key = task.ask.demands.concurrency_key.as_deref();
@@ -170,6 +204,7 @@ fn held_by(core: &Core, task: &Task, executor: Option<Scope>, now: Millis) -> Op
 /// again when their lease should be over.
 async fn free_the_gone(
     core: &Arc<Core>,
+    looks: Looks<'_>,
     members: &[Held],
     grace_ms: i64,
     now: Millis,
@@ -184,7 +219,7 @@ async fn free_the_gone(
         let silent = || Error::may_have_happened("read tasks", "no answer");
         let read = timeout(PATIENCE, core.store.read(&places)).await;
         match read.unwrap_or_else(|_| Err(silent())) {
-            Ok(tasks) => looked.count += free_those(core, &some, tasks, grace_ms, now).await?,
+            Ok(tasks) => looked.count += free_those(core, looks, &some, tasks, grace_ms, now).await?,
             Err(error) => looked.failed = Some(error),
         }
     }
@@ -193,6 +228,7 @@ async fn free_the_gone(
 
 async fn free_those(
     core: &Arc<Core>,
+    looks: Looks<'_>,
     members: &[Held],
     tasks: Vec<Option<Task>>,
     grace_ms: i64,
@@ -212,21 +248,21 @@ async fn free_those(
             None => gone.push((held.member, held.granted_at)),
         }
     }
-    core.limiter.prolong(&later).await?;
+    looks.limiter.prolong(&later).await?;
     if gone.is_empty() {
         return Ok(0);
     }
-    let freed: Vec<Held> = core.limiter.retract(&gone).await?.into_iter().flatten().collect();
+    let freed: Vec<Held> = looks.limiter.retract(&gone).await?.into_iter().flatten().collect();
     freed::wake(core, &freed).await;
     Ok(freed.len())
 }
 
 /// Members without a lease are freed; then those leases are looked at that have no places.
-async fn look_at_members(core: &Arc<Core>, now: Millis) -> Result<Looked, Error> {
+async fn look_at_members(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<Looked, Error> {
     let (mut all, mut skip) = (Looked::default(), 0);
     loop {
-        let page = core.limiter.members(Millis::MAX, skip, STEP_LIMIT).await?;
-        let (count, looked) = (page.len(), free_the_gone(core, &page, GRACE_MS, now).await?);
+        let page = looks.limiter.members(Millis::MAX, skip, STEP_LIMIT).await?;
+        let (count, looked) = (page.len(), free_the_gone(core, looks, &page, GRACE_MS, now).await?);
         skip += count - looked.count;
         all.add(looked);
         if count < STEP_LIMIT {
@@ -236,22 +272,22 @@ async fn look_at_members(core: &Arc<Core>, now: Millis) -> Result<Looked, Error>
 }
 
 /// Leases without their places get them, some pages of them in one run.
-async fn look_at_leases(core: &Arc<Core>, now: Millis) -> Result<Looked, Error> {
+async fn look_at_leases(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<Looked, Error> {
     let mut all = Looked::default();
     for _ in 0..LEASE_PAGES {
-        let Leases::From(after) = core.maintenance.reconciler.leases() else { break };
+        let Leases::From(after) = looks.reconciler.leases() else { break };
         let silent = || Error::may_have_happened("read what is in flight", "no answer");
         let page = timeout(PATIENCE, core.store.in_flight(after, STEP_LIMIT)).await;
         match page.unwrap_or_else(|_| Err(silent())) {
             Ok((tasks, next)) => {
-                all.count += give_places(core, &tasks, now).await?;
-                core.maintenance.reconciler.go_on(next);
+                all.count += give_places(core, looks, &tasks, now).await?;
+                looks.reconciler.go_on(next);
             }
             // The leases of a part that is away keep the places that they have: on with the next part.
             Err(error) => {
                 let next = after.map_or(0, |it| it.part) + 1;
                 let next = (next < core.store.parts()).then(|| LeasePosition::beginning_of(next));
-                core.maintenance.reconciler.go_on(next);
+                looks.reconciler.go_on(next);
                 all.failed = Some(error);
             }
         }
@@ -259,13 +295,18 @@ async fn look_at_leases(core: &Arc<Core>, now: Millis) -> Result<Looked, Error> 
     Ok(all)
 }
 
-async fn give_places(core: &Arc<Core>, leased: &[Task], now: Millis) -> Result<usize, Error> {
-    let wanted: Vec<Held> = leased.iter().filter_map(|it| held_by(core, it, None, now)).collect();
+async fn give_places(
+    core: &Arc<Core>,
+    looks: Looks<'_>,
+    leased: &[Task],
+    now: Millis,
+) -> Result<usize, Error> {
+    let wanted: Vec<Held> = leased.iter().filter_map(|it| held_by(core, looks, it, None, now)).collect();
     if wanted.is_empty() {
         return Ok(0);
     }
     let members: Vec<Member> = wanted.iter().map(|it| it.member).collect();
-    let found = core.limiter.find(&members).await?;
+    let found = looks.limiter.find(&members).await?;
     let known: HashMap<Member, Held> = found.into_iter().map(|it| (it.member, it)).collect();
     // What an executor holds is not a matter of settings: it stays as it was granted.
     let is_set = |it: &&Scope| !matches!(it, Scope::Executor(..));
@@ -278,9 +319,9 @@ async fn give_places(core: &Arc<Core>, leased: &[Task], now: Millis) -> Result<u
         let its = known.get(&it.member).into_iter().flat_map(|known| &known.scopes);
         it.scopes.extend(its.filter(|it| !is_set(it)).cloned());
     }
-    core.limiter.restore(missing.clone()).await?;
+    looks.limiter.restore(missing.clone()).await?;
     // What has ended meanwhile, and gave up what it did not hold yet, holds nothing.
-    let ended = free_the_gone(core, &missing, NO_GRACE_MS, now).await?;
+    let ended = free_the_gone(core, looks, &missing, NO_GRACE_MS, now).await?;
     Ok(missing.len() - ended.count)
 }
 
@@ -288,6 +329,9 @@ async fn give_places(core: &Arc<Core>, leased: &[Task], now: Millis) -> Result<u
 async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
     let (mut back, mut result) = (0, Ok(()));
     for (queue, _) in core.hot.depth().await?.parked {
+        if core.settings.is_scanned(&queue) {
+            continue;
+        }
         match look_at_lanes_of(core, &queue).await {
             Ok(brought) => back += brought,
             // The other queues have their turn all the same.

@@ -15,6 +15,8 @@ pub(crate) struct Maintenance {
     pub(crate) lease_looks: LeaseLooks,
     pub(crate) overdue: OverdueWatch,
     pub(crate) reconciler: Reconciler,
+    /// Of the limiter of queues that are scanned.
+    pub(crate) stored_reconciler: Reconciler,
     pub(crate) deletions: Deletions,
     /// Up to where objects were looked at that may be unused.
     pub(crate) unused_after: Mutex<String>,

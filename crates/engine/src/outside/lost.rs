@@ -43,10 +43,10 @@ async fn try_spend(core: &Arc<Core>, lost: Vec<(Assignment, String)>) -> Result<
         core.count_event(event, Some(task));
         core.ends.ended(task.place);
         again.push(task.place);
-        over.push(Member { id: task.place.id, fence: task.fence });
+        over.push((Member { id: task.place.id, fence: task.fence }, Some(task.ask.queue.clone())));
     }
     load_next_attempts(core, &again).await;
-    freed::free(core, &over).await;
+    freed::free(core, over).await;
     Ok(())
 }
 

@@ -114,14 +114,14 @@ pub(crate) async fn admit(
 ) -> Result<Admitted, Error> {
     let terms = Terms::of(core, &request.queue).within(only.bound.as_ref());
     note_version(core, request);
-    if !core.from_store.is_away() {
+    if !core.fires_from_store(&request.queue) {
         bring_back_versions(core, request).await?;
         kinds::bring_back(core, request, only).await?;
     }
     if terms.is_limited {
         return limited(core, request, only, &terms, wanted).await;
     }
-    let looked_at = kinds::looks_through(core, only, wanted);
+    let looked_at = kinds::looks_through(core, &request.queue, only, wanted);
     let (popped, is_end) = from_store::admit(core, request, terms.admission(looked_at), |_| true).await?;
     let more = looked_at == wanted && popped.len() == wanted;
     let entries = keep_the_callers(core, request, only, &terms, popped, wanted).await?;
@@ -149,7 +149,7 @@ async fn limited(
     terms: &Terms,
     wanted: usize,
 ) -> Result<Admitted, Error> {
-    if core.from_store.hides_limits() {
+    if core.hides_limits_of(&request.queue) {
         return Ok(Admitted::default());
     }
     let now = core.now();
@@ -164,7 +164,7 @@ async fn limited(
         }
     }
     let look = core.limits.admissions.kept_back.look(&terms.queue);
-    let room = core.limiter.room(&terms.limits, &terms.rates, now).await?;
+    let room = core.limiter_of(&terms.queue).room(&terms.limits, &terms.rates, now).await?;
     let limit = wanted.min(room.free);
     if limit < wanted {
         room.bound.iter().for_each(|answer| look.answered(answer));
@@ -177,7 +177,7 @@ async fn limited(
         core.limits.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
-    let looked_at = kinds::looks_through(core, only, limit);
+    let looked_at = kinds::looks_through(core, &request.queue, only, limit);
     let (popped, _) = from_store::admit(core, request, terms.admission(looked_at), |_| true).await?;
     let full = popped.len() == looked_at;
     if full && limit < wanted {
@@ -210,7 +210,7 @@ async fn go_past_full_lanes(
         if left == 0 || granted.full_lanes.is_empty() {
             break;
         }
-        let looked_at = kinds::looks_through(core, only, left);
+        let looked_at = kinds::looks_through(core, &request.queue, only, left);
         let is_open = |entry: &HotEntry| granted.has_open_lane(entry);
         let popped = from_store::admit(core, request, terms.admission(looked_at), is_open).await;
         let Ok((popped, _)) = popped else { break };
@@ -245,7 +245,7 @@ async fn grant(
     let now = core.now();
     let since = Some(Since { at: now, instant: Instant::now() });
     let wishes = entries.iter().map(|it| terms.wish(it, until)).collect();
-    let answers = match core.limiter.grant(wishes, now).await {
+    let answers = match core.limiter_of(&terms.queue).grant(wishes, now).await {
         Ok(answers) => answers,
         Err(error) => {
             from_store::offer(core, entries).await?;
@@ -326,7 +326,8 @@ pub(crate) async fn bring_back(
     // Only what keeps them in the lane: the limits of all tasks of the queue are looked at when they are popped.
     let (own_limits, own_rates) = (terms.limits.len(), terms.rates.len());
     let (limits, rates) = (limits.get(own_limits..), rates.get(own_rates..));
-    let room = core.limiter.room(limits.unwrap_or_default(), rates.unwrap_or_default(), core.now()).await?;
+    let limiter = core.limiter_of(&terms.queue);
+    let room = limiter.room(limits.unwrap_or_default(), rates.unwrap_or_default(), core.now()).await?;
     match limit.min(room.free) {
         0 => Ok(0),
         some => unpark(core, &terms.queue, lane, some).await,
@@ -414,6 +415,6 @@ pub(crate) async fn holders(
     if !terms.is_limited {
         return Ok(None);
     }
-    let holders = core.limiter.holders(&Scope::Queue(queue.clone()), limit).await?;
-    Ok(Some((terms.settings.concurrency, holders)))
+    let holders = core.limiter_of(queue).holders(&Scope::Queue(queue.clone()), limit).await?;
+    Ok(Some((terms.most(), holders)))
 }

@@ -68,7 +68,7 @@ impl Engine {
         let core = Arc::clone(&self.core);
         self.run(async move {
             core.limits.admissions.bounds.used();
-            freed::free(&core, &ended).await;
+            freed::free(&core, ended.into_iter().map(|member| (member, None)).collect()).await;
             Ok(())
         })
         .await

@@ -87,8 +87,10 @@ pub(crate) struct TakenIn {
     pub(crate) elsewhere: Vec<HotEntry>,
 }
 
-/// Puts entries into the table, and their instants on the wheel. What is overdue fires at once.
+/// Puts entries into the table, and their instants on the wheel. What is overdue fires at once. What is left in the hot set of a
+/// queue that is scanned since goes: the store has it.
 pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn {
+    let (_, entries) = core.split_scanned(entries);
     if entries.is_empty() {
         return TakenIn::default();
     }

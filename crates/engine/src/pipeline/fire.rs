@@ -204,7 +204,7 @@ fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
 fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>, counted: &HashSet<i64>) -> Vec<HotEntry> {
     let is_plain = core.settings.is_plain(queue) && fired.iter().all(|entry| entry.demands().is_none());
     // While the hot set is away the order of all is kept in the table.
-    if !is_plain || core.from_store.is_away() {
+    if !is_plain || core.fires_from_store(queue) {
         return fired;
     }
     let all = fired.clone();
@@ -222,6 +222,8 @@ pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Res
     if entries.is_empty() {
         return Ok(0);
     }
+    let (scanned, entries) = core.split_scanned(entries);
+    from_store::serve_ready(core, scanned);
     let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     for entry in &entries {
         *queues.entry(Arc::clone(&entry.queue)).or_default() += 1;

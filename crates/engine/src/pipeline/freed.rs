@@ -8,34 +8,52 @@ use super::ready_set::unpark;
 use crate::core::Core;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
+    Limiter,
     hot::Lane,
     limiter::{Held, Member},
 };
 use punctual_domain::{limits::Scope, name::QueueKey};
 use std::sync::Arc;
 
+/// An attempt that has ended, and its queue, as far as the store has told it.
+pub(crate) type EndedOf = (Member, Option<QueueKey>);
+
 /// Attempts have ended in the store: what they held is free, and who waits for it is woken. What fails here the
 /// reconciler does.
-pub(crate) async fn free(core: &Arc<Core>, ended: &[Member]) {
-    if core.limits.admissions.has_limits(&core.settings.known()) || core.limits.admissions.bounds.are_in_use()
-    {
-        release(core, ended).await;
-    }
+pub(crate) async fn free(core: &Arc<Core>, ended: Vec<EndedOf>) {
+    let is_bounded = core.limits.admissions.bounds.are_in_use();
+    release(core, ended, is_bounded).await;
 }
 
 /// As `free`, where the lease tells of an executor's bound, and whoever took the outcome frees its place
 /// (`Engine::give_up_places`): so that the outcomes of all other executors cost nothing.
-pub(crate) async fn free_what_is_set(core: &Arc<Core>, ended: &[Member]) {
-    if core.limits.admissions.has_limits(&core.settings.known()) {
-        release(core, ended).await;
+pub(crate) async fn free_what_is_set(core: &Arc<Core>, ended: Vec<EndedOf>) {
+    release(core, ended, false).await;
+}
+
+async fn release(core: &Arc<Core>, ended: Vec<EndedOf>, is_bounded: bool) {
+    let (known, stored) = (core.settings.known(), core.stored_limiter());
+    let is_stored = |queue: &Option<QueueKey>| {
+        stored.is_some() && queue.as_ref().is_some_and(|queue| known.is_scanned(queue))
+    };
+    let (scanned, others): (Vec<EndedOf>, Vec<EndedOf>) =
+        ended.into_iter().partition(|(_, queue)| is_stored(queue));
+    if let Some(stored) = stored {
+        let unknown = others.iter().filter(|(_, queue)| queue.is_none() && !known.scanned.is_empty());
+        release_from(core, stored, scanned.into_iter().chain(unknown.cloned()).collect()).await;
+    }
+    let may_hold = is_bounded || core.limits.admissions.has_limits(&known, stored.is_none());
+    if may_hold && !core.from_store.hides_limits() {
+        release_from(core, &core.limiter, others).await;
     }
 }
 
-async fn release(core: &Arc<Core>, ended: &[Member]) {
-    if ended.is_empty() || core.from_store.hides_limits() {
+async fn release_from(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, ended: Vec<EndedOf>) {
+    if ended.is_empty() {
         return;
     }
-    match core.limiter.release(ended).await {
+    let members: Vec<Member> = ended.into_iter().map(|(member, _)| member).collect();
+    match limiter.release(&members).await {
         Ok(held) => wake(core, &held.into_iter().flatten().collect::<Vec<_>>()).await,
         Err(error) => tracing::warn!(%error, "slots could not be given up; the reconciler frees them"),
     }

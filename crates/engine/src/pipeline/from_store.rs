@@ -6,9 +6,12 @@
 //! that a cancel which comes after is told that it has fired, and one which came before has won. What is served holds
 //! nothing that matters: it is dropped when the hot set is back, and the store says what is still to be handed over.
 //! What the hot set holds of the same tasks is refused by fence and state.
+//!
+//! Queues that are scanned go this way whether or not the hot set answers, at a cadence of their own (`scan`): here they are only
+//! served.
 
-mod others;
-mod scanned;
+pub(crate) mod others;
+pub(crate) mod scanned;
 mod serve;
 pub(crate) mod state;
 
@@ -30,7 +33,7 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, state::State, time::Millis};
 use scanned::{PAGES, Scanned, became_due_lately, next_page};
-use serve::serve;
+pub(crate) use serve::{serve, serve_ready};
 use state::Since;
 use std::{
     future::pending,
@@ -168,7 +171,9 @@ async fn serve_part(
 ) -> Result<usize, Error> {
     let (mut served, mut scanned, mut result) = (0, Scanned::default(), Ok(()));
     for partition in others.iter().filter(|partition| parts::is_in(&core, part, **partition)) {
-        match others::serve_partition(&core, *partition, &wanted, &mut scanned).await {
+        match others::serve_partition(&core, &core.from_store.positions, *partition, &wanted, &mut scanned)
+            .await
+        {
             Ok(count) => served += count,
             Err(error) => result = Err(error),
         }
@@ -184,7 +189,7 @@ async fn fire_partition(
 ) -> Result<usize, Error> {
     let mut fired = 0;
     for _ in 0..PAGES {
-        let (page, is_last) = next_page(core, partition, scanned).await?;
+        let (page, is_last) = next_page(core, &core.from_store.positions, partition, scanned).await?;
         fired += fire(core, page).await?;
         if is_last {
             return Ok(fired);
@@ -194,8 +199,19 @@ async fn fire_partition(
     Ok(fired + fire(core, became_due_lately(core, partition).await?).await?)
 }
 
-/// Fires what is due of what a scan has found. Tasks fired.
-pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize, Error> {
+/// Fires what is due of what a pass has found. Tasks fired. Those of queues that are scanned fire by `scan`.
+async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize, Error> {
+    let (_, found) = core.split_scanned(found);
+    let won = win(core, found).await?;
+    if !won.is_empty() {
+        core.from_store.passes_by();
+    }
+    Ok(hold(core, &won, usize::MAX))
+}
+
+/// Has the store move what is due to `ready`, in one transaction: those that it has there now, each with whether this call has
+/// moved it.
+pub(crate) async fn win(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<Vec<(HotEntry, bool)>, Error> {
     let now = core.now();
     let mut due = core.maintenance.unsent.sort_out(found, now);
     {
@@ -203,7 +219,7 @@ pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize
         due.retain(|entry| entry.due_at <= now && table.is_left_to_store(entry));
     }
     if due.is_empty() {
-        return Ok(0);
+        return Ok(Vec::new());
     }
     let plans: Vec<Vec<Step>> = due.iter().map(|it| steps(core, it, now)).collect();
     let steps: Vec<Step> = plans.iter().flatten().cloned().collect();
@@ -218,7 +234,7 @@ pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize
             won.push((HotEntry { fired_at, state: State::Ready, ..entry }, !plan.is_empty()));
         }
     }
-    Ok(hold(core, won))
+    Ok(won)
 }
 
 /// What the store has to be told so that the task is `ready` there.
@@ -239,10 +255,11 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
     }
 }
 
-/// Puts them where executors are served from. Answers how many have fired only now, which each of them says.
-fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
+/// Puts what the store has as ready now where executors are served from, the first `most`; the store says again what the others
+/// are. Answers how many have fired only now, which each of them says.
+pub(crate) fn hold(core: &Core, won: &[(HotEntry, bool)], most: usize) -> usize {
     let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
-    for (it, is_new) in &won {
+    for (it, is_new) in won {
         let has_fired = {
             let mut table = core.live.lock();
             // It has fired here, and was counted, before.
@@ -254,10 +271,8 @@ fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
         *count += 1;
         lateness_ms.extend((*is_new && !has_fired).then(|| it.fired_at.since(it.due_at)));
     }
-    let fired = won.iter().filter(|it| it.1).count();
-    core.from_store.passes_by();
-    let won: Vec<HotEntry> = won.into_iter().map(|(entry, _)| entry).collect();
-    serve(core, &won);
+    let fired = won.iter().filter(|(_, is_new)| *is_new).count();
+    serve(core, &won.iter().take(most).map(|(entry, _)| entry.clone()).collect::<Vec<_>>());
     core.meters.fired_from_store(fired);
     for (queue, (count, lateness_ms)) in queues {
         core.meters.queue(&queue).fired(&lateness_ms);
@@ -277,7 +292,7 @@ pub(crate) async fn admit(
     let may_go = |entry: &HotEntry| may_run(entry, request) && is_open(entry);
     let mut admitted = core.live.lock().take_served(&request.queue, admission, may_go);
     let limit = admission.limit - admitted.len();
-    if limit == 0 || core.from_store.is_away() {
+    if limit == 0 || core.fires_from_store(&request.queue) {
         return Ok((admitted, false));
     }
     let asked = core.hot.admit(&request.queue, Admission { limit, ..admission }).await;
@@ -294,21 +309,23 @@ pub(crate) async fn admit(
 
 /// These were admitted, and could not be handed over.
 pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
-    if core.from_store.is_away() {
-        serve(core, &entries);
+    let (served, entries) = core.split_by_source(entries);
+    serve(core, &served);
+    if entries.is_empty() {
         return Ok(());
     }
     ready_set::offer(core, entries).await.map(drop)
 }
 
-/// Out of the order, into their lane: true. While the hot set is away there are no lanes: they stay where they are served from.
+/// Out of the order, into their lane: true. Without the hot set there are no lanes: they stay where they are served from. All are
+/// of one queue.
 pub(crate) async fn park(
     core: &Core,
     lane: &Lane,
     entries: Vec<HotEntry>,
     retries: Retries,
 ) -> Result<bool, Error> {
-    if core.from_store.is_away() {
+    if entries.first().is_some_and(|entry| core.fires_from_store(&entry.queue)) {
         serve(core, &entries);
         return Ok(false);
     }

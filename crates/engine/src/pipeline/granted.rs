@@ -8,37 +8,49 @@ pub(crate) mod state;
 use super::{freed::wake, terms::next_attempt};
 use crate::core::Core;
 use punctual_contract::{Error, hot::HotEntry, limiter::Member};
-use punctual_domain::{place::TaskRef, time::Millis};
+use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
 use std::sync::Arc;
 
 /// No attempts came of these here. Their places are taken back, but for those that somebody else's attempt has: the same
 /// entry may have been admitted twice, and names the same attempt. What fails here the reconciler does.
 pub(crate) async fn never_began(core: &Arc<Core>, entries: impl Iterator<Item = &HotEntry>) {
-    let (mut places, mut granted) = (Vec::new(), Vec::new());
+    let mut unused: Vec<(&HotEntry, (Member, Millis))> = Vec::new();
     {
         let mut known = core.limits.admissions.granted.lock();
-        for it in entries {
-            let member = next_attempt(it);
-            let at = known.take(member);
-            places.extend(at.map(|_| it.row()));
-            granted.extend(at.map(|at| (member, at)));
+        for entry in entries {
+            let member = next_attempt(entry);
+            unused.extend(known.take(member).map(|at| (entry, (member, at))));
         }
     }
-    if granted.is_empty() || core.from_store.hides_limits() {
-        return;
-    }
-    if let Err(error) = take_back(core, &places, &granted).await {
-        tracing::warn!(%error, "slots could not be taken back; the reconciler frees them");
+    // All of them are of one queue, but for those of callers that ask for several.
+    while let Some((first, _)) = unused.first() {
+        let queue = Arc::clone(&first.queue);
+        let (of_queue, others): (Vec<_>, Vec<_>) =
+            unused.into_iter().partition(|(entry, _)| entry.queue == queue);
+        unused = others;
+        if core.hides_limits_of(&queue) {
+            continue;
+        }
+        let (places, granted): (Vec<TaskRef>, Vec<(Member, Millis)>) =
+            of_queue.into_iter().map(|(entry, granted)| (entry.row(), granted)).unzip();
+        if let Err(error) = take_back(core, &queue, &places, &granted).await {
+            tracing::warn!(%error, "slots could not be taken back; the reconciler frees them");
+        }
     }
 }
 
-async fn take_back(core: &Arc<Core>, places: &[TaskRef], granted: &[(Member, Millis)]) -> Result<(), Error> {
+async fn take_back(
+    core: &Arc<Core>,
+    queue: &QueueKey,
+    places: &[TaskRef],
+    granted: &[(Member, Millis)],
+) -> Result<(), Error> {
     let tasks = core.store.read(places).await?;
     let unused = granted.iter().zip(tasks).filter(|((member, _), task)| {
         !task.as_ref().is_some_and(|it| it.fence == member.fence && it.state.is_in_flight())
     });
     let unused: Vec<(Member, Millis)> = unused.map(|it| *it.0).collect();
-    let held = core.limiter.retract(&unused).await?;
+    let held = core.limiter_of(queue).retract(&unused).await?;
     wake(core, &held.into_iter().flatten().collect::<Vec<_>>()).await;
     Ok(())
 }

@@ -8,8 +8,11 @@
 //!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
 //! 3. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
+mod grants;
 mod late;
 pub(crate) mod several;
+
+pub(crate) use grants::{forget, was_handed_over};
 
 use crate::{
     arrivals::{
@@ -23,17 +26,20 @@ use crate::{
     outside, parts,
     pipeline::{
         admit::{self, Since},
-        ahead, from_store, intake,
+        ahead,
+        freed::EndedOf,
+        from_store, intake,
         request::{LeaseRequest, Restrictions},
     },
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use grants::{grant_of, split_paused};
 use late::{Hears, Late};
 use punctual_contract::{
     Error, Happened,
     hot::HotEntry,
     limiter::Member,
-    store::{Applied, Assignment, Change, Dispatched, Facts, Grant, Step},
+    store::{Applied, Assignment, Change, Dispatched, Facts, Step},
 };
 use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
 use std::{mem, sync::Arc, time::Duration};
@@ -54,9 +60,6 @@ const REFUSED_WITHIN: Duration = Duration::from_millis(200);
 /// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
 /// owner may have marked it as ready. Less than the owner waits, because clocks differ.
 const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
-
-/// An executor gives a sign of life about three times in a lease: after this part of it, something has probably been heard of it.
-const UNHEARD_SHARE: i64 = 4;
 
 /// Why a lease is given back whose caller hung up.
 const EXECUTOR_GONE: &str = "executor_gone";
@@ -345,10 +348,34 @@ async fn grant(
     Ok(leased)
 }
 
-/// Makes leases durable, at each part of the store by itself. What a part has leased is handed over although others fail or
+/// Makes leases durable. Tasks of a queue that is scanned are leased each in a transaction of its own: one that fails keeps no
+/// other from its executor.
+async fn dispatch(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    entries: Vec<HotEntry>,
+    slots_since: Option<Since>,
+    caller: &Caller,
+) -> Result<Vec<Assignment>, Error> {
+    if !core.settings.is_scanned(&request.queue) {
+        return dispatch_together(core, request, entries, slots_since, caller).await;
+    }
+    let mut leased = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match dispatch_together(core, request, vec![entry], slots_since, caller).await {
+            Ok(one) => leased.extend(one),
+            Err(error) => {
+                tracing::warn!(%error, "a task of a queue that is scanned could not be leased; it is served again a moment later");
+            }
+        }
+    }
+    Ok(leased)
+}
+
+/// At each part of the store by itself. What a part has leased is handed over although others fail or
 /// are silent; what comes after that the caller hears of while it waits for more. What it leases when nobody waits any more is
 /// given back.
-async fn dispatch(
+async fn dispatch_together(
     core: &Arc<Core>,
     request: &LeaseRequest,
     entries: Vec<HotEntry>,
@@ -410,7 +437,10 @@ async fn dispatch_in(
     }
     let now = core.now();
     let _nobody_else_offers_them = core.live.grants(&entries);
-    let known = |entry: &HotEntry| Facts::of(entry).filter(|_| !may_be_marked(core, entry, now));
+    // The rows of a queue that is scanned are always looked at.
+    let is_scanned = core.settings.is_scanned(&request.queue);
+    let known =
+        |entry: &HotEntry| Facts::of(entry).filter(|_| !is_scanned && !may_be_marked(core, entry, now));
     let grants = entries.iter().map(|entry| grant_of(entry, known(entry), request, now)).collect();
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
@@ -455,19 +485,12 @@ async fn failed(
     if error.happened == Happened::No {
         admit::never_began(core, entries.iter()).await;
     }
-    if core.store.parts() == 1 {
+    if core.store.parts() == 1 && !core.settings.is_scanned(&request.queue) {
         let count = entries.len();
         from_store::offer(core, entries).await?;
         core.arrived(&request.queue, count);
     }
     Ok(())
-}
-
-fn split_paused(entries: Vec<HotEntry>, dispatched: &[Dispatched]) -> (Vec<HotEntry>, Vec<HotEntry>) {
-    let (paused, done): (Vec<_>, Vec<_>) =
-        entries.into_iter().zip(dispatched).partition(|it| *it.1 == Dispatched::Paused);
-    let entries = |it: Vec<(HotEntry, &Dispatched)>| it.into_iter().map(|it| it.0).collect();
-    (entries(done), entries(paused))
 }
 
 /// Their queue is paused, which this engine does not know yet: they stand where they stood, and nobody is woken for
@@ -487,29 +510,6 @@ fn may_be_marked(core: &Core, entry: &HotEntry, now: Millis) -> bool {
     let is_own = core.holdings.tenure(entry.place.partition).is_some();
     let is_unpersisted = || core.live.lock().unpersisted_at(entry.place.id, entry.fence).is_some();
     entry.fired_at <= now.plus(-UNMARKED_FOR_MS) && !(is_own && is_unpersisted())
-}
-
-/// What is known of these until they end goes to the store with their outcomes.
-pub(crate) fn was_handed_over(core: &Core, request: &LeaseRequest, leased: &[Assignment], now: Millis) {
-    let until = now.plus(request.lease_ms / UNHEARD_SHARE);
-    core.live.lock().know_attempts(&request.queue, leased, until);
-}
-
-fn grant_of(entry: &HotEntry, known: Option<Facts>, request: &LeaseRequest, now: Millis) -> Grant {
-    Grant {
-        place: entry.row(),
-        fence: entry.fence,
-        fired_at: entry.fired_at,
-        lease_until: now.plus(request.lease_ms),
-        executor: request.executor.clone(),
-        namespace: request.queue.namespace.clone(),
-        known,
-    }
-}
-
-/// The hand-over of these is known to the store: nothing here needs to remember them.
-pub(crate) fn forget(core: &Core, entries: &[HotEntry]) {
-    core.live.lock().persisted(entries);
 }
 
 /// Nobody heard of these leases: the attempts are given back, and the tasks are ready again.
@@ -552,13 +552,17 @@ pub(crate) async fn release(
         }
     };
     let applied = core.store.apply(leases.iter().map(step).collect(), core.now()).await?;
-    let back = leases.iter().zip(applied).filter(|it| it.1 == Applied::Moved).map(|it| *it.0);
-    let (places, ended): (Vec<_>, Vec<_>) =
-        back.map(|(place, fence)| (place, Member { id: place.id, fence })).unzip();
-    let attempts = ended.iter().map(|member| (member.id, member.fence));
+    let back = leases.iter().zip(applied).filter(|(_, stepped)| *stepped == Applied::Moved);
+    let (places, ended): (Vec<TaskRef>, Vec<EndedOf>) = back
+        .map(|((place, fence), stepped)| {
+            let member = Member { id: place.id, fence: *fence };
+            (*place, (member, stepped.attempt.map(|attempt| attempt.queue)))
+        })
+        .unzip();
+    let attempts = ended.iter().map(|(member, _)| (member.id, member.fence));
     drop(core.live.lock().ended(attempts, core.now()));
     load_again(core, &places).await;
-    admit::free(core, &ended).await;
+    admit::free(core, ended).await;
     Ok(places.len())
 }
 

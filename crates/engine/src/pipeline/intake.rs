@@ -3,9 +3,10 @@
 //! between the two left out.
 
 use crate::{
+    control,
     core::Core,
     outside,
-    pipeline::{drain, room},
+    pipeline::{drain, from_store, room},
 };
 use punctual_contract::{
     Ask, Error, Happened,
@@ -57,6 +58,14 @@ pub(crate) async fn insert(
 /// Brings those that are due soon to where they fire from: into the table of this engine or into the hot set; the preloader
 /// brings the others in their time. A failure here is not the caller's: the task is kept, and a gap is noted.
 pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
+    if let Err(error) = control::loaded(core).await {
+        // Nothing comes into the hot set before it is known which queues are scanned.
+        tracing::warn!(%error, "settings could not be read after a commit; its tasks are read from the store");
+        core.filling.gaps.note_entries(entries.iter());
+        return;
+    }
+    let (scanned, entries) = core.split_scanned(entries);
+    from_store::serve_ready(core, scanned);
     let (near, mut entries) = split_near(core, entries);
     entries.extend(drain::take_in(core, near).await.elsewhere);
     if entries.is_empty() {
@@ -108,7 +117,10 @@ fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
 }
 
 /// Loads what was read from the store, wherever it fires from. How many were not there yet.
+/// Those of queues that are scanned stay in the store.
 pub(crate) async fn load(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
+    control::loaded(core).await?;
+    let (_, entries) = core.split_scanned(entries);
     let (near, mut far) = split_near(core, entries);
     let taken_in = drain::take_in(core, near).await;
     far.extend(taken_in.elsewhere);

@@ -14,7 +14,10 @@ use punctual_contract::{
     Error,
     hot::{HotEntry, Lane},
 };
-use punctual_domain::{name::Name, place::TaskRef};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Lanes of a queue that are looked at for that.
@@ -25,8 +28,8 @@ pub(super) const BROUGHT_BACK: usize = 100;
 const LOOKED_THROUGH: usize = 200;
 
 /// How many are to be popped for `wanted`.
-pub(super) fn looks_through(core: &Core, only: &Restrictions, wanted: usize) -> usize {
-    if only.kinds.is_some() && core.from_store.is_away() { wanted.max(LOOKED_THROUGH) } else { wanted }
+pub(super) fn looks_through(core: &Core, queue: &QueueKey, only: &Restrictions, wanted: usize) -> usize {
+    if only.kinds.is_some() && core.fires_from_store(queue) { wanted.max(LOOKED_THROUGH) } else { wanted }
 }
 
 /// What was parked for somebody like the caller comes back into the order.

@@ -116,7 +116,7 @@ async fn write(
         }
         if let Some((fence, report)) = attempts.get(nth) {
             let member = Member { id: place.id, fence: *fence };
-            ended.push(member);
+            ended.push((member, stepped.attempt.as_ref().map(|attempt| attempt.queue.clone())));
             if let Some(attempt) = &stepped.attempt {
                 core.meters.queue(&attempt.queue).outcomes.count(*report, attempt, now);
             }
@@ -130,7 +130,7 @@ async fn write(
     }
     forget_results(core, put, &kept);
     load_next_attempts(core, &again).await;
-    freed::free_what_is_set(core, &ended).await;
+    freed::free_what_is_set(core, ended).await;
     Ok(settled)
 }
 

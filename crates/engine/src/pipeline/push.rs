@@ -167,8 +167,10 @@ async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
             Ok(applied) => {
                 let moved = applied.chunks(2).map(|it| it.last().is_some_and(|last| *last == Applied::Moved));
                 let back: Vec<_> = failed.iter().zip(moved).filter(|it| it.1).map(|it| &it.0.0).collect();
-                let ended = back.iter().map(|it| Member { id: it.place.id, fence: it.fence });
-                freed::free(core, &ended.collect::<Vec<_>>()).await;
+                let ended = back.iter().map(|lease| {
+                    (Member { id: lease.place.id, fence: lease.fence }, Some(lease.queue.clone()))
+                });
+                freed::free(core, ended.collect()).await;
                 return remember(core, &back.iter().map(|it| it.place).collect::<Vec<_>>()).await;
             }
             Err(error) => {

@@ -196,6 +196,7 @@ fn key_after(page: &[HotEntry], limit: usize) -> Option<Key> {
 /// Of what is overdue: what this engine does not know fires, and what has fired before an instant is offered, as far as it stands
 /// in no ready set. How many were missing.
 async fn bring_back(core: &Arc<Core>, page: Vec<HotEntry>, before: Millis) -> Result<usize, Error> {
+    let (_, page) = core.split_scanned(page);
     let page = core.maintenance.unsent.sort_out(page, core.now());
     let (mut unknown, mut offered) = (Vec::new(), Vec::new());
     {

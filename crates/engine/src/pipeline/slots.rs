@@ -1,5 +1,6 @@
 //! What limits hold, for whoever looks. Decides nothing.
 
+use super::terms::Terms;
 use crate::{answer::Error as EngineError, core::Core, engine::Engine};
 use punctual_contract::{Error, limiter::Held};
 use punctual_domain::{
@@ -93,12 +94,16 @@ async fn many_slots(core: &Core) -> Result<ManySlots, Error> {
     limited.sort_unstable_by_key(|it| it.0);
     limited.truncate(SLOTS_SHOWN);
     let mut held = Vec::new();
-    while held.len() < MEMBERS_SHOWN {
-        let page = core.limiter.members(Millis(i64::MAX), held.len(), MEMBERS_AT_ONCE).await?;
-        let is_last = page.len() < MEMBERS_AT_ONCE;
-        held.extend(page);
-        if is_last {
-            break;
+    for limiter in core.limiters() {
+        let mut skip = 0;
+        while held.len() < MEMBERS_SHOWN {
+            let page = limiter.members(Millis(i64::MAX), skip, MEMBERS_AT_ONCE).await?;
+            let is_last = page.len() < MEMBERS_AT_ONCE;
+            skip += page.len();
+            held.extend(page);
+            if is_last {
+                break;
+            }
         }
     }
     let of_scopes = by_scope(&held);
@@ -174,12 +179,15 @@ pub(crate) async fn shared_slots(core: &Core) -> Result<Vec<SharedSlots>, Error>
 /// Of every queue with a limit of its own, in order.
 pub(crate) async fn slots(core: &Core) -> Result<Vec<Slots>, Error> {
     let known = core.settings.known();
+    let most = |queue: &QueueKey, set: &QueueSettings| {
+        if set.is_scanned() { Terms::of(core, &Arc::new(queue.clone())).most() } else { set.concurrency }
+    };
     let mut limited: Vec<_> =
-        known.queues.iter().filter_map(|(it, set)| Some((it, set.concurrency?))).collect();
+        known.queues.iter().filter_map(|(queue, set)| Some((queue, most(queue, set)?))).collect();
     limited.sort_unstable();
     let mut slots = Vec::with_capacity(limited.len());
     for (queue, most) in limited.into_iter().take(SLOTS_SHOWN) {
-        let held = core.limiter.holders(&Scope::Queue(queue.clone()), 0).await?.count;
+        let held = core.limiter_of(queue).holders(&Scope::Queue(queue.clone()), 0).await?.count;
         slots.push(Slots { queue: Arc::new(queue.clone()), held, most });
     }
     Ok(slots)

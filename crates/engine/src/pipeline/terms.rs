@@ -4,6 +4,7 @@
 use super::admit::state::is_limited;
 use crate::{
     core::Core,
+    settings::Known,
     shares::{Share, slower, state::SharesOf},
 };
 use punctual_contract::{
@@ -37,6 +38,9 @@ pub(crate) struct Terms {
 impl Terms {
     pub(crate) fn of(core: &Core, queue: &Arc<QueueKey>) -> Self {
         let (known, settings) = (core.settings.known(), core.settings.queue(queue));
+        if settings.is_scanned() {
+            return Self::of_scanned(&known, queue, settings);
+        }
         let (everything, namespace) = (&known.everything, known.namespaces.get(&queue.namespace));
         let is_shared = known.shares_limits(&queue.namespace);
         let shares =
@@ -64,6 +68,32 @@ impl Terms {
             rates.extend(rate.map(|rate| Flowing { scope, rate }));
         }
         Self { queue: Arc::clone(queue), settings, limits, rates, is_limited, is_shared, shares }
+    }
+
+    /// A queue that is scanned counts for no limit that others count for, since these may be held in Redis: it has the narrowest of
+    /// them by itself.
+    fn of_scanned(known: &Known, queue: &Arc<QueueKey>, settings: Arc<QueueSettings>) -> Self {
+        let wider = [Some(&known.everything), known.namespaces.get(&queue.namespace)];
+        let wider = || wider.into_iter().flatten();
+        let slots = wider().filter_map(|scope| scope.concurrency).chain(settings.concurrency);
+        let most = slots.fold(settings.scan_concurrency(), u32::min);
+        let rate = wider().filter_map(|scope| scope.rate).chain(settings.rate).reduce(slower);
+        let scope = Scope::Queue((**queue).clone());
+        Self {
+            queue: Arc::clone(queue),
+            settings,
+            limits: vec![Limit { scope: scope.clone(), most }],
+            rates: rate.into_iter().map(|rate| Flowing { scope: scope.clone(), rate }).collect(),
+            is_limited: true,
+            is_shared: false,
+            shares: SharesOf::default(),
+        }
+    }
+
+    /// The queue's own limit of attempts in flight.
+    pub(crate) fn most(&self) -> Option<u32> {
+        let scanned = self.limits.first().filter(|_| self.settings.is_scanned()).map(|limit| limit.most);
+        scanned.or(self.settings.concurrency)
     }
 
     /// For an executor that says how many tasks it holds at most.

@@ -1,7 +1,7 @@
 //! The calls about queues: what is set, what stands in them, pause and resume.
 
 use bytes::Bytes;
-use punctual_protocol::{Alert, Page, PauseRequest, PutQueue, Queue, QueueStats, SettingChange};
+use punctual_protocol::{Alert, Page, PauseRequest, PutQueue, Queue, QueueStats, ScanReport, SettingChange};
 use reqwest::Method;
 
 use super::cluster::query;
@@ -76,6 +76,11 @@ impl Client {
     /// When this returns, nothing of the queue starts any more, at any engine.
     pub async fn pause(&self, queue: &str, request: &PauseRequest) -> Result<Queue, Error> {
         self.post(path(queue, "/pause"), body(request)?, Repeat::Safe).await
+    }
+
+    /// Looks now for the due tasks of a queue whose `source` is `store`.
+    pub async fn scan(&self, queue: &str) -> Result<ScanReport, Error> {
+        self.post(path(queue, "/scan"), Bytes::new(), Repeat::Safe).await
     }
 
     /// What waits goes on, in its order.

@@ -15,6 +15,7 @@ const CAUSES: [(AlertKind, &[AlertKind]); 3] = [
         AlertKind::DatabaseAway,
         &[
             AlertKind::ServiceFailing,
+            AlertKind::ScanFailing,
             AlertKind::OverdueNotFired,
             AlertKind::LateTasks,
             AlertKind::WaitingLong,

@@ -72,7 +72,11 @@ impl World {
         let hot: Arc<dyn Hot> = Arc::new(Mortal { inner: self.hot(), life: Arc::clone(&life) });
         let inner: Arc<dyn Ownership> = self.ownership.clone();
         let ownership = Arc::new(Mortal { inner, life: Arc::clone(&life) });
-        let shared = self.is_shared().then(|| Shared { ownership, signals: self.signals.join() });
+        let shared = self.is_shared().then(|| Shared {
+            ownership,
+            signals: self.signals.join(),
+            stored_limiter: None,
+        });
         let inner: Arc<dyn Limiter> = self.limiter.clone();
         let limiter: Arc<dyn Limiter> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let bus: Arc<dyn Bus> = Arc::new(Mortal { inner: self.bus(), life: Arc::clone(&life) });

@@ -69,7 +69,7 @@ impl Site {
         let hot = RedisHot::connect(&self.redis.url(), options).await.unwrap();
         let signals = Arc::new(hot.signals().await.unwrap());
         let backends = Backends {
-            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
+            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals, stored_limiter: None }),
             store,
             limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
             hot: Arc::new(hot),

@@ -172,7 +172,7 @@ impl Ground for OnServers {
         let consumer = format!("{:08x}", fastrand::u32(..));
         let options = RedisBusOptions { prefix, consumer, ..RedisBusOptions::default() };
         let bus = RedisBus::connect(&self.redis_url, options).await.unwrap();
-        let shared = Some(Shared { ownership: Arc::new(store.ownership()), signals });
+        let shared = Some(Shared { ownership: Arc::new(store.ownership()), signals, stored_limiter: None });
         let limiter = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
         let hot = Arc::new(hot);
         Stand { store, hot, limiter, bus: Arc::new(bus), shared }

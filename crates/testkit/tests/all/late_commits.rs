@@ -74,7 +74,8 @@ impl Edge {
         let node = |name: &str| {
             let store = Arc::new(FaultyStore::new(Arc::clone(&truth), seed));
             let hot = Arc::new(FaultyHot::new(hot.clone(), seed));
-            let shared = Shared { ownership: ownership.clone(), signals: signals.join() };
+            let shared =
+                Shared { ownership: ownership.clone(), signals: signals.join(), stored_limiter: None };
             let shared = (engines > 1).then_some(shared);
             let (bus, clock) = (Arc::new(MemoryBus::default()), Arc::new(clock.clone()));
             let limiter = Arc::new(punctual_hot::MemoryLimiter::default());

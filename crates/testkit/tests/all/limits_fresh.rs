@@ -48,7 +48,8 @@ struct InMemory {
 #[async_trait]
 impl Site for InMemory {
     async fn stand(&self) -> Stand {
-        let shared = Shared { ownership: self.ownership.clone(), signals: self.signals.join() };
+        let shared =
+            Shared { ownership: self.ownership.clone(), signals: self.signals.join(), stored_limiter: None };
         Stand {
             store: self.store.clone(),
             hot: self.hot.clone(),

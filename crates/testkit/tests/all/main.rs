@@ -47,6 +47,7 @@ mod redis_hot;
 mod redis_limiter;
 mod redis_worker;
 mod room;
+mod scan;
 mod schedules;
 mod servers;
 mod shared;

@@ -5,6 +5,7 @@
 mod apart;
 mod behind;
 mod full;
+mod scanned;
 mod silence;
 mod site;
 mod start;

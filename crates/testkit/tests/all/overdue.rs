@@ -111,7 +111,7 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
         let hot = Arc::new(FaultyHot::new(Arc::new(hot) as Arc<dyn Hot>, 1));
         let backends = Backends {
             blobs: None,
-            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
+            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals, stored_limiter: None }),
             store: Arc::new(store),
             limiter,
             hot: hot.clone(),

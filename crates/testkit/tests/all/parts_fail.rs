@@ -153,7 +153,7 @@ async fn an_engine_that_cannot_fire_leaves_its_partitions_to_one_that_can_until_
     let ownership = Arc::new(MemoryOwnership::new(Arc::new(WallClock)));
     let signals = SignalHub::default();
     let joins = |name: &str| {
-        let shared = Shared { ownership: ownership.clone(), signals: signals.join() };
+        let shared = Shared { ownership: ownership.clone(), signals: signals.join(), stored_limiter: None };
         let options = Options { name: name.to_owned(), ..Options::default() };
         node(Arc::clone(&truth), Arc::clone(&hot), Some(shared), options)
     };

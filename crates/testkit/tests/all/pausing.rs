@@ -50,7 +50,7 @@ fn two(stores: [Arc<dyn Store>; 2]) -> Two {
     let [one, other] = stores;
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let engine = |store: Arc<dyn Store>, name: &str| {
-        let shared = Shared { ownership: ownership.clone(), signals: signals.join() };
+        let shared = Shared { ownership: ownership.clone(), signals: signals.join(), stored_limiter: None };
         let backends = Backends {
             store,
             hot: hot.clone(),

@@ -82,7 +82,8 @@ impl Cluster {
 
     fn node(&self, name: &str, options: Options) -> Node {
         let store = Arc::new(FaultyStore::new(Arc::clone(&self.truth), 1));
-        let shared = Shared { ownership: self.ownership.clone(), signals: self.signals.join() };
+        let shared =
+            Shared { ownership: self.ownership.clone(), signals: self.signals.join(), stored_limiter: None };
         let backends = Backends {
             store: store.clone(),
             hot: self.hot.clone(),

@@ -45,7 +45,7 @@ fn over(state: Arc<dyn LimiterState>) -> Arc<dyn Limiter> {
     Arc::new(StoredLimiter::new(state, RateClock::Caller))
 }
 
-async fn in_memory() -> Arc<dyn Limiter> {
+pub(crate) async fn in_memory() -> Arc<dyn Limiter> {
     over(Arc::new(InMemory::default()))
 }
 

@@ -80,7 +80,7 @@ async function wide(server, { name, kind, texts }) {
 
 function addresses(there) {
   return [
-    "/console", "/console/queues", `/console/queues/${there.name}`, `/console/queues/${there.name}/settings`, `/console/queues/${there.name}/pause`, `/console/queues/${there.name}/resume`, `/console/queues/${there.name}/reset`,
+    "/console", "/console/queues", `/console/queues/${there.name}`, `/console/queues/${there.name}/settings`, `/console/queues/${there.name}/pause`, `/console/queues/${there.name}/resume`, `/console/queues/${there.name}/scan`, `/console/queues/${there.name}/reset`,
     "/console/tasks", `/console/tasks?queue=${there.name}&key=${encodeURIComponent(there.texts[0])}`, `/console/tasks?queue=${there.name}&label=${encodeURIComponent(`l0=${there.texts[0]}`)}&col=labels&col=key&col=error`, `/console/tasks/picked?action=cancel&ref=${there.waits}`,
     `/console/tasks/${there.waits}`, `/console/tasks/${there.dead}`, `/console/tasks/${there.runs}`, `/console/tasks/${there.waits}/change`, `/console/tasks/${there.waits}/cancel`, `/console/tasks/${there.waits}/bury`, `/console/tasks/${there.dead}/redrive`,
     `/console/tasks/${there.buried}`, `/console/tasks/${there.retried}`, `/console/dead-letters?error=${encodeURIComponent(there.texts[0])}`, `/console/tasks/${there.waits}/run-now`, `/console/tasks/${there.dead}/delete`,

@@ -12,7 +12,7 @@ use crate::{
 };
 use axum::http::Method;
 use maud::{Markup, html};
-use punctual_protocol::{Choice, Mode, Queue, Rate};
+use punctual_protocol::{Choice, Mode, Queue, Rate, Source};
 use serde_json::{Map, Value, json};
 
 /// Names of the form's fields, with what stands.
@@ -62,6 +62,19 @@ pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
         ("choice_percent", percent),
         ("choice_weights", weights),
         ("indexed_labels", queue.indexed_labels.clone().unwrap_or_default().join(", ")),
+        (
+            "source",
+            queue
+                .source
+                .map_or("", |source| match source {
+                    Source::Hot => "hot",
+                    Source::Store => "store",
+                })
+                .to_owned(),
+        ),
+        ("scan_interval", span(queue.scan_interval_ms)),
+        ("scan_concurrency", number(queue.scan_concurrency.map(u64::from))),
+        ("scan_batch", number(queue.scan_batch.map(u64::from))),
     ]);
     all
 }
@@ -81,7 +94,7 @@ pub(super) fn label(name: &str) -> &str {
 }
 
 /// Name, label, what to know of it, what stands where nothing is set.
-const LABELS: [(&str, &str, &str, &str); 26] = [
+const LABELS: [(&str, &str, &str, &str); 30] = [
     ("concurrency", "Attempts at a time", "", "no limit"),
     (
         "key_concurrency",
@@ -123,6 +136,10 @@ const LABELS: [(&str, &str, &str, &str); 26] = [
     ("choice_percent", "Highest first, percent", "", "80"),
     ("choice_weights", "Shares of the priorities 1 to 5", "", "5 4 3 2 1"),
     ("indexed_labels", "Labels that are found fast", "Keys, with commas.", "none"),
+    ("source", "Where due tasks are found", "", ""),
+    ("scan_interval", "Scan every", "Of a queue whose source is the database.", "1 s"),
+    ("scan_concurrency", "Scanned: attempts at a time", "Over all engines.", "2"),
+    ("scan_batch", "Scanned: tasks of a partition at a time", "", "200"),
 ];
 
 pub(super) async fn settings(context: &Context) -> Result<View, Fault> {
@@ -155,6 +172,7 @@ fn form_view(context: &Context, form: &Form, revision: i64, fault: Option<&Fault
                 (group("Rate of starts", form, fault, &["rate_limit", "rate_period", "rate_burst", "key_rate_limit", "key_rate_period", "key_rate_burst"]))
                 (group("Attempts", form, fault, &["max_attempts", "retry", "timeout", "pending_timeout", "retries_lower_by", "retries_share", "retries_concurrency"]))
                 (group("Order", form, fault, &["choice", "choice_percent", "choice_weights", "mode"]))
+                (group("Source", form, fault, &["source", "scan_interval", "scan_concurrency", "scan_batch"]))
                 (group("Watching and keeping", form, fault, &["lateness_budget", "keep_succeeded", "keep_dead", "keep_cancelled", "indexed_labels"]))
                 div.buttons {
                     @match &lacks { None => button #save.primary type="submit" { "Set" }, Some(why) => (parts::dead_button("Set", why)) }
@@ -185,6 +203,15 @@ fn one_field(name: &str, form: &Form, fault: Option<&Fault>) -> Markup {
                 ("", "as the engines were started"),
                 ("pull", "executors ask for them"),
                 ("push", "published to the bus"),
+            ],
+            value,
+        ),
+        "source" => parts::choice(
+            name,
+            &[
+                ("", "hot: loaded ahead of their time"),
+                ("hot", "hot, set as such"),
+                ("store", "store: scanned for in the database"),
             ],
             value,
         ),
@@ -230,6 +257,7 @@ fn pointer(name: &str) -> String {
         "timeout" => ("timeout_ms", ""),
         "pending_timeout" => ("pending_timeout_ms", ""),
         "lateness_budget" => ("lateness_budget_ms", ""),
+        "scan_interval" => ("scan_interval_ms", ""),
         other => (other, ""),
     };
     if rest.is_empty() { format!("/{first}") } else { format!("/{first}/{rest}") }
@@ -297,6 +325,10 @@ fn wanted(form: &Form) -> Result<Value, Fault> {
         "keep": if keep.is_empty() { Value::Null } else { Value::Object(keep) },
         "mode": form.get("mode"),
         "choice": wanted_choice(form)?,
+        "source": form.get("source"),
+        "scan_interval_ms": span("scan_interval")?,
+        "scan_concurrency": number("scan_concurrency")?,
+        "scan_batch": number("scan_batch")?,
         "indexed_labels": if labels.is_empty() { Value::Null } else { json!(labels) },
     }))
 }

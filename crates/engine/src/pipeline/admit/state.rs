@@ -78,11 +78,12 @@ impl Admissions {
         self.kinds.forget(now);
     }
 
-    /// Whether attempts may hold places.
-    pub(crate) fn has_limits(&self, known: &Known) -> bool {
+    /// Whether attempts may hold places. `counts_scanned`: those of queues that are scanned do so in the same limiter.
+    pub(crate) fn has_limits(&self, known: &Known, counts_scanned: bool) -> bool {
         let mut seen = self.revision.lock();
         if seen.0 != known.revision {
-            *seen = (known.revision, seen.1 || known.has_limits());
+            let has_limits = known.has_limits() || (counts_scanned && !known.scanned.is_empty());
+            *seen = (known.revision, seen.1 || has_limits);
         }
         seen.1
     }

@@ -6,7 +6,7 @@ use super::{
     scanned::{PAGES, Scanned, became_due_lately, next_page},
     serve::serve,
 };
-use crate::core::Core;
+use crate::{core::Core, pipeline::scan::state::Positions};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, state::State};
@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// What fired a moment ago is for the executors of the engine that fired it.
 const OWNERS_FIRST_MS: i64 = 100;
 /// Of one queue, what is served here before more of others is looked for.
-const SERVED_MAX: usize = 1_000;
+pub(in crate::pipeline) const SERVED_MAX: usize = 1_000;
 
 /// Executors that ask at an interval, and do not wait, ask again within this.
-const ASKED_WITHIN_MS: i64 = 10_000;
+pub(in crate::pipeline) const ASKED_WITHIN_MS: i64 = 10_000;
 
 /// Of each queue that executors ask for here, how many may still be served.
-pub(super) type Wanted = HashMap<Arc<QueueKey>, usize>;
+pub(in crate::pipeline) type Wanted = HashMap<Arc<QueueKey>, usize>;
 
 /// What executors ask for here, and the partitions where it may be. None: nothing. Served tasks of other queues are forgotten.
 pub(super) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
@@ -35,7 +35,9 @@ pub(super) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
         table.count_served()
     };
     let left = |queue: &Arc<QueueKey>| SERVED_MAX.saturating_sub(served.get(queue).copied().unwrap_or(0));
-    let wanted: Wanted = asked_for.iter().map(|queue| (Arc::clone(queue), left(queue))).collect();
+    // Those of queues that are scanned are looked for by `scan`.
+    let asked_for = asked_for.iter().filter(|queue| !core.settings.is_scanned(queue));
+    let wanted: Wanted = asked_for.map(|queue| (Arc::clone(queue), left(queue))).collect();
     if wanted.is_empty() || others.is_empty() {
         return None;
     }
@@ -43,15 +45,16 @@ pub(super) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
 }
 
 /// Until something was found, or there is no more to look at.
-pub(super) async fn serve_partition(
+pub(in crate::pipeline) async fn serve_partition(
     core: &Arc<Core>,
+    positions: &Positions,
     partition: Partition,
     wanted: &Wanted,
     scanned: &mut Scanned,
 ) -> Result<usize, Error> {
     let mut served = 0;
     for _ in 0..PAGES {
-        let (page, is_last) = next_page(core, partition, scanned).await?;
+        let (page, is_last) = next_page(core, positions, partition, scanned).await?;
         served = serve_some(core, page, |queue| wanted.get(queue).is_some_and(|left| *left > 0));
         if is_last {
             return Ok(served);

@@ -2,13 +2,13 @@
 //! where the pass has looked, and was not found is no longer ready. Another engine has handed it over, or it was cancelled or
 //! changed. Changes no row.
 
-use crate::{core::Core, options::STEP_LIMIT};
+use crate::{core::Core, options::STEP_LIMIT, pipeline::scan::state::Positions};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{place::Partition, time::Millis};
 
 /// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
-pub(super) const PAGES: usize = 10;
+pub(in crate::pipeline) const PAGES: usize = 10;
 /// Of what became due since, beside a pass that takes more than one run. Commits that come later than this wait for the pass.
 const LATELY_MS: i64 = 3_000;
 
@@ -18,7 +18,7 @@ type Key = (Millis, i64);
 const BEGINNING: Key = (Millis(i64::MIN), i64::MIN);
 
 #[derive(Debug, Default)]
-pub(super) struct Scanned {
+pub(crate) struct Scanned {
     /// By partition: after which key the pass has looked, and until which.
     spans: HashMap<Partition, (Key, Key)>,
     /// By id and fence.
@@ -40,25 +40,38 @@ impl Scanned {
     }
 
     /// No task depends on what is forgotten: the next pass finds again what is ready.
-    pub(super) fn forget_what_is_gone(&self, core: &Core) {
+    pub(in crate::pipeline) fn forget_what_is_gone(&self, core: &Core) {
         drop(core.live.lock().serve_no_more(|entry| self.is_gone(entry)));
     }
 }
 
 /// What is due in a partition, from where the last page of it ended; and whether that is the end.
-pub(super) async fn next_page(
+pub(in crate::pipeline) async fn next_page(
     core: &Core,
+    positions: &Positions,
     partition: Partition,
     scanned: &mut Scanned,
 ) -> Result<(Vec<HotEntry>, bool), Error> {
-    let (until, after) = (core.now(), core.from_store.positions.lock().remove(&partition));
+    let after = positions.lock().remove(&partition);
+    let (page, next) = page_after(core, partition, after, scanned).await?;
+    if let Some(next) = next {
+        positions.lock().insert(partition, next);
+    }
+    Ok((page, next.is_none()))
+}
+
+/// What is due in a partition after a key; and the key after which there may be more. None: that is the end.
+pub(in crate::pipeline) async fn page_after(
+    core: &Core,
+    partition: Partition,
+    after: Option<Key>,
+    scanned: &mut Scanned,
+) -> Result<(Vec<HotEntry>, Option<Key>), Error> {
+    let until = core.now();
     let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
     let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
     scanned.add(partition, after, &page, next.unwrap_or((until, i64::MAX)));
-    if let Some(next) = next {
-        core.from_store.positions.lock().insert(partition, next);
-    }
-    Ok((page, next.is_none()))
+    Ok((page, next))
 }
 
 /// A pass over a long backlog comes to these only at its end; executors of another queue wait for them.

@@ -3,11 +3,11 @@
 use crate::core::Core;
 use hashbrown::HashMap;
 use punctual_contract::hot::HotEntry;
-use punctual_domain::{chooser::Level, name::QueueKey, settings::Retries};
+use punctual_domain::{chooser::Level, name::QueueKey, settings::Retries, state::State};
 use std::sync::Arc;
 
 /// Each stands where its queue wants it.
-pub(super) fn serve(core: &Core, entries: &[HotEntry]) {
+pub(crate) fn serve(core: &Core, entries: &[HotEntry]) {
     let mut retries: HashMap<&Arc<QueueKey>, Retries> = HashMap::new();
     for entry in entries {
         retries.entry(&entry.queue).or_insert_with(|| core.settings.queue(&entry.queue).retries);
@@ -17,4 +17,11 @@ pub(super) fn serve(core: &Core, entries: &[HotEntry]) {
         Level::of(entry.priority, entry.attempt, retries)
     };
     core.live.lock().serve(entries, level);
+}
+
+/// Of tasks that have come back, those that have fired. The others fire by the next scan of their queue.
+pub(crate) fn serve_ready(core: &Core, mut entries: Vec<HotEntry>) {
+    entries.retain(|entry| entry.state == State::Ready);
+    serve(core, &entries);
+    entries.iter().for_each(|entry| core.arrived(&entry.queue, 1));
 }

@@ -1,5 +1,6 @@
 //! Whether the hot set answers. Asks neither the hot set nor the store.
 
+use crate::pipeline::scan::state::Scans;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::{place::Partition, time::Millis};
@@ -41,14 +42,16 @@ pub(crate) struct FromStore {
     pub(super) has_passed_by: AtomicBool,
     /// By partition, where to go on.
     pub(super) positions: Mutex<HashMap<Partition, (Millis, i64)>>,
+    /// Of queues that are scanned.
+    pub(crate) scans: Scans,
 }
 
 impl FromStore {
     /// Without a hot set, firing goes by the store from the beginning to the end.
     pub(crate) fn new(has_hot_set: bool) -> Self {
-        let (since, has_passed_by, positions) = Default::default();
+        let (since, has_passed_by, positions, scans) = Default::default();
         let (is_away, is_for_good) = (AtomicBool::new(!has_hot_set), !has_hot_set);
-        Self { is_away, is_for_good, since, has_passed_by, positions }
+        Self { is_away, is_for_good, since, has_passed_by, positions, scans }
     }
 
     /// The hot set did not answer when last asked, or there is none.

@@ -14,6 +14,7 @@ use punctual_domain::{
     retry::RetryPolicy,
     settings::{
         Choice, Deletion, Keep, Mode, Pause, QueueSettings, Rate, Retries, Scope, ScopeSettings, Setting,
+        Source,
     },
     state::State,
     task::{NewTask, Task},
@@ -83,6 +84,10 @@ fn everything_set() -> Setting {
         mode: Some(Mode::Push),
         weight: Some(7),
         indexed_labels: ["customer".to_owned(), "gr\u{f6}\u{df}e \"x\"".to_owned()].into(),
+        source: Some(Source::Store),
+        scan_interval_ms: Some(3_600_000),
+        scan_concurrency: Some(9),
+        scan_batch: Some(17),
     }))
 }
 

@@ -248,6 +248,12 @@ impl Scene<'_> {
         let cancel = json!({"action": "cancel", "filter": {"queue": "q"}});
         let word = row.path.rsplit('/').next().unwrap_or_default();
         let is_of_bulk = path.contains("{bulk}");
+        if word == "scan" {
+            let rarely = json!({"source": "store", "scan_interval_ms": 86_400_000});
+            self.asked(ask("PUT", "/v1/queues/q").body(Some(rarely))).await;
+            self.site.turn(1_000).await;
+            self.inserted(json!({"queue": "q"})).await;
+        }
         let workflow = match word {
             "cancel" | "rerun" if path.contains("{workflow}") => self.workflow().await,
             "retry" | "skip" => self.failed_workflow().await,

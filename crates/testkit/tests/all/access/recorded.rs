@@ -118,6 +118,9 @@ async fn request(site: &Site, row: &Row, nth: usize) -> Ask {
             drop(done(ask("PUT", "/v1/queues/q").body(Some(json!({"concurrency": 5})))).await);
         }
         (_, "/v1/queues/{queue}/resume") => drop(done(post("/v1/queues/q/pause", json!({}))).await),
+        (_, "/v1/queues/{queue}/scan") => {
+            drop(done(ask("PUT", "/v1/queues/q").body(Some(json!({"source": "store"})))).await);
+        }
         (_, "/v1/queues/{queue}/pause") => {
             // So that something stands before it.
             drop(done(post("/v1/queues/q/resume", json!({}))).await);

@@ -114,7 +114,7 @@ const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "n
 
 use Told::{After, Before, Both};
 
-pub(super) const TABLE: [Row; 86] = [
+pub(super) const TABLE: [Row; 87] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -162,6 +162,8 @@ pub(super) const TABLE: [Row; 86] = [
     row("GET", "/v1/queues/{queue}/changes", READERS, Some(200), NO_ITEMS, None),
     row("POST", "/v1/queues/{queue}/pause", OPERATORS, Some(200), Foreign::Denied, None).before(Both),
     row("POST", "/v1/queues/{queue}/resume", OPERATORS, Some(200), Foreign::Denied, None).before(Both),
+    // It is not scanned.
+    row("POST", "/v1/queues/{queue}/scan", OPERATORS, Some(409), Foreign::Denied, None),
     row("GET", "/v1/alerts", READERS, Some(200), Foreign::Same, None),
     row("GET", "/v1/namespaces", READERS, Some(200), Foreign::Same, None),
     row("GET", "/v1/namespaces/{namespace}", READERS, Some(200), Foreign::Empty("/revision", "0"), None),

@@ -66,6 +66,7 @@ pub(super) fn every_page(there: &There) -> Vec<(&'static str, String, bool)> {
         ("/console/queues/{queue}", "{queue}", "mail"),
         ("/console/queues/{queue}/pause", "{queue}", "mail"),
         ("/console/queues/{queue}/resume", "{queue}", "mail"),
+        ("/console/queues/{queue}/scan", "{queue}", "mail"),
         ("/console/queues/{queue}/reset", "{queue}", "mail"),
         ("/console/tasks/{ref}", "{ref}", there.task.as_str()),
         ("/console/tasks/{ref}/run-now", "{ref}", &there.task),

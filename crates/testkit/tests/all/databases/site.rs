@@ -102,7 +102,7 @@ async fn start(urls: &[String], redis: &Redis, options: Options) -> (Engine, Opt
     let signals = Arc::new(hot.signals().await.unwrap());
     let backends = Backends {
         blobs: None,
-        shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
+        shared: Some(Shared { ownership: Arc::new(store.ownership()), signals, stored_limiter: None }),
         store,
         limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
         hot: Arc::new(hot),

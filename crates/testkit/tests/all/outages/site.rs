@@ -184,9 +184,10 @@ impl Site {
         };
         let store = self.store(&through(&self.database_url, self.mysql.port(), |it| &it.mysql)).await;
         let ownership = Arc::new(store.ownership());
-        let backends = |hot, limiter, signals| Backends {
+        let stored = || Arc::new(StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server));
+        let backends = |hot, limiter, signals, stored_limiter| Backends {
             blobs: None,
-            shared: Some(Shared { ownership, signals }),
+            shared: Some(Shared { ownership, signals, stored_limiter }),
             store: Arc::clone(&store) as Arc<dyn Store>,
             limiter,
             hot,
@@ -200,14 +201,11 @@ impl Site {
                 let signals = Arc::new(hot.signals().await.unwrap());
                 let limiter = Arc::new(hot.limiter(RateClock::Server));
                 let hot = Arc::new(hot);
-                let engine = Engine::new(backends(hot, limiter, signals), options);
+                let engine = Engine::new(backends(hot, limiter, signals, Some(stored())), options);
                 away.iter().for_each(|error| engine.begins_without_hot_set(error));
                 engine
             }
-            None => {
-                let limiter = StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server);
-                Engine::new(backends(Arc::new(NoHot), Arc::new(limiter), Arc::new(NoSignals)), options)
-            }
+            None => Engine::new(backends(Arc::new(NoHot), stored(), Arc::new(NoSignals), None), options),
         };
         let running = engine.start().unwrap();
         Node { engine, running }

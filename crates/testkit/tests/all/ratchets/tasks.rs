@@ -24,13 +24,14 @@ const KEEPS_TASKS: [(&str, &str); 10] = [
 ];
 
 /// What is found by its type and keeps no task: a position, or ids of something else.
-const KEEPS_NONE: [(&str, &str); 12] = [
+const KEEPS_NONE: [(&str, &str); 13] = [
     ("account/state.rs", "states"),
     ("pipeline/refill/state.rs", "positions"),
     ("evaluations/state.rs", "left"),
     ("evaluations/state.rs", "suspects"),
     ("executors/state.rs", "members"),
     ("pipeline/from_store/state.rs", "positions"),
+    ("pipeline/scan/state.rs", "ready_positions"),
     ("sharing/terms/state.rs", "Overtaken"),
     // Outcomes of one call.
     ("live/handed_over.rs", "known"),

@@ -1,0 +1,44 @@
+//! What the store is asked for when tasks are handed over, and what is remembered of it. Asks no server.
+
+use crate::{core::Core, pipeline::request::LeaseRequest};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Assignment, Dispatched, Facts, Grant},
+};
+use punctual_domain::time::Millis;
+
+/// An executor gives a sign of life about three times in a lease: after this part of it, something has probably been heard of it.
+const UNHEARD_SHARE: i64 = 4;
+
+pub(super) fn split_paused(
+    entries: Vec<HotEntry>,
+    dispatched: &[Dispatched],
+) -> (Vec<HotEntry>, Vec<HotEntry>) {
+    let (paused, done): (Vec<_>, Vec<_>) =
+        entries.into_iter().zip(dispatched).partition(|it| *it.1 == Dispatched::Paused);
+    let entries = |it: Vec<(HotEntry, &Dispatched)>| it.into_iter().map(|it| it.0).collect();
+    (entries(done), entries(paused))
+}
+
+/// What is known of these until they end goes to the store with their outcomes.
+pub(crate) fn was_handed_over(core: &Core, request: &LeaseRequest, leased: &[Assignment], now: Millis) {
+    let until = now.plus(request.lease_ms / UNHEARD_SHARE);
+    core.live.lock().know_attempts(&request.queue, leased, until);
+}
+
+pub(super) fn grant_of(entry: &HotEntry, known: Option<Facts>, request: &LeaseRequest, now: Millis) -> Grant {
+    Grant {
+        place: entry.row(),
+        fence: entry.fence,
+        fired_at: entry.fired_at,
+        lease_until: now.plus(request.lease_ms),
+        executor: request.executor.clone(),
+        namespace: request.queue.namespace.clone(),
+        known,
+    }
+}
+
+/// The hand-over of these is known to the store: nothing here needs to remember them.
+pub(crate) fn forget(core: &Core, entries: &[HotEntry]) {
+    core.live.lock().persisted(entries);
+}

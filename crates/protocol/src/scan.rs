@@ -1,0 +1,57 @@
+//! Queues whose due tasks are scanned for in the database: what is set, and what a scan by hand answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{Checks, within};
+use crate::limits::{SCAN_BATCH_MAX, SCAN_CONCURRENCY_MAX, SCAN_INTERVAL_MAX_MS, SCAN_INTERVAL_MIN_MS};
+
+pub(crate) const DEFAULT: &str = "leave it out for the default";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// In the hot set, where they are loaded ahead of their instants.
+    Hot,
+    /// By scans of the database.
+    Store,
+}
+
+/// What a scan that was started by hand has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ScanReport {
+    /// Due tasks of the queue that no executor has.
+    pub found: u64,
+    /// Of these, how many this scan has made ready for executors: they lease at most `scan_concurrency` at one time. The rest was
+    /// ready before, or failed, or somebody else was first.
+    pub handed_over: u64,
+    /// Of these, how many could not be written. They are tried again by the next scan.
+    pub failed: u64,
+    pub took_ms: u64,
+    /// False: a database could not be read, or there was more than one scan by hand looks at. The next scan goes on.
+    #[serde(default)]
+    pub is_complete: bool,
+}
+
+/// What a queue is to have of it.
+pub(crate) struct Scan {
+    pub(crate) source: Option<Source>,
+    /// Its tasks are published to the bus.
+    pub(crate) is_pushed: bool,
+    pub(crate) interval_ms: Option<i64>,
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) batch: Option<u32>,
+}
+
+impl Scan {
+    pub(crate) fn check(&self, checks: &mut Checks) {
+        let intervals = SCAN_INTERVAL_MIN_MS..=SCAN_INTERVAL_MAX_MS;
+        within(checks, "/scan_interval_ms", self.interval_ms, intervals, DEFAULT);
+        within(checks, "/scan_concurrency", self.concurrency, 1..=SCAN_CONCURRENCY_MAX, DEFAULT);
+        within(checks, "/scan_batch", self.batch, 1..=SCAN_BATCH_MAX, DEFAULT);
+        if self.source == Some(Source::Store) && self.is_pushed {
+            let detail = "cannot be `push` beside `\"source\": \"store\"`: the bus is in Redis, and a queue that is scanned does \
+                          without. Leave `mode` out, and let executors ask for tasks; or leave `source` at `hot`";
+            checks.refuse("/mode", detail);
+        }
+    }
+}
