@@ -5,7 +5,7 @@ use crate::{
     archive, audited,
     clock::Machine,
     config::{Archive, Payloads, Place, Settings, SharedPlace},
-    durability, logs, memory,
+    durability, journal, logs, memory,
 };
 use anyhow::{Context, Result, bail};
 use punctual_bulk::Runner;
@@ -151,9 +151,14 @@ impl Standing {
         if let Some(error) = away {
             engine.begins_without_hot_set(&error);
         }
+        if let Some(place) = &settings.journal {
+            journal::keep_outcomes(&engine, &*store.schedules(), place).await?;
+        }
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
         let workflows = Workflows::new(engine.clone(), store.workflows(), settings.workflows.clone());
+        let hearing = workflows.clone();
+        engine.hear_applied(move |task| hearing.task_has_ended(task));
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
         let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone(), Some(workflows.clone()));
         let cluster = Watcher::new(engine.clone(), store.cluster(), settings.cluster.clone());

@@ -4,6 +4,7 @@
 mod args;
 mod error;
 mod init;
+mod journal;
 pub(crate) mod keys;
 mod layers;
 mod listening;
@@ -15,6 +16,7 @@ mod show;
 
 pub(crate) use args::{SettingArgs, pair};
 pub(crate) use error::Error;
+pub(crate) use journal::JournalPlace;
 pub(crate) use keys::WEAK_DURABILITY;
 pub(crate) use layers::Layers;
 pub(crate) use listening::Listening;

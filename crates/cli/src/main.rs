@@ -32,6 +32,7 @@ mod cluster;
 mod dead;
 mod dev;
 mod executor;
+mod journal;
 mod limit;
 mod man;
 mod memory;

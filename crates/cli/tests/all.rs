@@ -29,6 +29,8 @@ mod doctor;
 mod door;
 #[path = "all/durability.rs"]
 mod durability;
+#[path = "all/for_later.rs"]
+mod for_later;
 #[path = "all/full_disk.rs"]
 mod full_disk;
 #[path = "all/load.rs"]

@@ -22,6 +22,15 @@ impl IdentitySecret {
         &self.0
     }
 
+    /// Of the journals of its engines: what is kept for one cluster is never applied to another.
+    #[must_use]
+    pub fn journal_owner(&self) -> [u8; 16] {
+        let hash = self.hasher().update(b"journal of outcomes").finalize();
+        let mut owner = [0; 16];
+        owner.copy_from_slice(hash.as_bytes().get(..16).unwrap_or(&[0; 16]));
+        owner
+    }
+
     pub(crate) fn hasher(&self) -> blake3::Hasher {
         blake3::Hasher::new_keyed(&self.0)
     }

@@ -62,7 +62,13 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
     if !away.is_empty() {
         let numbers: Vec<String> = away.iter().map(usize::to_string).collect();
         let which = if numbers.len() == 1 { "database" } else { "databases" };
-        let text = format!("{which} {} cannot be written", numbers.join(", "));
+        let waiting = core.maintenance.for_later.waiting();
+        let kept = match waiting {
+            0 => String::new(),
+            1 => "; 1 outcome waits in this engine's journal".to_owned(),
+            more => format!("; {more} outcomes wait in this engine's journal"),
+        };
+        let text = format!("{which} {} cannot be written{kept}", numbers.join(", "));
         alerts.is_so((AlertKind::DatabaseAway, None, ""), now, state_ms, text);
     }
     let weaknesses = core.health.durability.weaknesses();

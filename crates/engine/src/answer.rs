@@ -50,4 +50,7 @@ pub enum Settled {
     Accepted,
     /// The attempt is not (or no longer) the one that holds the task.
     Stale,
+    /// Its database does not answer; it is durable in this engine's journal, and is applied when the database is back, if the
+    /// attempt holds the task then.
+    ForLater,
 }

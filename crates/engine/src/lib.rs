@@ -26,6 +26,7 @@ mod engine;
 mod evaluations;
 mod executors;
 mod fired;
+mod for_later;
 mod health;
 mod identity;
 mod idle;
@@ -127,6 +128,7 @@ pub use control::{Put, Stood};
 pub use engine::{Depth, Engine, turn::Turn};
 pub use evaluations::{Evaluating, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict, state::Probe};
 pub use executors::state::Seen;
+pub use for_later::{record::Submission, state::JournalNumbers};
 pub use maintenance::overdue::state::{OverduePartition, OverdueTask};
 pub use meters::{
     Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QUEUES_TOLD_APART, QueueNumbers, ServiceNumbers,

@@ -5,7 +5,7 @@ use crate::{
     access, alerts, audit, clock, control,
     core::Core,
     engine::Engine,
-    executors, idle,
+    executors, for_later, idle,
     maintenance::{
         compensate, deletion, expire, index, leases, mark_ready, overdue, reconcile, retention, unused,
     },
@@ -218,6 +218,10 @@ impl Engine {
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
         supervisor.every(core, "reconcile", period, |core| async move {
             reconcile::run_once(&core, core.now()).await
+        });
+        // Before leases are ended.
+        supervisor.every(core, "outcomes_for_later", for_later::PERIOD, |core| async move {
+            for_later::run_once(&core).await
         });
         let period = Duration::from_millis(core.options.lease_check_interval_ms);
         supervisor.every(

@@ -149,6 +149,9 @@ fn invalid_item(i: usize, item: &Json, invalid: Invalid) -> OutcomeReceipt {
 pub enum OutcomeStatus {
     /// It counts.
     Accepted,
+    /// The task's database does not answer. The outcome is durable at this engine, and counts when the database is back, if the
+    /// attempt holds its task then. It need not be reported again.
+    AcceptedForLater,
     /// The lease was no longer this executor's, or the attempt has an outcome already; it does not count.
     Stale,
     /// It could not be understood; see `error`. The lease goes on.
@@ -240,11 +243,12 @@ mod tests {
                 OutcomeReceipt::new("a", OutcomeStatus::Accepted),
                 OutcomeReceipt::new("b", OutcomeStatus::Stale),
                 OutcomeReceipt::new("c", OutcomeStatus::Unavailable),
+                OutcomeReceipt::new("d", OutcomeStatus::AcceptedForLater),
             ],
         };
         let golden = concat!(
             r#"{"results":[{"ref":"a","status":"accepted"},{"ref":"b","status":"stale"},"#,
-            r#"{"ref":"c","status":"unavailable"}]}"#
+            r#"{"ref":"c","status":"unavailable"},{"ref":"d","status":"accepted_for_later"}]}"#
         );
         assert_eq!(serde_json::to_string(&answer).unwrap(), golden);
         assert_eq!(serde_json::from_str::<OutcomesAnswer>(golden).unwrap(), answer);

@@ -10,12 +10,14 @@ use crate::{
     extract::{Body, Caller, Queue},
     namespaces,
     refusal::Refusal,
+    reports::{
+        Barred, go_with_reports, held_by, nothing_is_known, say_unavailable, wait_with_reports, workflow_of,
+    },
     roster,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_contract::{
-    Error as BackendError, Happened,
-    limiter::Member,
+    Error as BackendError,
     store::{Assignment, Beat, Extended},
     workflows::WorkflowId,
 };
@@ -25,7 +27,7 @@ use punctual_domain::{
     place::TaskRef,
     task::Task,
 };
-use punctual_engine::{LeaseRequest as EngineLease, Only, OutcomeReport, Seen, Settled};
+use punctual_engine::{LeaseRequest as EngineLease, Only, OutcomeReport, Seen, Settled, Submission};
 use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
@@ -36,10 +38,12 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tokio::time::timeout;
 
 /// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
 const BY: &str = "executor";
 const DRAIN_WAIT_MS: u64 = 1_000;
+const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// Lease ready tasks, waiting for the first one.
 ///
@@ -187,9 +191,11 @@ async fn nothing_for(
 /// Report what became of up to 10,000 attempts.
 ///
 /// Each is decided on its own. `stale`: the lease was not, or no longer, this executor's, or the attempt has an
-/// outcome already. `invalid`: it could not be understood; `error` says why, and the lease goes on. `unavailable`: one of
-/// several databases does not answer, and whether the outcome counts is not known; report it again. Where no outcome can be
-/// answered the call is refused as a whole. To an executor that does not know a status the outcome is not settled.
+/// outcome already. `invalid`: it could not be understood; `error` says why, and the lease goes on. `accepted_for_later`: the
+/// task's database does not answer; the outcome is durable in this engine's journal and counts when the database is back, if the
+/// attempt holds its task then. `unavailable`: the database does not answer, and the outcome was not taken for later either;
+/// whether it counts is not known; report it again. Where no outcome can be answered the call is refused as a whole. To an
+/// executor that does not know a status the outcome is not settled: it reports again, until it is `accepted` or `stale`.
 #[utoipa::path(
     post, path = "/v1/outcomes", operation_id = "report_outcomes", tag = "executors",
     request_body(content = OutcomeBatch, example = json!({"executor": "mailer-1", "outcomes": [
@@ -218,14 +224,24 @@ pub(crate) async fn report_outcomes(
         }
         holds.extend(item.as_ref().ok().and_then(held_by).map(|it| (nth, it)));
         let bar = item.as_ref().ok().and_then(|outcome| barred.get(&outcome.r#ref));
-        if let Some(Barred::Unknown(error)) = bar {
+        let is_for_later = matches!(bar, Some(Barred::Unknown(_))) && app.engine.has_journal();
+        if let Some(Barred::Unknown(error)) = bar
+            && !is_for_later
+        {
             unknown.push((nth, error.clone()));
         }
         receipts.push(match item {
-            Ok(outcome) if bar.is_some() => OutcomeReceipt::new(outcome.r#ref, OutcomeStatus::Stale),
+            Ok(outcome) if bar.is_some() && !is_for_later => {
+                OutcomeReceipt::new(outcome.r#ref, OutcomeStatus::Stale)
+            }
             Ok(mut outcome) => {
                 said.extend(last_words(&app, batch.executor.as_deref(), &mut outcome).map(|it| (nth, it)));
-                take_report(&app, &caller, nth, outcome, &mut reports)
+                let receipt = take_report(&app, &caller, nth, outcome, &mut reports);
+                if let Some((_, submission)) = reports.last_mut().filter(|(last, _)| *last == nth) {
+                    submission.within = caller.who.grant().filter(|_| is_for_later).cloned();
+                    submission.of_workflow = of_workflows.contains_key(&nth);
+                }
+                receipt
             }
             Err(receipt) => *receipt,
         });
@@ -233,7 +249,7 @@ pub(crate) async fn report_outcomes(
     // Whatever name an executor gives itself: whose token it was stands beside it.
     let by = &*caller.who.by_as(Some(batch.executor.as_deref().unwrap_or(BY)));
     let asked = reports.len() + unknown.len();
-    let heard = hear(&app, said, &mut unknown).await?;
+    let heard = hear(&app, said, &mut reports, &mut unknown).await?;
     reports.retain(|(nth, _)| unknown.iter().all(|it| it.0 != *nth));
     let (marked, plain) = reports.into_iter().partition(|it| of_workflows.contains_key(&it.0));
     // What is of no workflow does not wait for the marks of the others.
@@ -250,11 +266,12 @@ pub(crate) async fn report_outcomes(
         {
             ended.push((*of, task));
         }
-        if matches!(settled, Ok(Settled::Accepted)) {
+        if matches!(settled, Ok(Settled::Accepted | Settled::ForLater)) {
             given_up.extend(holds.get(&nth));
         }
         match (settled, receipts.get_mut(nth)) {
             (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
+            (Ok(Settled::ForLater), Some(receipt)) => receipt.status = OutcomeStatus::AcceptedForLater,
             // Its lines are kept already.
             (Err(error), _) if heard.contains(&nth) => unknown.push((nth, error.after_a_change())),
             (Err(error), _) => unknown.push((nth, error)),
@@ -273,105 +290,52 @@ pub(crate) async fn report_outcomes(
 }
 
 /// What executors say together with outcomes. Before these: after them the leases are gone. A crash between the two keeps the
-/// lines, and the executor reports again. Whose were asked for; of the unknown ones nothing was kept, or may have been.
+/// lines, and the executor reports again. Whose were asked for; of the unknown ones nothing was kept, or may have been. Where
+/// outcomes are taken for later, lines that the store did not hear are, too.
 async fn hear(
     app: &App,
-    said: Vec<(usize, Beat)>,
+    mut said: Vec<(usize, Beat)>,
+    reports: &mut [(usize, Submission)],
     unknown: &mut Vec<(usize, BackendError)>,
 ) -> Result<HashSet<usize>, Refusal> {
+    let has_journal = app.engine.has_journal();
+    if has_journal {
+        wait_with_reports(&mut said, reports);
+    }
     if said.is_empty() {
         return Ok(HashSet::new());
     }
-    let (places, said): (Vec<usize>, Vec<Beat>) = said.into_iter().unzip();
-    let heard = app.engine.extend_each(said).await?;
-    unknown.extend(places.iter().zip(heard).filter_map(|(nth, it)| Some((*nth, it.err()?))));
-    Ok(places.into_iter().collect())
-}
-
-fn say_unavailable(receipts: &mut [OutcomeReceipt], unknown: Vec<(usize, BackendError)>) {
-    for (nth, error) in unknown {
-        if let Some(receipt) = receipts.get_mut(nth) {
-            (receipt.status, receipt.error) =
-                (OutcomeStatus::Unavailable, Some(Refusal::quietly(&error).into_problem()));
-        }
+    let (places, beats): (Vec<usize>, Vec<Beat>) = said.into_iter().unzip();
+    if !has_journal {
+        let heard = app.engine.extend_each(beats).await?;
+        unknown.extend(places.iter().zip(heard).filter_map(|(nth, it)| Some((*nth, it.err()?))));
+        return Ok(places.into_iter().collect());
     }
+    let heard = app.engine.hear_each(beats.clone()).await?;
+    let unheard = places.iter().copied().zip(beats).zip(heard).filter(|(_, heard)| heard.is_err());
+    go_with_reports(unheard.map(|(said, _)| said).collect(), reports);
+    Ok(places.into_iter().collect())
 }
 
 /// What became of each, by its place in the request.
 async fn settle(
     app: &App,
-    reports: Vec<(usize, OutcomeReport)>,
+    reports: Vec<(usize, Submission)>,
     by: &str,
 ) -> Result<Vec<(usize, TaskRef, Result<Settled, BackendError>)>, Refusal> {
     if reports.is_empty() {
         return Ok(Vec::new());
     }
-    let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
-    let tasks: Vec<TaskRef> = reports.iter().map(|it| it.place).collect();
-    let settled = app.engine.settle_each(reports, by).await?;
+    let (places, reports): (Vec<usize>, Vec<Submission>) = reports.into_iter().unzip();
+    let tasks: Vec<TaskRef> = reports.iter().map(|submission| submission.report.place).collect();
+    let settled = app.engine.settle_submitted(reports, by).await?;
     Ok(places.into_iter().zip(tasks).zip(settled).map(|((nth, task), it)| (nth, task, it)).collect())
-}
-
-/// Its lease said so: that it is of one, and of which.
-fn workflow_of(it: &Outcome) -> Option<Option<WorkflowId>> {
-    let token = it.token.parse::<Token>().ok().filter(|it| it.is_of_workflow)?;
-    Some(token.workflow.map(WorkflowId))
-}
-
-/// What it holds of what its executor holds at most, if its lease was made for one that says so.
-fn held_by(it: &Outcome) -> Option<Member> {
-    let token = it.token.parse::<Token>().ok().filter(|it| it.is_held)?;
-    Some(Member { id: it.r#ref.parse::<TaskRef>().ok()?.id, fence: token.fence })
 }
 
 /// None: nothing is of a workflow. What is of none has nothing to wait for.
 async fn expect(app: &App, of_workflows: &HashMap<usize, Option<WorkflowId>>) -> Option<Expected> {
     let runner = app.options.workflows.as_ref().filter(|_| !of_workflows.is_empty())?;
     Some(runner.expect(of_workflows.values().copied().flatten()).await)
-}
-
-/// None of those that were asked for has an answer: the call is refused as a whole.
-fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) -> Option<Refusal> {
-    let (_, first) = unknown.first()?;
-    if unknown.len() < asked {
-        tracing::warn!(error = %first, items = unknown.len(), asked, "a database does not answer; the others' items are answered");
-        return None;
-    }
-    let happened = |it: &&(usize, BackendError)| it.1.happened == Happened::Maybe;
-    Some(unknown.iter().find(happened).map_or(first, |it| &it.1).clone().into())
-}
-
-/// Why what an executor says of a task does not count.
-enum Barred {
-    /// The token does not reach it: its lease is nobody's.
-    Beyond,
-    /// Its database does not answer whether the token does.
-    Unknown(BackendError),
-}
-
-/// Of these tasks, those of which the token may not say anything. Costs a read of the tasks, of tokens that reach not
-/// everything.
-async fn barred(
-    app: &App,
-    who: &Who,
-    refs: impl Iterator<Item = &str>,
-) -> Result<HashMap<String, Barred>, Refusal> {
-    if who.reaches_everything() {
-        return Ok(HashMap::new());
-    }
-    let refs: Vec<(&str, TaskRef)> = refs.filter_map(|text| Some((text, text.parse().ok()?))).collect();
-    let places: Vec<TaskRef> = refs.iter().map(|(_, place)| *place).collect();
-    let tasks = app.engine.read_each(places).await?;
-    let bar = |task: Result<Option<Task>, BackendError>| match task {
-        Ok(Some(task)) if !who.sees(&task) => Some(Barred::Beyond),
-        Ok(_) => None,
-        Err(error) => Some(Barred::Unknown(error)),
-    };
-    Ok(refs
-        .into_iter()
-        .zip(tasks)
-        .filter_map(|((text, _), task)| Some((text.to_owned(), bar(task)?)))
-        .collect())
 }
 
 /// What a handler said since its last heartbeat, as one more of them.
@@ -387,11 +351,11 @@ fn take_report(
     caller: &Caller,
     nth: usize,
     outcome: Outcome,
-    reports: &mut Vec<(usize, OutcomeReport)>,
+    reports: &mut Vec<(usize, Submission)>,
 ) -> OutcomeReceipt {
     let mut receipt = OutcomeReceipt::new(outcome.r#ref.clone(), OutcomeStatus::Stale);
     match outcome_report(app, caller, outcome) {
-        Ok(Some(report)) => reports.push((nth, report)),
+        Ok(Some(report)) => reports.push((nth, report.into())),
         Ok(None) => {}
         Err(refusal) => {
             let mut problem = refusal.into_problem();
@@ -415,6 +379,51 @@ fn outcome_report(app: &App, caller: &Caller, it: Outcome) -> Result<Option<Outc
     let Ok(place) = it.r#ref.parse::<TaskRef>() else { return Ok(None) };
     let (report, result) = ask::report(it, Context::of(app, caller))?;
     Ok(Some(OutcomeReport { place, fence: token.fence, report, result }))
+}
+
+/// Of these tasks, those of which the token may not say anything. Costs a read of the tasks, of tokens that reach not
+/// everything.
+async fn barred(
+    app: &App,
+    who: &Who,
+    refs: impl Iterator<Item = &str>,
+) -> Result<HashMap<String, Barred>, Refusal> {
+    if who.reaches_everything() {
+        return Ok(HashMap::new());
+    }
+    let refs: Vec<(&str, TaskRef)> = refs.filter_map(|text| Some((text, text.parse().ok()?))).collect();
+    let places: Vec<TaskRef> = refs.iter().map(|(_, place)| *place).collect();
+    let tasks = read_in_time(app, places).await?;
+    let bar = |task: Result<Option<Task>, BackendError>| match task {
+        Ok(Some(task)) if !who.sees(&task) => Some(Barred::Beyond),
+        Ok(_) => None,
+        Err(error) => Some(Barred::Unknown(error)),
+    };
+    Ok(refs
+        .into_iter()
+        .zip(tasks)
+        .filter_map(|((text, _), task)| Some((text.to_owned(), bar(task)?)))
+        .collect())
+}
+
+/// Who waits for outcomes that may be taken for later does not wait for a database that does not answer.
+async fn read_in_time(
+    app: &App,
+    places: Vec<TaskRef>,
+) -> Result<Vec<Result<Option<Task>, BackendError>>, Refusal> {
+    if !app.engine.has_journal() {
+        return Ok(app.engine.read_each(places).await?);
+    }
+    let silent = || Err(BackendError::did_not_happen("read tasks", "a database has not answered in time"));
+    let (are_known, count) = (places.iter().all(|place| app.engine.is_taken_for_later(*place)), places.len());
+    let none = || (0..count).map(|_| silent()).collect();
+    if are_known {
+        return Ok(none());
+    }
+    match timeout(READ_WITHIN, app.engine.read_each(places)).await {
+        Ok(read) => Ok(read?),
+        Err(_) => Ok(none()),
+    }
 }
 
 /// Signs of life: extend leases, learn which were lost or should stop.

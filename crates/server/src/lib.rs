@@ -38,6 +38,7 @@ mod lookup;
 mod me;
 mod namespaces;
 mod queues;
+mod reports;
 mod roster;
 mod schedules;
 mod set_aside;

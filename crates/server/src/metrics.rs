@@ -112,6 +112,18 @@ metrics! {
         "Outcomes `succeeded` that were accepted."
     OUTCOMES Counter "punctual_outcomes_total" ["namespace", "queue", "outcome"]
         "Outcomes that this engine has accepted: succeeded, failed, snoozed, rejected."
+    OUTCOMES_JOURNALLED Counter "punctual_outcomes_journalled_total" []
+        "Outcomes that this engine has acknowledged as accepted for later, because their database did not answer."
+    OUTCOMES_NOT_JOURNALLED Counter "punctual_outcomes_journal_refused_total" []
+        "Outcomes that were not taken for later either: the journal was full, or could not be written. Their executors report again. Alert on it."
+    OUTCOMES_JOURNAL_APPLIED Counter "punctual_outcomes_journal_applied_total" []
+        "Outcomes from the journal that their database has accepted."
+    OUTCOMES_JOURNAL_STALE Counter "punctual_outcomes_journal_stale_total" []
+        "Outcomes from the journal that did not count: the database had them already, or the lease was ended meanwhile and the task runs again."
+    OUTCOMES_JOURNAL_WAITING Gauge "punctual_outcomes_journal_waiting" []
+        "Outcomes in the journal that wait for their database. Absent without a journal."
+    OUTCOMES_JOURNAL_BYTES Gauge "punctual_outcomes_journal_bytes" []
+        "Bytes of them; journal.max_mib bounds it."
     PROCESSING Histogram "punctual_processing_seconds" ["namespace", "queue"]
         "From the hand-over of an attempt to its outcome, by outcomes that this engine has accepted; under OpenMetrics with the trace of the last attempt of each bucket whose caller samples it."
     LATENESS Histogram "punctual_lateness_seconds" ["namespace", "queue"]

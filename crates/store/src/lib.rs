@@ -10,6 +10,7 @@ mod due_range;
 mod error;
 mod evaluations;
 mod extras;
+pub mod journal;
 mod known;
 pub mod mysql;
 mod runs;
@@ -23,6 +24,7 @@ pub const HAS_OBJECT_STORES: bool = cfg!(feature = "s3");
 pub use blobs::ObjectBlobs;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};
 pub use error::Error;
+pub use journal::{FileJournal, Found as JournalFound, JournalOptions, Owner as JournalOwner};
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, MoveProgress, MoveStep,
     Moved, MysqlDoctor, MysqlOptions, MysqlOwnership, MysqlRights, MysqlSettings, MysqlStore, MysqlTls,

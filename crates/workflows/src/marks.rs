@@ -175,6 +175,11 @@ impl Drop for Expected {
 }
 
 impl Runner {
+    /// A task of a workflow has ended, of whichever.
+    pub fn task_has_ended(&self, task: TaskRef) {
+        self.inner.hear_tasks([(None, task)]);
+    }
+
     /// Says that tasks of these workflows may end now: to be asked before their outcomes are written, so that whoever is left
     /// looks at them if this engine dies before it has gone on. Where that cannot be said the outcomes are taken all the same.
     pub async fn expect(&self, workflows: impl IntoIterator<Item = WorkflowId>) -> Expected {

@@ -61,6 +61,8 @@ pub(crate) const PAYLOADS_MAX_BYTES: &str = "payloads.max_bytes";
 pub(crate) const BATCH_BODY_MAX_BYTES: &str = "limits.batch_body_max_bytes";
 pub(crate) const PAYLOAD_MAX_BYTES: &str = "limits.payload_max_bytes";
 pub(crate) const INSERT_WAIT_MAX_MS: &str = "limits.insert_wait_max_ms";
+pub(crate) const JOURNAL_DIRECTORY: &str = "journal.directory";
+pub(crate) const JOURNAL_MAX_MIB: &str = "journal.max_mib";
 pub(crate) const LOG_FILTER: &str = "log.filter";
 pub(crate) const LOG_FORMAT: &str = "log.format";
 
@@ -369,6 +371,19 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_LIMITS_INSERT_WAIT_MAX_MS",
         default: || Options::default().insert_wait_max_ms.to_string(),
         about: "an insert that may wait longer than this for the store is answered 429",
+    },
+    // Empty: beside the file, or in `data`.
+    Key {
+        name: JOURNAL_DIRECTORY,
+        variable: "PUNCTUAL_JOURNAL_DIRECTORY",
+        default: String::new,
+        about: "directory of outcomes whose database does not answer, on a disk that outlives the process; off: they are refused",
+    },
+    Key {
+        name: JOURNAL_MAX_MIB,
+        variable: "PUNCTUAL_JOURNAL_MAX_MIB",
+        default: || "64".to_owned(),
+        about: "most of them that may wait; the file may be twice as large",
     },
     Key {
         name: LOG_FILTER,

@@ -1,7 +1,8 @@
 //! The settings as the program uses them, made from the layers in one go: what is wrong is said before anything starts.
 
 use super::{
-    Error, Layers, Listening, Payloads,
+    Error, JournalPlace, Layers, Listening, Payloads,
+    journal::journal,
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BUCKETS_AHEAD_HOURS,
         BUCKETS_CARRY_ROWS, BUCKETS_WIDTH_HOURS, BULK_MS, CANCELLED_MS, CLOCK_BOUND_MS,
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     /// None: off.
     pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
+    /// None: off.
+    pub(crate) journal: Option<JournalPlace>,
     /// Between two looks which schedules have something to do.
     pub(crate) trigger_interval: Duration,
     /// Of an embedded hot set. None: what follows from the machine's memory.
@@ -95,6 +98,7 @@ impl Settings {
             bulk: bulk(layers)?,
             cluster: cluster(layers)?,
             traces: traces(layers)?,
+            journal: journal(layers, &place)?,
             place,
             payloads,
             trigger_interval: Duration::from_millis(layers.number(TRIGGER_INTERVAL_MS, 50..=10_000)?),

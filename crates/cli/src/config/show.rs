@@ -2,7 +2,9 @@
 
 use super::{
     Layers, SettingArgs, Settings, init,
-    keys::{BATCH_BODY_MAX_BYTES, HOT_URL, KEYS, PAYLOAD_MAX_BYTES, PAYLOADS_URL, STORE_URL},
+    keys::{
+        BATCH_BODY_MAX_BYTES, HOT_URL, JOURNAL_DIRECTORY, KEYS, PAYLOAD_MAX_BYTES, PAYLOADS_URL, STORE_URL,
+    },
     layers::Source,
     secrets::shown as visible,
     settings::store_url,
@@ -69,6 +71,7 @@ fn followed(key: &str, layers: &Layers, settings: &Settings) -> Result<Option<St
         HOT_URL => Some(settings.place.hot_if_unset().to_owned()),
         PAYLOADS_URL => payloads.url.clone(),
         PAYLOAD_MAX_BYTES => Some(payloads.payload_max_bytes.to_string()),
+        JOURNAL_DIRECTORY => settings.journal.as_ref().map(|place| place.directory.display().to_string()),
         BATCH_BODY_MAX_BYTES => Some(payloads.batch_body_max_bytes.to_string()),
         _ => None,
     })

@@ -91,6 +91,9 @@ fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
         let parent = sqlite_path.parent().filter(|it| !it.as_os_str().is_empty());
         places.push(("data", Some(parent.unwrap_or_else(|| Path::new(".")).to_owned())));
     }
+    if let Some(journal) = &settings.journal {
+        places.push(("journal.directory", Some(journal.directory.clone())));
+    }
     for (name, url) in [("archive.url", &settings.archive.url), ("payloads.url", &settings.payloads.url)] {
         if let Some(url) = url {
             places.push((name, url.strip_prefix("file://").map(PathBuf::from)));

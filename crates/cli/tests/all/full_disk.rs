@@ -12,12 +12,12 @@ use std::{
 use tempfile::TempDir;
 
 /// A disk of its own, small, in memory.
-struct Disk {
+pub(crate) struct Disk {
     dir: TempDir,
 }
 
 impl Disk {
-    fn new(size: &str) -> Self {
+    pub(crate) fn new(size: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let options = format!("size={size}");
         let mut mount = Command::new("mount");
@@ -27,12 +27,12 @@ impl Disk {
         Self { dir }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
     /// Until not a byte more can be written.
-    fn fill(&self) -> PathBuf {
+    pub(crate) fn fill(&self) -> PathBuf {
         let path = self.path().join("filler");
         let mut file = File::create(&path).unwrap();
         for piece in [vec![0; 1 << 16], vec![0; 1]] {

@@ -256,10 +256,9 @@ impl Engine {
         reports: Vec<outcome::OutcomeReport>,
         by: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Result<Settled, BackendError>>, Error>> {
-        Box::pin(async move {
-            let (core, by) = (Arc::clone(&self.core), by.to_owned());
-            self.run(async move { Ok(outcome::settle(&core, reports, &by).await) }).await
-        })
+        Box::pin(
+            async move { self.settle_submitted(reports.into_iter().map(Into::into).collect(), by).await },
+        )
     }
 
     /// Extends leases; answers in order.

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::{
-    access, audit, clock, control, executors, idle,
+    access, audit, clock, control, executors, for_later, idle,
     maintenance::{compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused},
     options::STEP_LIMIT,
     parts,
@@ -62,6 +62,7 @@ impl Engine {
                 fired_from_store + scanned + fire::fire_all(core).await? + fire::fire_again(core).await?;
             unknown::run_once(core, now).await?;
             parts::run_once(core).await?;
+            for_later::run_once(core).await?;
             let leases_ended = leases::run_once(core, now).await?;
             let swept = refill::run_once(core).await?;
             reconcile::run_once(core, now).await?;

@@ -45,7 +45,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
     let mut ended = 0;
     while core.leads_in(part) {
-        let tasks = match core.store.leases_ended_in(part, now, STEP_LIMIT).await {
+        let mut tasks = match core.store.leases_ended_in(part, now, STEP_LIMIT).await {
             Ok(tasks) => tasks,
             Err(error) => {
                 core.maintenance.lease_looks.failed(part);
@@ -56,7 +56,10 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         if core.shared.is_some() && !core.maintenance.lease_looks.answered(part, now) {
             break;
         }
-        let more = tasks.len() == STEP_LIMIT;
+        let found = tasks.len();
+        tasks.retain(|task| !core.maintenance.for_later.holds(task.place.id, task.fence));
+        // The same would be found again.
+        let more = found == STEP_LIMIT && tasks.len() == found;
         ended += end(&core, tasks, now).await?;
         if !more {
             break;

@@ -5,6 +5,7 @@ use super::{
     compensate::state::Unsent, deletion::state::Deletions, leases::state::LeaseLooks,
     mark_ready::state::MarkPace, overdue::state::OverdueWatch, reconcile::state::Reconciler,
 };
+use crate::for_later::state::ForLater;
 use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub(crate) struct Maintenance {
     /// Of the limiter of queues that are scanned.
     pub(crate) stored_reconciler: Reconciler,
     pub(crate) deletions: Deletions,
+    /// Outcomes whose database did not answer.
+    pub(crate) for_later: ForLater,
     /// Up to where objects were looked at that may be unused.
     pub(crate) unused_after: Mutex<String>,
 }

@@ -36,28 +36,27 @@ pub struct OutcomeReport {
     pub result: TaskResult,
 }
 
-/// Answers in the order of the reports. A part of the store that fails keeps none of the others' outcomes from being
-/// written, nor from being answered.
-pub(crate) async fn settle(
-    core: &Arc<Core>,
-    reports: Vec<OutcomeReport>,
-    by: &str,
-) -> Vec<Result<Settled, Error>> {
-    let by: Arc<str> = by.into();
-    let settle = |core, reports| settle_in(core, reports, Arc::clone(&by));
-    parts::ask_each(core, "report outcomes", reports, |it| it.place.partition, settle).await
+/// A report, whose it is, and when it came: what follows from it counts from there.
+#[derive(Debug, Clone)]
+pub(crate) struct Filed {
+    pub(crate) report: OutcomeReport,
+    pub(crate) by: Arc<str>,
+    pub(crate) at: Millis,
 }
 
-async fn settle_in(
-    core: Arc<Core>,
-    reports: Vec<OutcomeReport>,
-    by: Arc<str>,
-) -> Result<Vec<Settled>, Error> {
+/// Answers in the order of the reports. A part of the store that fails keeps none of the others' outcomes from being
+/// written, nor from being answered.
+pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Filed>) -> Vec<Result<Settled, Error>> {
+    let partition = |filed: &Filed| filed.report.place.partition;
+    parts::ask_each(core, "report outcomes", reports, partition, settle_in).await
+}
+
+async fn settle_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Settled>, Error> {
     let now = core.now();
-    let attempts = reports.iter().map(|report| (report.place.id, report.fence));
+    let attempts = reports.iter().map(|filed| (filed.report.place.id, filed.report.fence));
     let Ended { unreported, known: leases } = core.live.lock().ended(attempts, now);
     let known = Known { fired: unreported.iter().filter_map(Unreported::fired).collect(), leases };
-    let settled = write(&core, reports, &by, known, now).await;
+    let settled = write(&core, reports, known, now).await;
     if settled.is_err() {
         core.live.lock().not_ended(unreported);
         core.ahead.something.notify_one();
@@ -74,11 +73,13 @@ struct Known {
 
 async fn write(
     core: &Arc<Core>,
-    mut reports: Vec<OutcomeReport>,
-    by: &str,
+    filed: Vec<Filed>,
     mut known: Known,
     now: Millis,
 ) -> Result<Vec<Settled>, Error> {
+    let came = |filed: Filed| (filed.report, (filed.by, filed.at.min(now)));
+    let (mut reports, came): (Vec<OutcomeReport>, Vec<(Arc<str>, Millis)>) =
+        filed.into_iter().map(came).unzip();
     let tasks = core.read_for(&reports).await?;
     let whole_errors = keep_long_errors(&mut reports);
     let mut put = put_whole_errors(core, &mut reports, &tasks, &whole_errors).await;
@@ -92,13 +93,13 @@ async fn write(
     let mut settled = vec![Settled::Stale; reports.len()];
     let attempts: Vec<(i64, Report)> = reports.iter().map(|it| (it.fence, it.report)).collect();
     let (mut planned, mut steps) = (Vec::new(), Vec::new());
-    for ((nth, report), task) in reports.into_iter().enumerate().zip(&tasks) {
-        if let Some(verdict) = verdict(&report, task.as_ref(), now) {
+    for ((nth, report), (task, (by, at))) in reports.into_iter().enumerate().zip(tasks.iter().zip(came)) {
+        if let Some(verdict) = verdict(&report, task.as_ref(), at) {
             planned.push((nth, report.place, verdict.event, task));
             let queue = task.as_ref().map(|it| &it.ask.queue);
             let attempt = (report.place.id, report.fence);
             let (fired_at, known) = (known.fired.get(&attempt).copied(), known.leases.remove(&attempt));
-            steps.push(Step { fired_at, known, ..step(core, report, verdict, queue, by, now) });
+            steps.push(Step { fired_at, known, ..step(core, report, verdict, queue, &by, now) });
         }
     }
     let applied = match core.store.apply(steps, now).await {

@@ -123,7 +123,8 @@ fn settle(
     let mut again = Vec::new();
     for (report, receipt) in part.into_iter().zip(receipts) {
         match receipt.status {
-            OutcomeStatus::Accepted => shared.tally.accepted(&report),
+            // It is durable, and counts when its database is back.
+            OutcomeStatus::Accepted | OutcomeStatus::AcceptedForLater => shared.tally.accepted(&report),
             OutcomeStatus::Stale => shared.tally.stale(),
             OutcomeStatus::Invalid => {
                 let why = receipt.error.as_ref().map_or_else(String::new, ToString::to_string);

@@ -42,7 +42,8 @@ impl Who {
         Self { is: Is::Known(admitted), address }
     }
 
-    fn grant(&self) -> Option<&Grant> {
+    /// None: they may do everything, or nothing.
+    pub(crate) fn grant(&self) -> Option<&Grant> {
         self.identity().map(|it| &it.grant)
     }
 

@@ -499,7 +499,7 @@ impl World {
                 known.succeeded = how == How::Succeed;
                 known.due_at = if how == How::Snooze { Some(now.plus(SNOOZE_MS)) } else { RETRY_GUESS };
             }
-            Ok(Settled::Stale) => {}
+            Ok(Settled::Stale | Settled::ForLater) => {}
             Err(Error::Stopping) => {}
             Err(_) if faulty => known.uncertain = true,
             Err(error) => return Err(format!("an outcome failed: {error}")),

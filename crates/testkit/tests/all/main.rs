@@ -19,6 +19,7 @@ mod engine;
 mod evaluations;
 mod facts;
 mod flow_plans;
+mod for_later;
 mod from_store;
 mod housekeeping;
 mod kit;

@@ -1,0 +1,98 @@
+//! The program while its database is away: what executors have done is acknowledged, and outlives the engine. On a MariaDB that is
+//! killed, and on the embedded store whose disk is full.
+
+use crate::{
+    binary::{DURABLE, Running, Server, address, punctual, wait_for},
+    full_disk::Disk,
+};
+use punctual_testkit::servers::MariaDb;
+use serde_json::{Value, json};
+use std::path::Path;
+
+fn started(store: &str, data: &Path) -> Server {
+    let data = data.to_str().unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", store, "--data", data];
+    let mut process = Running::start(&mut punctual(&args));
+    Server { url: address(&process.first_line()), process }
+}
+
+fn leased(server: &Server, count: usize, lease_ms: u32) -> Vec<Value> {
+    for _ in 0..count {
+        server.insert(json!({ "queue": "q", "max_attempts": 3 }));
+    }
+    let mut leased = Vec::new();
+    wait_for("all tasks", || {
+        leased.extend(server.lease("q", 10, lease_ms));
+        (leased.len() == count).then_some(())
+    });
+    leased
+}
+
+fn has_ended_well(server: &Server, task: &Value) {
+    let of = task["ref"].as_str().unwrap();
+    let ended = wait_for("the end", || {
+        let (status, task) = server.get(&format!("/v1/tasks/{of}"));
+        (status == 200 && task["state"] == "succeeded").then_some(task)
+    });
+    assert_eq!(ended["attempt"], 1, "it did not run again: {ended}");
+}
+
+#[test]
+fn what_was_reported_while_mysql_was_away_and_the_engine_was_killed_does_not_run_again() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mysql = runtime.block_on(MariaDb::with(&DURABLE));
+    let store = runtime.block_on(mysql.fresh_database());
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(&store, data.path());
+    let tasks = leased(&server, 4, 5_000);
+    mysql.kill();
+    for task in &tasks[..3] {
+        assert_eq!(server.succeed(task), "accepted_for_later");
+    }
+    assert_eq!(server.succeed(&tasks[0]), "accepted_for_later", "again");
+    assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 3.0);
+    server.process.signal("-KILL");
+    server.process.ended();
+    runtime.block_on(mysql.start_again());
+    let server = started(&store, data.path());
+    for task in &tasks[..3] {
+        has_ended_well(&server, task);
+    }
+    // What nobody has reported runs again, and nothing else does.
+    let again = wait_for("the lease to end", || server.lease("q", 10, 600_000).pop());
+    assert_eq!((&again["ref"], &again["attempt"]), (&tasks[3]["ref"], &json!(2)));
+    assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 0.0);
+    assert_eq!(server.succeed(&tasks[0]), "stale");
+}
+
+#[test]
+fn what_was_reported_while_the_disk_of_the_store_was_full_is_applied_with_room_again() {
+    let (disk, elsewhere) = (Disk::new("16m"), tempfile::tempdir().unwrap());
+    let directory = format!("journal.directory={}", elsewhere.path().display());
+    let server = Server::start_with(disk.path(), &["--set", &directory]);
+    let tasks = leased(&server, 2, 600_000);
+    let filler = disk.fill();
+    let long = json!({ "sent": "x".repeat(20_000) });
+    let report = |task: &Value| {
+        let (of, token) = (&task["ref"], &task["token"]);
+        let outcome = json!({ "ref": of, "token": token, "outcome": "succeeded", "result": long });
+        server.post("/v1/outcomes", json!({ "outcomes": [outcome] }))
+    };
+    // Until the last page is full the store takes some.
+    wait_for("a disk that is full", || {
+        let (status, _) = server.post("/v1/tasks", json!({ "queue": "q2", "payload": "x".repeat(20_000) }));
+        (status != 201).then_some(())
+    });
+    for task in &tasks {
+        let (status, answer) = report(task);
+        assert_eq!(
+            (status, &answer["results"][0]["status"]),
+            (200, &json!("accepted_for_later")),
+            "{answer}"
+        );
+    }
+    std::fs::remove_file(filler).unwrap();
+    for task in &tasks {
+        has_ended_well(&server, task);
+    }
+}

@@ -1,0 +1,90 @@
+//! A journal of one engine, on its own machine: what was acknowledged while the store did not answer. Knows nothing of what
+//! its records mean: they are bytes under the key of an attempt. Must not be asked for anything that the store can answer.
+
+use async_trait::async_trait;
+use std::fmt;
+
+/// Whose record it is: a task and the fence of its attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttemptKey {
+    pub task: i64,
+    pub fence: i64,
+}
+
+/// What is to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRecord {
+    pub key: AttemptKey,
+    /// Says whether two records of one attempt say the same.
+    pub digest: u64,
+    pub body: Vec<u8>,
+}
+
+/// A record as it was kept. Numbers grow, and are of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptRecord {
+    pub number: u64,
+    pub key: AttemptKey,
+    pub body: Vec<u8>,
+}
+
+/// What became of one new record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It is durable.
+    New,
+    /// One that says the same was durable already.
+    Before,
+    /// One that says something else was there first, and stays.
+    Otherwise,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error(
+        "the journal of outcomes is full: {bytes} of {bytes_max} bytes wait for their database, and {asked} more do not fit; \
+         report again later, or raise journal.max_mib"
+    )]
+    Full { bytes: u64, bytes_max: u64, asked: u64 },
+    /// Nothing of the call is kept.
+    #[error("the journal of outcomes cannot be written: {0}; report again later")]
+    Unwritable(String),
+    #[error("the journal of outcomes cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalSize {
+    pub records: u64,
+    /// Of what waits.
+    pub bytes: u64,
+    pub bytes_max: u64,
+}
+
+/// Promises:
+/// - **Durable.** `keep` answers after the records are synced; calls at one time share a sync. What was refused is not found by a
+///   later start, unless the medium failed while it was taken back: then it may be, and nobody was told that it is kept.
+/// - **Once.** Of one attempt there is one record, the first.
+/// - **In order.** `waiting` answers the oldest first.
+/// - **Forgotten late.** What is `done` may be found again by a later start: whoever applies records does so by their fence.
+/// - **Bounded.** More bytes than the bound are refused with `Full`.
+#[async_trait]
+pub trait Journal: Send + Sync + fmt::Debug + 'static {
+    /// All of them or none; answers stand in the order of the records.
+    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<Kept>, JournalError>;
+
+    /// What is not done, after a number, up to about so many bytes, and one record at least, if there is one.
+    async fn waiting(&self, after: u64, bytes: usize) -> Result<Vec<KeptRecord>, JournalError>;
+
+    /// These are applied, or will never count.
+    async fn done(&self, numbers: Vec<u64>);
+
+    /// What journals have left beside this one whose engines are gone comes into this one. How many records.
+    async fn take_over(&self) -> Result<usize, JournalError>;
+
+    /// The digest of the record of an attempt that is not done. Asks memory.
+    fn digest_of(&self, key: AttemptKey) -> Option<u64>;
+
+    fn size(&self) -> JournalSize;
+}

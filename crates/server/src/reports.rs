@@ -1,0 +1,67 @@
+//! What can be said of reports of executors without asking anybody: whose they are, what is not known of them, and what is answered
+//! then. Knows no engine.
+
+use crate::refusal::Refusal;
+use punctual_contract::{
+    Error as BackendError, Happened, limiter::Member, store::Beat, workflows::WorkflowId,
+};
+use punctual_domain::place::TaskRef;
+use punctual_engine::Submission;
+use punctual_protocol::{Outcome, OutcomeReceipt, OutcomeStatus, Token};
+use std::collections::HashMap;
+
+pub(crate) fn say_unavailable(receipts: &mut [OutcomeReceipt], unknown: Vec<(usize, BackendError)>) {
+    for (nth, error) in unknown {
+        if let Some(receipt) = receipts.get_mut(nth) {
+            (receipt.status, receipt.error) =
+                (OutcomeStatus::Unavailable, Some(Refusal::quietly(&error).into_problem()));
+        }
+    }
+}
+
+/// Its lease said so: that it is of one, and of which.
+pub(crate) fn workflow_of(it: &Outcome) -> Option<Option<WorkflowId>> {
+    let token = it.token.parse::<Token>().ok().filter(|it| it.is_of_workflow)?;
+    Some(token.workflow.map(WorkflowId))
+}
+
+/// What it holds of what its executor holds at most, if its lease was made for one that says so.
+pub(crate) fn held_by(it: &Outcome) -> Option<Member> {
+    let token = it.token.parse::<Token>().ok().filter(|it| it.is_held)?;
+    Some(Member { id: it.r#ref.parse::<TaskRef>().ok()?.id, fence: token.fence })
+}
+
+/// None of those that were asked for has an answer: the call is refused as a whole.
+pub(crate) fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) -> Option<Refusal> {
+    let (_, first) = unknown.first()?;
+    if unknown.len() < asked {
+        tracing::warn!(error = %first, items = unknown.len(), asked, "a database does not answer; the others' items are answered");
+        return None;
+    }
+    let happened = |it: &&(usize, BackendError)| it.1.happened == Happened::Maybe;
+    Some(unknown.iter().find(happened).map_or(first, |it| &it.1).clone().into())
+}
+
+/// Why what an executor says of a task does not count.
+pub(crate) enum Barred {
+    /// The token does not reach it: its lease is nobody's.
+    Beyond,
+    /// Its database does not answer whether the token does.
+    Unknown(BackendError),
+}
+
+/// Where it is not known yet whether a token reaches its task, what is said waits with the report.
+pub(crate) fn wait_with_reports(said: &mut Vec<(usize, Beat)>, reports: &mut [(usize, Submission)]) {
+    let waits = |nth: usize| reports.iter().any(|(report, its)| *report == nth && its.within.is_some());
+    let (waiting, others) = std::mem::take(said).into_iter().partition(|(nth, _)| waits(*nth));
+    *said = others;
+    go_with_reports(waiting, reports);
+}
+
+/// What the store did not hear goes with the reports.
+pub(crate) fn go_with_reports(said: Vec<(usize, Beat)>, reports: &mut [(usize, Submission)]) {
+    let mut said: HashMap<usize, Beat> = said.into_iter().collect();
+    for (nth, submission) in reports {
+        submission.words = said.remove(nth).or_else(|| submission.words.take());
+    }
+}

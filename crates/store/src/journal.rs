@@ -1,0 +1,28 @@
+//! The journal of outcomes (`contract::journal`) as one append-only file an engine, beside the store and independent of it. Must
+//! not know what an outcome is, and must not ask a database for anything.
+//!
+//! Order of steps, and what a crash between two of them leaves:
+//!
+//! 1. Calls that came meanwhile are written as frames behind each other. Crash: a torn end, which the next start cuts off; nobody
+//!    was told that it is kept. What of it is whole is kept.
+//! 2. The file is synced once for all of them. Crash: kept, and not acknowledged; the executor reports again, to be told the same.
+//! 3. They are acknowledged. Crash: the next start finds them.
+//! 4. The engine has applied them, and says that they are done; noted in memory only. Crash: they are found and applied again,
+//!    which their fences refuse.
+//! 5. When nothing waits the file is cut to its header; while something does, and the file has become twice as large as its
+//!    bound, what waits is written into a new file that takes its place. Crash: as 4; the new file counts when it has the name.
+//!
+//! A disk that is full, or that fails, refuses at 1 or 2: what was written is cut off, and nothing is acknowledged.
+
+mod directory;
+mod file;
+mod frame;
+mod index;
+mod medium;
+mod place;
+#[cfg(test)]
+mod tests;
+
+pub use file::FileJournal;
+pub use frame::Owner;
+pub use place::{Found, JournalOptions};

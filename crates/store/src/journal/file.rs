@@ -1,0 +1,358 @@
+//! A journal at work: calls are gathered, written together and synced once; what is done is forgotten, and when nothing waits the
+//! file is emptied. One thread at a time has the medium. Must not answer before the sync, and must never leave in the file, as far
+//! as the medium allows, what it has refused.
+
+use super::{
+    directory::free_files,
+    frame::{self, HEADER_LEN, Owner},
+    index::{Frame, Index},
+    medium::Medium,
+};
+use async_trait::async_trait;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Journal,
+    journal::{AttemptKey, JournalError, JournalSize, Kept, KeptRecord, NewRecord},
+};
+use std::{io, path::PathBuf, sync::Arc};
+use tokio::sync::oneshot;
+
+/// A journal in one file.
+#[derive(Clone, Debug)]
+pub struct FileJournal {
+    inner: Arc<Inner>,
+}
+
+/// Locks are taken in the order of the fields.
+#[derive(Debug)]
+struct Inner {
+    place: Mutex<Place>,
+    state: Mutex<State>,
+    of: Of,
+}
+
+/// Whose it is.
+#[derive(Debug)]
+pub(super) struct Of {
+    pub(super) owner: Owner,
+    pub(super) bytes_max: u64,
+    /// Where other engines have theirs.
+    pub(super) directory: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Place {
+    medium: Box<dyn Medium>,
+    /// What is behind it was refused, and could not be taken back yet.
+    good_len: u64,
+    is_torn: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    index: Index,
+    calls: Vec<Call>,
+    /// A thread writes, and looks for more calls before it ends.
+    is_led: bool,
+}
+
+#[derive(Debug)]
+struct Call {
+    records: Vec<NewRecord>,
+    answer: oneshot::Sender<Result<Vec<Kept>, JournalError>>,
+}
+
+/// Calls that are written together.
+#[derive(Default)]
+struct Group {
+    bytes: Vec<u8>,
+    frames: Vec<Frame>,
+    digests: HashMap<AttemptKey, u64>,
+}
+
+impl FileJournal {
+    /// Over what was found in the medium up to `good_len`.
+    pub(super) fn new(medium: Box<dyn Medium>, good_len: u64, found: Vec<Frame>, of: Of) -> Self {
+        let mut index = Index::default();
+        found.into_iter().for_each(|frame| index.add(frame));
+        let place = Mutex::new(Place { medium, good_len, is_torn: false });
+        let state = Mutex::new(State { index, ..State::default() });
+        Self { inner: Arc::new(Inner { place, state, of }) }
+    }
+
+    /// How many records. Waits for the disk.
+    pub(super) fn take_over_now(&self) -> io::Result<usize> {
+        self.inner.take_over()
+    }
+
+    /// In a thread that may wait for the disk.
+    async fn at_the_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> T + Send + 'static,
+    ) -> Option<T> {
+        let inner = Arc::clone(&self.inner);
+        tokio::task::spawn_blocking(move || work(&inner)).await.ok()
+    }
+}
+
+/// Whoever comes after a panic finds no leader that is none.
+struct Led<'i>(&'i Inner);
+
+impl Drop for Led<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.state.lock();
+            state.calls.clear();
+            state.is_led = false;
+        }
+    }
+}
+
+impl Inner {
+    fn lead(&self) {
+        let _led = Led(self);
+        loop {
+            let mut place = self.place.lock();
+            let calls = {
+                let mut state = self.state.lock();
+                let calls = std::mem::take(&mut state.calls);
+                state.is_led = !calls.is_empty();
+                calls
+            };
+            if calls.is_empty() {
+                return;
+            }
+            self.write(&mut place, calls);
+        }
+    }
+
+    fn write(&self, place: &mut Place, calls: Vec<Call>) {
+        let mut group = Group::default();
+        let resolved: Vec<_> = calls
+            .into_iter()
+            .map(|call| {
+                let answer = self.resolve(place.good_len, &mut group, &call.records);
+                (call.answer, answer)
+            })
+            .collect();
+        let written = if group.frames.is_empty() { Ok(()) } else { self.write_group(place, &group) };
+        if written.is_ok() {
+            let mut state = self.state.lock();
+            group.frames.into_iter().for_each(|frame| state.index.add(frame));
+        }
+        for (to, answer) in resolved {
+            let answer = match &written {
+                // What was there before may be of this very group.
+                Err(error) => answer.and_then(|_| Err(JournalError::Unwritable(error.to_string()))),
+                Ok(()) => answer,
+            };
+            // Whoever asked may have gone.
+            drop(to.send(answer));
+        }
+    }
+
+    /// What is to be answered once the group is durable. A call that does not fit leaves nothing in the group.
+    fn resolve(
+        &self,
+        good_len: u64,
+        group: &mut Group,
+        records: &[NewRecord],
+    ) -> Result<Vec<Kept>, JournalError> {
+        let state = self.state.lock();
+        let (bytes_before, frames_before) = (group.bytes.len(), group.frames.len());
+        let mut kept = Vec::with_capacity(records.len());
+        for record in records {
+            let before =
+                state.index.digest_of(record.key).or_else(|| group.digests.get(&record.key).copied());
+            if let Some(digest) = before {
+                kept.push(if digest == record.digest { Kept::Before } else { Kept::Otherwise });
+                continue;
+            }
+            let at = good_len + len_of(&group.bytes);
+            let written = frame::write(&mut group.bytes, record.key, record.digest, &record.body);
+            let bytes = state.index.bytes() + len_of(&group.bytes);
+            let Some(head) = written.filter(|_| bytes <= self.of.bytes_max) else {
+                group.bytes.truncate(bytes_before);
+                for frame in group.frames.drain(frames_before..) {
+                    group.digests.remove(&frame.head.key);
+                }
+                let asked = records.iter().map(|record| len_of(&record.body)).sum();
+                let (bytes, bytes_max) = (state.index.bytes(), self.of.bytes_max);
+                return Err(JournalError::Full { bytes, bytes_max, asked });
+            };
+            group.frames.push(Frame { at, head });
+            group.digests.insert(record.key, record.digest);
+            kept.push(Kept::New);
+        }
+        Ok(kept)
+    }
+
+    fn write_group(&self, place: &mut Place, group: &Group) -> io::Result<()> {
+        place.mend()?;
+        let written = place.medium.append(&group.bytes).and_then(|()| place.medium.sync());
+        match written {
+            Ok(()) => {
+                place.good_len += len_of(&group.bytes);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "outcomes could not be journalled; nothing of them is acknowledged");
+                place.is_torn = true;
+                drop(place.mend());
+                Err(error)
+            }
+        }
+    }
+
+    fn done(&self, numbers: &[u64]) {
+        let mut place = self.place.lock();
+        let is_empty = {
+            let mut state = self.state.lock();
+            state.index.done(numbers);
+            state.index.is_empty()
+        };
+        let header_len = u64::try_from(HEADER_LEN).unwrap_or(u64::MAX);
+        let tidied = if is_empty {
+            place.empty(header_len)
+        } else if place.good_len >= self.of.bytes_max.saturating_mul(2) {
+            self.compact(&mut place)
+        } else {
+            Ok(())
+        };
+        if let Err(error) = tidied {
+            tracing::warn!(%error, "the journal of outcomes could not be shortened; it is tried again");
+        }
+    }
+
+    /// Order: the other's records are durable here, then they are removed there. A crash between the two leaves them in both files,
+    /// and of an attempt with two records the first counts.
+    fn take_over(&self) -> io::Result<usize> {
+        let Some(directory) = &self.of.directory else { return Ok(0) };
+        let (mut place, mut taken) = (self.place.lock(), 0);
+        for mut other in free_files(directory, self.of.owner)? {
+            if other.frames.is_empty() {
+                continue;
+            }
+            let mut group = Group::default();
+            for frame in &other.frames {
+                let at = place.good_len + len_of(&group.bytes);
+                group.bytes.extend(other.file.read(frame.at, frame.head.frame_len())?);
+                group.frames.push(Frame { at, head: frame.head });
+            }
+            taken += group.frames.len();
+            self.write_group(&mut place, &group)?;
+            let mut state = self.state.lock();
+            group.frames.into_iter().for_each(|frame| state.index.add(frame));
+            other.file.cut(u64::try_from(HEADER_LEN).unwrap_or(u64::MAX))?;
+        }
+        Ok(taken)
+    }
+
+    /// Only what waits stays in the file.
+    fn compact(&self, place: &mut Place) -> io::Result<()> {
+        let header = frame::header(self.of.owner);
+        let mut state = self.state.lock();
+        let ranges: Vec<_> = state.index.frames().map(|frame| (frame.at, frame.head.frame_len())).collect();
+        place.medium.rewrite(&header, &ranges)?;
+        state.index.moved(len_of(&header));
+        place.good_len = place.medium.len()?;
+        place.is_torn = false;
+        Ok(())
+    }
+
+    fn read(&self, after: u64, bytes: usize) -> Result<Vec<KeptRecord>, JournalError> {
+        let place = self.place.lock();
+        let page = self.state.lock().index.page(after, bytes);
+        let (mut records, mut damaged) = (Vec::with_capacity(page.len()), Vec::new());
+        for (number, frame) in page {
+            let unreadable = |error: io::Error| JournalError::Unreadable(error.to_string());
+            let read = place.medium.read(frame.at, frame.head.frame_len()).map_err(unreadable)?;
+            match frame::read(&read) {
+                Some((head, body)) if head == frame.head => {
+                    records.push(KeptRecord { number, key: head.key, body: body.to_vec() });
+                }
+                _ => {
+                    let AttemptKey { task, fence } = frame.head.key;
+                    tracing::error!(task, fence, "an outcome in the journal is damaged; its task runs again");
+                    damaged.push(number);
+                }
+            }
+        }
+        self.state.lock().index.done(&damaged);
+        Ok(records)
+    }
+}
+
+impl Place {
+    /// Takes back what was refused.
+    fn mend(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.medium.cut(self.good_len)?;
+            self.is_torn = false;
+        }
+        Ok(())
+    }
+
+    fn empty(&mut self, len: u64) -> io::Result<()> {
+        if self.good_len > len || self.is_torn {
+            self.medium.cut(len)?;
+            self.good_len = len;
+            self.is_torn = false;
+        }
+        Ok(())
+    }
+}
+
+fn len_of(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+#[async_trait]
+impl Journal for FileJournal {
+    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<Kept>, JournalError> {
+        let (answer, answered) = oneshot::channel();
+        let leads = {
+            let mut state = self.inner.state.lock();
+            state.calls.push(Call { records, answer });
+            !std::mem::replace(&mut state.is_led, true)
+        };
+        if leads {
+            let inner = Arc::clone(&self.inner);
+            // To its end, whatever becomes of this caller.
+            drop(tokio::task::spawn_blocking(move || inner.lead()));
+        }
+        let ended = || Err(JournalError::Unwritable("the engine is ending".to_owned()));
+        answered.await.unwrap_or_else(|_| ended())
+    }
+
+    async fn waiting(&self, after: u64, bytes: usize) -> Result<Vec<KeptRecord>, JournalError> {
+        if self.inner.state.lock().index.is_empty() {
+            return Ok(Vec::new());
+        }
+        let read = self.at_the_disk(move |inner| inner.read(after, bytes)).await;
+        read.unwrap_or_else(|| Err(JournalError::Unreadable("the engine is ending".to_owned())))
+    }
+
+    async fn done(&self, numbers: Vec<u64>) {
+        if !numbers.is_empty() {
+            self.at_the_disk(move |inner| inner.done(&numbers)).await;
+        }
+    }
+
+    async fn take_over(&self) -> Result<usize, JournalError> {
+        let taken = self.at_the_disk(Inner::take_over).await;
+        let ended = || Err(io::Error::other("the engine is ending"));
+        taken.unwrap_or_else(ended).map_err(|error| JournalError::Unreadable(error.to_string()))
+    }
+
+    fn digest_of(&self, key: AttemptKey) -> Option<u64> {
+        self.inner.state.lock().index.digest_of(key)
+    }
+
+    fn size(&self) -> JournalSize {
+        let state = self.inner.state.lock();
+        let (records, bytes) = (state.index.len(), state.index.bytes());
+        JournalSize { records, bytes, bytes_max: self.inner.of.bytes_max }
+    }
+}

@@ -1,0 +1,155 @@
+//! The bytes of a journal: a header that says whose it is, then frames with a checksum each. Pure: opens no file. Must read
+//! whatever a crash has left, and take nothing for a frame that is not whole.
+//!
+//! Header: 8 bytes of magic, 16 of the owner, 4 of checksum. Frame: 4 bytes of length of the body, 4 of checksum over all that
+//! follows, 8 of task, 8 of fence, 8 of digest, the body. All numbers little-endian. A durable format.
+
+use punctual_contract::journal::AttemptKey;
+
+const MAGIC: [u8; 8] = *b"PNCTJNL1";
+pub(super) const HEADER_LEN: usize = 28;
+/// Before the body.
+pub(super) const FRAME_HEAD_LEN: usize = 32;
+/// No body is longer: a length that says so is none.
+pub(super) const BODY_LEN_MAX: usize = 64 << 20;
+
+/// Whose journal it is: what is kept for one store is never applied to another.
+pub type Owner = [u8; 16];
+
+/// What stands in a frame before its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) key: AttemptKey,
+    pub(super) digest: u64,
+    pub(super) body_len: usize,
+}
+
+impl Head {
+    pub(super) const fn frame_len(&self) -> usize {
+        FRAME_HEAD_LEN + self.body_len
+    }
+}
+
+/// What the beginning of a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    /// Shorter than a header: a crash while it was made, before anything was kept.
+    Unmade,
+    Of(Owner),
+    /// Something else.
+    Foreign,
+}
+
+pub(super) fn header(owner: Owner) -> Vec<u8> {
+    let mut bytes = [&MAGIC[..], &owner].concat();
+    let checksum = crc32fast::hash(&bytes);
+    bytes.extend(checksum.to_le_bytes());
+    bytes
+}
+
+pub(super) fn read_header(bytes: &[u8]) -> Header {
+    let Some((said, _)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Header::Unmade };
+    let mut owner = Owner::default();
+    owner.copy_from_slice(said.get(8..24).unwrap_or(&[0; 16]));
+    if *said == *header(owner) { Header::Of(owner) } else { Header::Foreign }
+}
+
+/// Appends a frame. `None`: the body is too long for one.
+pub(super) fn write(to: &mut Vec<u8>, key: AttemptKey, digest: u64, body: &[u8]) -> Option<Head> {
+    let body_len = u32::try_from(body.len()).ok().filter(|_| body.len() <= BODY_LEN_MAX)?;
+    let begin = to.len();
+    to.extend(body_len.to_le_bytes());
+    to.extend([0; 4]);
+    to.extend(key.task.to_le_bytes());
+    to.extend(key.fence.to_le_bytes());
+    to.extend(digest.to_le_bytes());
+    to.extend_from_slice(body);
+    let checksum = checksum(to.get(begin..)?)?;
+    to.get_mut(begin + 4..begin + 8)?.copy_from_slice(&checksum.to_le_bytes());
+    Some(Head { key, digest, body_len: body.len() })
+}
+
+/// Of the length and of all behind the checksum.
+fn checksum(frame: &[u8]) -> Option<u32> {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(frame.get(..4)?);
+    hasher.update(frame.get(8..)?);
+    Some(hasher.finalize())
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+/// How long a frame says to be whose first bytes these are. None: that is no frame.
+pub(super) fn len_said(head: &[u8]) -> Option<usize> {
+    let body_len = usize::try_from(u32::from_le_bytes(number(head, 0)?)).ok()?;
+    (body_len <= BODY_LEN_MAX).then_some(FRAME_HEAD_LEN + body_len)
+}
+
+/// The whole frame at the beginning of these bytes, and its body. None: there is none, or it is torn or damaged.
+pub(super) fn read(bytes: &[u8]) -> Option<(Head, &[u8])> {
+    let frame_len = len_said(bytes)?;
+    let (frame, body_len) = (bytes.get(..frame_len)?, frame_len - FRAME_HEAD_LEN);
+    if checksum(frame)? != u32::from_le_bytes(number(frame, 4)?) {
+        return None;
+    }
+    let (task, fence) = (i64::from_le_bytes(number(frame, 8)?), i64::from_le_bytes(number(frame, 16)?));
+    let digest = u64::from_le_bytes(number(frame, 24)?);
+    Some((Head { key: AttemptKey { task, fence }, digest, body_len }, frame.get(FRAME_HEAD_LEN..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEY: AttemptKey = AttemptKey { task: -7, fence: 1 << 40 };
+
+    #[test]
+    fn the_bytes_are_pinned_because_files_were_written_so() {
+        let mut bytes = Vec::new();
+        write(&mut bytes, KEY, 9, b"ab").unwrap();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            (&hex[..8], &hex[16..]),
+            ("02000000", "f9ffffffffffffff000000000001000009000000000000006162")
+        );
+        assert_eq!(read_header(&header([3; 16])), Header::Of([3; 16]));
+        assert_eq!(header([3; 16]).len(), HEADER_LEN);
+    }
+
+    #[test]
+    fn a_header_that_was_cut_short_is_unmade_and_one_with_another_bit_is_foreign() {
+        let whole = header([3; 16]);
+        for len in 0..HEADER_LEN {
+            assert_eq!(read_header(&whole[..len]), Header::Unmade);
+        }
+        for bit in 0..HEADER_LEN * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read_header(&damaged), Header::Foreign, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_too_long_is_no_frame() {
+        assert_eq!(write(&mut Vec::new(), KEY, 0, &vec![0; BODY_LEN_MAX + 1]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_and_nothing_that_is_cut_or_damaged(
+            body in proptest::collection::vec(any::<u8>(), 0..300),
+            task in any::<i64>(), fence in any::<i64>(), digest in any::<u64>(), seed in any::<usize>(),
+        ) {
+            let (key, mut bytes) = (AttemptKey { task, fence }, Vec::new());
+            let head = write(&mut bytes, key, digest, &body).unwrap();
+            prop_assert_eq!(read(&bytes), Some((head, &body[..])));
+            prop_assert_eq!(read(&bytes[..seed % bytes.len()]), None);
+            let bit = seed % (bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(read(&bytes).is_none());
+        }
+    }
+}

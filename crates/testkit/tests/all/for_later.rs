@@ -1,0 +1,387 @@
+//! Outcomes while their database does not answer: taken into the engine's journal, applied when it is back, and what a crash between
+//! any two of the steps does (`engine::for_later` numbers them). On the embedded back ends, and on real MySQL and Redis.
+
+use crate::crash_points::{Embedded, Ground, OnServers, Stand, WallClock, queue, succeeded};
+use async_trait::async_trait;
+use punctual_contract::{
+    Journal, Store,
+    journal::{AttemptKey, JournalError, JournalSize, Kept, KeptRecord, NewRecord},
+    store::{Assignment, Beat, Change, Step},
+};
+use punctual_domain::{
+    access::{Grant, Role},
+    history::Note,
+    log::{self, LogLine},
+    name::Name,
+    outcome::Report,
+    state::State,
+    task::{NewTask, Task},
+    time::Millis,
+};
+use punctual_engine::{
+    Backends, Engine, JournalNumbers, LeaseRequest, Options, OutcomeReport, Running, Settled, Submission,
+};
+use punctual_store::{FileJournal, JournalOptions};
+use punctual_testkit::{
+    faults::{Dials, FaultyStore, StoreGroup},
+    patience::{HANG_LIMIT, until},
+};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+};
+use tokio::runtime::Runtime;
+
+const LONG_MS: i64 = 3_600_000;
+const SHORT_MS: i64 = 3_000;
+
+/// A journal that can be told to show nothing of what it has: what waits then waits on.
+#[derive(Debug)]
+struct Hiding {
+    journal: FileJournal,
+    hides: AtomicBool,
+}
+
+#[async_trait]
+impl Journal for Hiding {
+    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<Kept>, JournalError> {
+        self.journal.keep(records).await
+    }
+
+    async fn waiting(&self, after: u64, bytes: usize) -> Result<Vec<KeptRecord>, JournalError> {
+        if self.hides.load(SeqCst) { Ok(Vec::new()) } else { self.journal.waiting(after, bytes).await }
+    }
+
+    async fn done(&self, numbers: Vec<u64>) {
+        self.journal.done(numbers).await;
+    }
+
+    async fn take_over(&self) -> Result<usize, JournalError> {
+        self.journal.take_over().await
+    }
+
+    fn digest_of(&self, key: AttemptKey) -> Option<u64> {
+        self.journal.digest_of(key)
+    }
+
+    fn size(&self) -> JournalSize {
+        self.journal.size()
+    }
+}
+
+struct Rig {
+    truth: Arc<dyn Store>,
+    store: Arc<FaultyStore>,
+    journal: Arc<Hiding>,
+    engine: Engine,
+    running: Running,
+}
+
+fn journal(directory: &Path, bytes_max: u64) -> Arc<Hiding> {
+    let options = JournalOptions { directory: directory.to_owned(), bytes_max, owner: [1; 16] };
+    let (journal, _) = FileJournal::open(&options).unwrap();
+    Arc::new(Hiding { journal, hides: AtomicBool::default() })
+}
+
+async fn rig(ground: &dyn Ground, directory: &Path) -> Rig {
+    rig_with(ground, journal(directory, 1 << 20)).await
+}
+
+async fn rig_with(ground: &dyn Ground, journal: Arc<Hiding>) -> Rig {
+    let Stand { store: truth, hot, limiter, bus, shared } = ground.stand().await;
+    let store = Arc::new(FaultyStore::new(Arc::clone(&truth), 1));
+    let backends =
+        Backends { store: store.clone(), hot, limiter, bus, clock: Arc::new(WallClock), blobs: None, shared };
+    let name = format!("engine-{:08x}", fastrand::u32(..));
+    let engine = Engine::new(backends, Options { name, ..Options::default() });
+    assert!(engine.keep_outcomes_in(journal.clone()));
+    let running = engine.start().unwrap();
+    Rig { truth, store, journal, engine, running }
+}
+
+impl Rig {
+    async fn leased(&self, lease_ms: i64) -> Assignment {
+        let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now());
+        let place = self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place;
+        let lease = self.lease(lease_ms).await;
+        assert_eq!((lease.place.id, lease.attempt), (place.id, 1));
+        lease
+    }
+
+    async fn lease(&self, lease_ms: i64) -> Assignment {
+        let (queue, executor) = (Arc::new(queue()), "ann".to_owned());
+        let wait_ms = HANG_LIMIT.as_secs() * 1_000;
+        let request = LeaseRequest { queue, max: 1, wait_ms, lease_ms, executor, version: None };
+        let mut leased = self.engine.lease(request).await.unwrap();
+        assert_eq!(leased.len(), 1, "none has come");
+        leased.remove(0)
+    }
+
+    /// Nothing that engines write of tasks is taken.
+    fn goes_away(&self) {
+        for group in [
+            StoreGroup::Apply,
+            StoreGroup::Dispatch,
+            StoreGroup::Extend,
+            StoreGroup::Read,
+            StoreGroup::Leases,
+        ] {
+            self.store.faults.set(group, Dials::REFUSES);
+        }
+    }
+
+    async fn settle(&self, report: OutcomeReport) -> Settled {
+        self.engine.settle(vec![report], "ann").await.unwrap().remove(0)
+    }
+
+    fn numbers(&self) -> JournalNumbers {
+        self.engine.journal_numbers().unwrap()
+    }
+
+    async fn task(&self, of: &Assignment) -> Task {
+        self.truth.read(&[of.place]).await.unwrap().remove(0).unwrap()
+    }
+
+    async fn nothing_waits(&self) {
+        until("nothing waits in the journal", || async { self.numbers().waiting.records == 0 }).await;
+    }
+
+    async fn has_ended_well(&self, of: &Assignment) {
+        self.nothing_waits().await;
+        let task = self.task(of).await;
+        assert_eq!((task.state, task.attempt), (State::Succeeded, 1), "{task:?}");
+    }
+
+    async fn stop(self) {
+        self.running.stop().await;
+    }
+}
+
+async fn it_is_acknowledged_and_applied_when_the_database_is_back(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let (first, second, third) =
+        (rig.leased(LONG_MS).await, rig.leased(LONG_MS).await, rig.leased(LONG_MS).await);
+    rig.goes_away();
+    assert_eq!(rig.settle(succeeded(&first)).await, Settled::ForLater);
+    let failed = OutcomeReport { report: Report::Failed { after_ms: Some(LONG_MS) }, ..succeeded(&second) };
+    assert_eq!(rig.settle(failed.clone()).await, Settled::ForLater);
+    assert_eq!(rig.task(&first).await.state, State::Dispatched);
+    let waiting = rig.numbers().waiting;
+    // Who did not hear the answer reports again; who says something else now is too late.
+    assert_eq!(rig.settle(succeeded(&first)).await, Settled::ForLater);
+    assert_eq!(rig.settle(succeeded(&second)).await, Settled::Stale);
+    assert_eq!((rig.numbers().waiting, rig.numbers().kept), (waiting, 2));
+    rig.store.faults.heal();
+    rig.has_ended_well(&first).await;
+    let retried = rig.task(&second).await;
+    assert_eq!((retried.state, retried.attempt), (State::Retrying, 1));
+    assert_eq!((rig.numbers().applied, rig.numbers().stale), (2, 0));
+    assert_eq!(rig.settle(succeeded(&third)).await, Settled::Accepted, "as before");
+    assert_eq!(rig.settle(failed).await, Settled::Stale);
+    rig.stop().await;
+}
+
+/// Step 1 has happened, and its answer is lost.
+async fn what_the_store_had_written_all_the_same_counts_once(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let lease = rig.leased(LONG_MS).await;
+    rig.store.faults.set(StoreGroup::Apply, Dials::ANSWERS_LOST);
+    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+    rig.store.faults.heal();
+    rig.has_ended_well(&lease).await;
+    assert_eq!((rig.numbers().applied, rig.numbers().stale), (0, 1));
+    rig.stop().await;
+}
+
+/// Before step 2 is done nothing is acknowledged, and the task runs again.
+async fn what_does_not_fit_is_refused_and_its_task_runs_again(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig_with(&*ground, journal(directory.path(), 64)).await;
+    let lease = rig.leased(SHORT_MS).await;
+    rig.goes_away();
+    let refused = rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap_err().to_string();
+    assert!(refused.contains("journal.max_mib") && refused.contains("report again"), "{refused}");
+    assert_eq!((rig.numbers().refused, rig.numbers().waiting.records), (1, 0));
+    rig.store.faults.heal();
+    let again = rig.lease(LONG_MS).await;
+    assert_eq!((again.place.id, again.attempt), (lease.place.id, 2));
+    rig.stop().await;
+}
+
+/// Its lease is over, and what waits is not applied yet: the lease of what nobody has reported ends meanwhile, and this one does not.
+async fn no_lease_ends_of_what_waits(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let reported = rig.leased(SHORT_MS).await;
+    rig.journal.hides.store(true, SeqCst);
+    rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
+    assert_eq!(rig.settle(succeeded(&reported)).await, Settled::ForLater);
+    rig.store.faults.heal();
+    let silent = rig.leased(SHORT_MS).await;
+    let again = rig.lease(LONG_MS).await;
+    assert_eq!(
+        (again.place.id, again.attempt),
+        (silent.place.id, 2),
+        "the lease of the silent one has ended"
+    );
+    let runs = || {
+        let services = rig.engine.meters().services();
+        services.iter().filter(|service| service.name == "leases").map(|service| service.runs).sum::<u64>()
+    };
+    let before = runs();
+    until("leases were looked at", || async { runs() > before + 5 }).await;
+    assert_eq!(rig.task(&reported).await.state, State::Dispatched);
+    rig.journal.hides.store(false, SeqCst);
+    rig.has_ended_well(&reported).await;
+    rig.stop().await;
+}
+
+/// Another engine has ended the lease before what waits was applied: at least once, and the fence refuses the older one.
+async fn what_another_engine_has_given_back_runs_again(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let lease = rig.leased(LONG_MS).await;
+    rig.goes_away();
+    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+    let change = Change::Retry { due_at: Millis(0), result: None };
+    let (place, fence, note) = (lease.place, Some(lease.fence), Note::default());
+    let step = Step { place, fence, change, note, fired_at: None, known: None };
+    rig.truth.apply(vec![step], rig.engine.now()).await.unwrap();
+    rig.store.faults.heal();
+    rig.nothing_waits().await;
+    assert_eq!((rig.numbers().applied, rig.numbers().stale), (0, 1));
+    let again = rig.lease(LONG_MS).await;
+    assert_eq!((again.place.id, again.attempt), (lease.place.id, 2));
+    rig.stop().await;
+}
+
+/// What is said with an outcome is kept with it, and whose token does not reach the task is refused when that can be known.
+async fn what_is_said_with_it_is_heard_and_a_token_reaches_no_further(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let (reached, beyond) = (rig.leased(LONG_MS).await, rig.leased(LONG_MS).await);
+    let within = |namespace: &str| {
+        let everywhere = Grant::everywhere(Role::Executor);
+        Some(Grant { namespaces: vec![namespace.parse().unwrap()], ..everywhere })
+    };
+    let line = LogLine { at: rig.engine.now(), level: None, text: "the last words".to_owned() };
+    let words = Beat {
+        place: reached.place,
+        fence: reached.fence,
+        lease_until: rig.engine.now().plus(LONG_MS),
+        progress: None,
+        log: log::encode([line]),
+        executor: "ann".to_owned(),
+        handed_over_at: None,
+    };
+    rig.goes_away();
+    let said = Submission {
+        words: Some(words),
+        within: within(queue().namespace.as_str()),
+        ..succeeded(&reached).into()
+    };
+    let odd = Submission { within: within("another"), ..succeeded(&beyond).into() };
+    let settled = rig.engine.settle_submitted(vec![said, odd], "ann").await.unwrap();
+    assert!(settled.iter().all(|settled| *settled.as_ref().unwrap() == Settled::ForLater), "{settled:?}");
+    rig.store.faults.heal();
+    rig.has_ended_well(&reached).await;
+    assert!(format!("{:?}", rig.task(&reached).await).contains("the last words"));
+    assert_eq!(rig.task(&beyond).await.state, State::Dispatched);
+    assert_eq!((rig.numbers().applied, rig.numbers().stale), (1, 1));
+    rig.stop().await;
+}
+
+/// Which step the engine has come to when it dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dies {
+    /// Step 3: acknowledged.
+    Acknowledged,
+    /// Step 4: the store has applied it, and the record is not done.
+    Applied,
+}
+
+/// The engine dies, with its runtime; the lease ends; another one begins in its directory, and nothing runs twice.
+fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
+    let directory = tempfile::tempdir().unwrap();
+    let doomed = Runtime::new().unwrap();
+    let lease = doomed.block_on(async {
+        let rig = rig(&**ground, directory.path()).await;
+        let lease = rig.leased(SHORT_MS).await;
+        rig.goes_away();
+        assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+        if dies == Dies::Applied {
+            // It hears of no answer, and tries again and again.
+            rig.store.faults.set(StoreGroup::Apply, Dials::ANSWERS_LOST);
+            until("it is applied", || async { rig.task(&lease).await.state == State::Succeeded }).await;
+            assert_eq!(rig.numbers().waiting.records, 1);
+        }
+        lease
+    });
+    doomed.shutdown_timeout(HANG_LIMIT);
+    let survivor = Runtime::new().unwrap();
+    survivor.block_on(async {
+        let rig = rig(&**ground, directory.path()).await;
+        until("the lease is over", || async { rig.engine.now() > lease.lease_until }).await;
+        rig.has_ended_well(&lease).await;
+        let other = rig.leased(LONG_MS).await;
+        assert_ne!(other.place.id, lease.place.id, "it did not run again");
+        rig.stop().await;
+    });
+}
+
+macro_rules! on_both {
+    ($($case:ident)*) => {
+        mod embedded {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(Embedded::ground().await).await;
+            })*
+        }
+        mod servers {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(OnServers::ground().await).await;
+            })*
+        }
+    };
+}
+
+on_both! {
+    it_is_acknowledged_and_applied_when_the_database_is_back
+    what_the_store_had_written_all_the_same_counts_once
+    what_does_not_fit_is_refused_and_its_task_runs_again
+    no_lease_ends_of_what_waits
+    what_another_engine_has_given_back_runs_again
+    what_is_said_with_it_is_heard_and_a_token_reaches_no_further
+}
+
+#[test]
+fn an_engine_that_dies_after_it_has_acknowledged_on_the_embedded_store() {
+    let ground = Runtime::new().unwrap().block_on(Embedded::ground());
+    an_engine_that_dies(&ground, Dies::Acknowledged);
+}
+
+#[test]
+fn an_engine_that_dies_after_it_has_acknowledged_on_servers() {
+    let ground = Runtime::new().unwrap().block_on(OnServers::ground());
+    an_engine_that_dies(&ground, Dies::Acknowledged);
+}
+
+#[test]
+fn an_engine_that_dies_before_its_record_is_done_on_the_embedded_store() {
+    let ground = Runtime::new().unwrap().block_on(Embedded::ground());
+    an_engine_that_dies(&ground, Dies::Applied);
+}
+
+#[test]
+fn an_engine_that_dies_before_its_record_is_done_on_servers() {
+    let ground = Runtime::new().unwrap().block_on(OnServers::ground());
+    an_engine_that_dies(&ground, Dies::Applied);
+}
