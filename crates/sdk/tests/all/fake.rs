@@ -39,6 +39,8 @@ pub(crate) struct Kept {
     pub(crate) lost: HashSet<String>,
     /// Their database does not answer the server.
     pub(crate) unavailable: HashSet<String>,
+    /// The same, and the server has a journal.
+    pub(crate) journalled: HashSet<String>,
     pub(crate) cancel: HashSet<String>,
     /// Told with every lease and heartbeat.
     pub(crate) wish: Option<Wish>,
@@ -413,7 +415,9 @@ fn receive(kept: &mut Kept, outcome: Outcome, counted: &mut Vec<Outcome>) -> Out
         return OutcomeReceipt::new(reference, OutcomeStatus::Stale);
     }
     counted.push(outcome);
-    OutcomeReceipt::new(reference, OutcomeStatus::Accepted)
+    let is_for_later = kept.journalled.contains(&reference);
+    let status = if is_for_later { OutcomeStatus::AcceptedForLater } else { OutcomeStatus::Accepted };
+    OutcomeReceipt::new(reference, status)
 }
 
 async fn heartbeats(State(fake): State<Arc<Fake>>, request: Request) -> Response {

@@ -185,6 +185,18 @@ async fn outcomes_that_a_database_does_not_take_are_sent_again_and_hold_up_no_ot
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_accepted_for_later_is_done_and_not_reported_again() {
+    let fake = Fake::new();
+    fake.change(|kept| kept.journalled.insert("a".into()));
+    let running = Running::start(fake.worker().handle_any(|_| async { Ok(()) }));
+    fake.put("a", "k");
+    fake.outcome("a").await;
+    sleep(MINUTE).await;
+    assert_eq!(fake.kept().reports.len(), 1);
+    assert_eq!(running.end().await, Worked { succeeded: 1, ..Worked::default() });
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_a_lease_of_which_nothing_is_known_the_progress_is_sent_again_soon() {
     let fake = Fake::new();
     fake.change(|kept| kept.unavailable.insert("a".into()));

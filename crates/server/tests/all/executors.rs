@@ -3,7 +3,9 @@
 use crate::world::{START_MS, World, ask, get, post};
 use punctual_contract::Store as _;
 use punctual_domain::place::TaskRef;
+use punctual_store::{FileJournal, JournalOptions};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 #[tokio::test]
 async fn a_task_runs_from_insert_to_its_result() {
@@ -361,4 +363,48 @@ async fn an_outcome_is_accepted_however_long_its_error_is() {
     assert!(kept.ends_with("… (cut: the beginning of 180000 bytes)"), "{}", &kept[kept.len() - 60..]);
     let last = dead["history"].as_array().unwrap().last().unwrap();
     assert_eq!((&last["error"], &dead["result"]["status_msg"]), (&dead["last_error"], &dead["last_error"]));
+}
+
+/// One database of two is away, and the engine has a journal: nothing is to be reported again, and what handlers said is heard.
+#[tokio::test]
+async fn what_a_database_that_is_away_does_not_take_is_accepted_for_later_with_what_was_said() {
+    let world = World::new();
+    let directory = tempfile::tempdir().unwrap();
+    let options =
+        JournalOptions { directory: directory.path().to_owned(), bytes_max: 1 << 20, owner: [1; 16] };
+    let (journal, _) = FileJournal::open(&options).unwrap();
+    assert!(world.engine.keep_outcomes_in(Arc::new(journal)));
+    for _ in 0..24 {
+        world.insert(json!({"queue": "q"})).await;
+    }
+    world.advance(0).await;
+    let leased = world.lease("q").await;
+    world.store.split(2);
+    let in_second = |task: &Value| {
+        let place: TaskRef = task["ref"].as_str().unwrap().parse().unwrap();
+        world.store.part_of(place.partition) == 1
+    };
+    let away = leased.iter().filter(|task| in_second(task)).count();
+    assert!(away > 0 && away < 24, "{away}");
+    world.store.set_part_away(Some(1));
+    let report = |task: &Value| json!({"ref": task["ref"], "token": task["token"], "outcome": "succeeded", "log": [{"text": "all is said"}]});
+    let outcomes = json!({"executor": "x1", "outcomes": leased.iter().map(report).collect::<Vec<_>>()});
+    for again in ["accepted", "stale"] {
+        let receipts = world.send(post("/v1/outcomes", &outcomes)).await.expect(200);
+        for (task, receipt) in leased.iter().zip(receipts["results"].as_array().unwrap()) {
+            let status = if in_second(task) { "accepted_for_later" } else { again };
+            assert_eq!(receipt["status"], status, "{receipt}");
+        }
+    }
+    let waiting = |metrics: &str| metrics.contains(&format!("punctual_outcomes_journal_waiting {away}\n"));
+    assert!(waiting(&world.send(get("/metrics")).await.text));
+    world.store.set_part_away(None);
+    world.advance(0).await;
+    for task in &leased {
+        let task = world.task(task["ref"].as_str().unwrap()).await;
+        assert_eq!((&task["state"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
+        assert!(task["log"].to_string().contains("all is said"), "{task}");
+    }
+    let receipts = world.send(post("/v1/outcomes", &outcomes)).await.expect(200);
+    assert!(receipts["results"].as_array().unwrap().iter().all(|receipt| receipt["status"] == "stale"));
 }
