@@ -112,6 +112,7 @@ impl Engine {
         if self.core.hot.is_there() {
             self.supervise_hot_set(&supervisor);
         }
+        self.supervise_store_source(&supervisor);
         self.supervise_maintenance(&supervisor);
         self.supervise_deletion(&supervisor);
         Ok(Running { engine: self.clone(), supervisor, wheel_thread })
@@ -190,17 +191,9 @@ impl Engine {
         supervisor.always(core, "refill_asked", refill::when_asked);
     }
 
-    fn supervise_maintenance(&self, supervisor: &Supervisor) {
+    /// What comes from the store without the hot set.
+    fn supervise_store_source(&self, supervisor: &Supervisor) {
         let core = &self.core;
-        let period = Duration::from_millis(core.options.sweep_interval_ms);
-        supervisor.every(core, "refill", period, |core| async move {
-            // None of them is left out because another failed.
-            core.live.lock().forget_old_attempts(core.now());
-            let found = refill::run_once(&core).await;
-            let fired = fire::fire_all(&core).await;
-            fired?;
-            found
-        });
         supervisor.every_or_when(
             core,
             "from_store",
@@ -214,6 +207,19 @@ impl Engine {
         supervisor.every(core, "scan", scan::PERIOD, |core| async move { scan::run_once(&core).await });
         supervisor.every(core, "scan_ready", scan::READY_PERIOD, |core| async move {
             scan::serve_ready(&core).await
+        });
+    }
+
+    fn supervise_maintenance(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        let period = Duration::from_millis(core.options.sweep_interval_ms);
+        supervisor.every(core, "refill", period, |core| async move {
+            // None of them is left out because another failed.
+            core.live.lock().forget_old_attempts(core.now());
+            let found = refill::run_once(&core).await;
+            let fired = fire::fire_all(&core).await;
+            fired?;
+            found
         });
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
         supervisor.every(core, "reconcile", period, |core| async move {

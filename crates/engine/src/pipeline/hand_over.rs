@@ -335,8 +335,9 @@ async fn grant(
         }
         // The store refused some of them (cancelled, replaced or leased elsewhere meanwhile): the next ones of the backlog
         // are for this caller.
-        let refused = leased.len() < request.max && asked.elapsed() < REFUSED_WITHIN;
-        if !admitted.more && !(more_behind && refused) {
+        let were_refused = leased.len() < request.max && asked.elapsed() < REFUSED_WITHIN;
+        let goes_on = admitted.more || (more_behind && were_refused);
+        if !goes_on {
             return Ok(leased);
         }
         if leased.len() >= request.max {
