@@ -7,7 +7,7 @@ use super::{
     identity::Guarded,
     partition::{bytes, count, list, one},
     problem::{Failure, all},
-    script::{SCRIPTS, Script},
+    script::SCRIPTS,
 };
 use async_trait::async_trait;
 use hashbrown::HashMap;
@@ -243,17 +243,34 @@ impl RedisLimiter {
         Ok(answers)
     }
 
+    /// `question` is one of the script's: look, begin, end.
     async fn ask_whole(
         &self,
         doing: &'static str,
-        script: &Script,
+        question: &str,
         who: Option<Rebuilding>,
     ) -> Result<bool, Error> {
-        let mut call = script.call(&[&self.keys.whole]);
-        if let Some(it) = who {
-            call.arg(it.0);
+        let mut call = SCRIPTS.limit_whole.call(&[&self.keys.whole]);
+        call.arg(question);
+        if let Some(rebuilding) = who {
+            call.arg(rebuilding.0);
         }
         Ok(count(doing, one(doing, self.link.run_one(call).await)?)? > 0)
+    }
+
+    /// Who holds a scope, at most `limit` of them.
+    fn ask_holders(&self, scope: &Scope, limit: usize) -> Cmd {
+        let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
+        let mut call = SCRIPTS.limit_holders.call(&keys);
+        call.arg(word_of(scope)).arg(limit.min(CALL_MAX));
+        call
+    }
+
+    /// How many hold it, and behind that some of them.
+    fn count_of(doing: &'static str, answer: Value) -> Result<(usize, impl Iterator<Item = Value>), Error> {
+        let mut answer = list(doing, answer)?.into_iter();
+        let count = answer.next().map_or(Ok(0), |number| count(doing, number))?;
+        Ok((count, answer))
     }
 
     /// `answer`: member, record and until, one after the other. What cannot be read is left to the next rebuilding.
@@ -405,27 +422,21 @@ impl Limiter for RedisLimiter {
 
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
         const DOING: &str = "look at who holds a scope";
-        let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
-        let mut call = SCRIPTS.limit_holders.call(&keys);
-        call.arg(word_of(scope)).arg(limit.min(CALL_MAX));
-        let mut answer = list(DOING, one(DOING, self.link.run_one(call).await)?)?.into_iter();
-        let count = answer.next().map_or(Ok(0), |it| count(DOING, it))?;
-        Ok(Holders { count, first: Self::held(DOING, answer)? })
+        let answer = one(DOING, self.link.run_one(self.ask_holders(scope, limit)).await)?;
+        let (count, first) = Self::count_of(DOING, answer)?;
+        Ok(Holders { count, first: Self::held(DOING, first)? })
     }
 
     async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
         const DOING: &str = "count who holds scopes";
         let mut held = Vec::with_capacity(scopes.len());
         for some in scopes.chunks(CALL_MAX) {
-            let mut call = SCRIPTS.limit_held.call(&[&self.keys.holds]);
-            some.iter().for_each(|it| {
-                call.arg(word_of(it));
-            });
-            let answer = whole_numbers(DOING, one(DOING, self.link.run_one(call).await)?)?;
-            held.extend(answer.into_iter().map(|it| usize::try_from(it).unwrap_or(0)));
+            let calls = some.iter().map(|scope| self.ask_holders(scope, 0)).collect();
+            for answer in all(DOING, self.link.run(calls).await)? {
+                held.push(Self::count_of(DOING, answer)?.0);
+            }
         }
-        let is_whole = held.len() == scopes.len();
-        is_whole.then_some(held).ok_or_else(|| Failure::answer("a number a scope").into_error(DOING))
+        Ok(held)
     }
 
     async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
@@ -440,15 +451,15 @@ impl Limiter for RedisLimiter {
     }
 
     async fn is_whole(&self) -> Result<bool, Error> {
-        self.ask_whole("look whether slots were lost", &SCRIPTS.limit_whole, None).await
+        self.ask_whole("look whether slots were lost", "look", None).await
     }
 
     async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
-        self.ask_whole("begin to restore slots", &SCRIPTS.limit_begin, Some(who)).await.map(drop)
+        self.ask_whole("begin to restore slots", "begin", Some(who)).await.map(drop)
     }
 
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
-        self.ask_whole("note that all slots are restored", &SCRIPTS.limit_restored, Some(who)).await
+        self.ask_whole("note that all slots are restored", "end", Some(who)).await
     }
 }
 

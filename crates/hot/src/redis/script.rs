@@ -69,11 +69,8 @@ scripts!(
     limit_members,
     limit_find,
     limit_holders,
-    limit_held,
     limit_demands,
     limit_whole,
-    limit_begin,
-    limit_restored,
     clock,
 );
 

@@ -69,6 +69,35 @@ fn lives_of_one_engine_that_have_found_a_fault_find_it_no_more() {
     }
 }
 
+/// The store refuses the first task of the backlog, which a change has replaced.
+#[test]
+fn an_executor_gets_what_waits_behind_a_task_that_the_store_refuses() {
+    let insert = |delay_ms, id, max_attempts, retry_ms| Op::Insert {
+        delay_ms,
+        id,
+        max_attempts,
+        retry_ms,
+        deadline_ms: None,
+        priority: 3,
+    };
+    let ops = [
+        insert(17, Some((2, 1)), 2, 426),
+        insert(93, None, 2, 1_036),
+        Op::Cancel { pick: 322, stop_if_fired: false },
+        insert(69, Some((1, 0)), 3, 664),
+        Op::Turn,
+        insert(2_326, None, 3, 2_799),
+        Op::Advance { ms: 2_399 },
+        Op::Lease { max: 2, lease_ms: 5_597 },
+        Op::Reschedule { pick: 394, delay_ms: Some(0) },
+        Op::Turn,
+        insert(61, Some((1, 0)), 1, 902),
+        Op::Lease { max: 1, lease_ms: 18_423 },
+    ];
+    let setup = Setup { engines: 1, faults: Faults::None, hands: Hands::Pull, limits: false };
+    block_on(run(&ops, setup)).unwrap();
+}
+
 /// By rule four in five go to the most urgent of what waits, in one level the oldest, and of a task the newest version; each list
 /// that breaks the last two fails by itself.
 fn keeps_order(engines: usize, limits: bool) {

@@ -8,6 +8,8 @@ use std::fs;
 const CLOSURES_NAMED_IT: usize = 5_144;
 /// Files of statements: one a subject, not one a statement.
 const SQL_FILES: usize = 625;
+/// Redis scripts.
+const SCRIPTS: usize = 24;
 /// Fields of the engine's `Core`, which every step can reach.
 const FIELDS_OF_CORE: usize = 27;
 /// Places where the engine asks in which mode it runs.
@@ -103,6 +105,12 @@ fn no_more_closures_are_named_it() {
 fn no_more_files_of_sql() {
     let is_sql = |file: &File| file.path.contains("/sql/") && file.path.ends_with(".sql");
     assert_noted("files of SQL", all().into_iter().filter(is_sql).count(), SQL_FILES);
+}
+
+#[test]
+fn no_more_scripts_of_redis() {
+    let is_script = |file: &File| file.path.ends_with(".lua");
+    assert_noted("Redis scripts", all().into_iter().filter(is_script).count(), SCRIPTS);
 }
 
 /// Fields of a struct with names, which stands once in the code.
