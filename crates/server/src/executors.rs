@@ -11,7 +11,8 @@ use crate::{
     namespaces,
     refusal::Refusal,
     reports::{
-        Barred, go_with_reports, held_by, nothing_is_known, say_unavailable, wait_with_reports, workflow_of,
+        Barred, go_with_reports, held_by, nothing_is_known, say_settled, say_unavailable, wait_with_reports,
+        workflow_of,
     },
     roster,
 };
@@ -224,12 +225,9 @@ pub(crate) async fn report_outcomes(
         }
         holds.extend(item.as_ref().ok().and_then(held_by).map(|it| (nth, it)));
         let bar = item.as_ref().ok().and_then(|outcome| barred.get(&outcome.r#ref));
-        let is_for_later = matches!(bar, Some(Barred::Unknown(_))) && app.engine.has_journal();
-        if let Some(Barred::Unknown(error)) = bar
-            && !is_for_later
-        {
-            unknown.push((nth, error.clone()));
-        }
+        let not_known = bar.and_then(Barred::unknown);
+        let is_for_later = not_known.is_some() && app.engine.has_journal();
+        unknown.extend(not_known.filter(|_| !is_for_later).map(|error| (nth, error.clone())));
         receipts.push(match item {
             Ok(outcome) if bar.is_some() && !is_for_later => {
                 OutcomeReceipt::new(outcome.r#ref, OutcomeStatus::Stale)
@@ -269,14 +267,8 @@ pub(crate) async fn report_outcomes(
         if matches!(settled, Ok(Settled::Accepted | Settled::ForLater)) {
             given_up.extend(holds.get(&nth));
         }
-        match (settled, receipts.get_mut(nth)) {
-            (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
-            (Ok(Settled::ForLater), Some(receipt)) => receipt.status = OutcomeStatus::AcceptedForLater,
-            // Its lines are kept already.
-            (Err(error), _) if heard.contains(&nth) => unknown.push((nth, error.after_a_change())),
-            (Err(error), _) => unknown.push((nth, error)),
-            _ => {}
-        }
+        let error = say_settled(receipts.get_mut(nth), settled, heard.contains(&nth));
+        unknown.extend(error.map(|error| (nth, error)));
     }
     app.engine.give_up_places(given_up).await?;
     if let Some(expected) = expected {

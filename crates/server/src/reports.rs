@@ -6,7 +6,7 @@ use punctual_contract::{
     Error as BackendError, Happened, limiter::Member, store::Beat, workflows::WorkflowId,
 };
 use punctual_domain::place::TaskRef;
-use punctual_engine::Submission;
+use punctual_engine::{Settled, Submission};
 use punctual_protocol::{Outcome, OutcomeReceipt, OutcomeStatus, Token};
 use std::collections::HashMap;
 
@@ -48,6 +48,31 @@ pub(crate) enum Barred {
     Beyond,
     /// Its database does not answer whether the token does.
     Unknown(BackendError),
+}
+
+impl Barred {
+    pub(crate) const fn unknown(&self) -> Option<&BackendError> {
+        match self {
+            Self::Beyond => None,
+            Self::Unknown(error) => Some(error),
+        }
+    }
+}
+
+/// Puts what became of a report into its receipt. Answers the error where that is not known. `is_heard`: the lines that came with
+/// the report are kept already.
+pub(crate) fn say_settled(
+    receipt: Option<&mut OutcomeReceipt>,
+    settled: Result<Settled, BackendError>,
+    is_heard: bool,
+) -> Option<BackendError> {
+    match (settled, receipt) {
+        (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
+        (Ok(Settled::ForLater), Some(receipt)) => receipt.status = OutcomeStatus::AcceptedForLater,
+        (Err(error), _) => return Some(if is_heard { error.after_a_change() } else { error }),
+        _ => {}
+    }
+    None
 }
 
 /// Where it is not known yet whether a token reaches its task, what is said waits with the report.
