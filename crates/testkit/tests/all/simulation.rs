@@ -89,7 +89,7 @@ fn an_executor_gets_what_waits_behind_a_task_that_the_store_refuses() {
         insert(2_326, None, 3, 2_799),
         Op::Advance { ms: 2_399 },
         Op::Lease { max: 2, lease_ms: 5_597 },
-        Op::Reschedule { pick: 394, delay_ms: Some(0) },
+        Op::Reschedule { pick: 394, delay_ms: 0 },
         Op::Turn,
         insert(61, Some((1, 0)), 1, 902),
         Op::Lease { max: 1, lease_ms: 18_423 },
