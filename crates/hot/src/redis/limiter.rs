@@ -25,7 +25,7 @@ use punctual_domain::{
 };
 use redis::{Cmd, Value};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{sync::Arc, vec::IntoIter};
 
 /// Wishes in one call: about 4 ms of Redis.
 const GRANT_MAX: usize = 500;
@@ -267,7 +267,7 @@ impl RedisLimiter {
     }
 
     /// How many hold it, and behind that some of them.
-    fn count_of(doing: &'static str, answer: Value) -> Result<(usize, impl Iterator<Item = Value>), Error> {
+    fn count_of(doing: &'static str, answer: Value) -> Result<(usize, IntoIter<Value>), Error> {
         let mut answer = list(doing, answer)?.into_iter();
         let count = answer.next().map_or(Ok(0), |number| count(doing, number))?;
         Ok((count, answer))
