@@ -251,10 +251,7 @@ impl RedisLimiter {
         who: Option<Rebuilding>,
     ) -> Result<bool, Error> {
         let mut call = SCRIPTS.limit_whole.call(&[&self.keys.whole]);
-        call.arg(question);
-        if let Some(rebuilding) = who {
-            call.arg(rebuilding.0);
-        }
+        call.arg(question).arg(who.map(|rebuilding| rebuilding.0));
         Ok(count(doing, one(doing, self.link.run_one(call).await)?)? > 0)
     }
 
