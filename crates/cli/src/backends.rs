@@ -180,11 +180,7 @@ impl Standing {
             async move { carrying_on.run_once(now).await }
         });
         if let Some(traces) = &traces {
-            let telling = traces.clone();
-            running.supervise("traces", TRACE_EVERY, move |_| {
-                let telling = telling.clone();
-                async move { Ok(telling.run_once().await) }
-            });
+            supervise_traces(&running, traces.clone());
         }
         let watching = cluster.clone();
         running.supervise("cluster", WATCH_EVERY, move |now| {
@@ -239,6 +235,13 @@ fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {
     running.supervise("payload_bytes", COUNT_EVERY, move |_| {
         let store = Arc::clone(&store);
         async move { store.count_old_payloads().await }
+    });
+}
+
+fn supervise_traces(running: &Running, telling: Traces) {
+    running.supervise("traces", TRACE_EVERY, move |_| {
+        let telling = telling.clone();
+        async move { Ok(telling.run_once().await) }
     });
 }
 
