@@ -33,6 +33,8 @@ mod durability;
 mod for_later;
 #[path = "all/full_disk.rs"]
 mod full_disk;
+#[path = "all/hot_sets.rs"]
+mod hot_sets;
 #[path = "all/load.rs"]
 mod load;
 #[path = "all/log_away.rs"]

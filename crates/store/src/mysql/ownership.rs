@@ -48,13 +48,44 @@ impl MysqlStore {
 pub struct MysqlOwnership {
     catalog: Connections,
     names_databases: i64,
+    has_redis: bool,
 }
+
+/// What column `has_hot` says of an engine whose settings name no Redis. Otherwise: 1, Redis answers it; 0, it does not.
+const NO_REDIS: i64 = 2;
 
 impl MysqlOwnership {
     /// On connections of its own to the first database of the store, with its schema; its sessions are in READ COMMITTED.
     /// With each sign of life an engine says how many databases it knows: no partition goes where one cannot follow.
     pub(super) fn new(catalog: Connections, names_databases: usize) -> Self {
-        Self { catalog, names_databases: i64::try_from(names_databases).unwrap_or(i64::MAX) }
+        let names_databases = i64::try_from(names_databases).unwrap_or(i64::MAX);
+        Self { catalog, names_databases, has_redis: true }
+    }
+
+    /// The settings of this engine name no Redis: said with each sign of life.
+    #[must_use]
+    pub fn without_redis(self) -> Self {
+        Self { has_redis: false, ..self }
+    }
+
+    /// Other engines that are alive and have a Redis where this one has none, or have none where this one has one. An engine of a
+    /// release that does not say so counts as one that has.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn engines_that_differ(&self, engine: &str) -> Result<Vec<String>, Error> {
+        let (catalog, engine, has_redis) = (self.catalog.clone(), engine.to_owned(), self.has_redis);
+        apart("look at the other engines", Happened::No, async move {
+            let mut differing = Vec::new();
+            for row in Statement::new(sql!("live.sql")).fetch(&catalog).await? {
+                let (name, says): (String, i8) = (row.try_get(0)?, row.try_get(1)?);
+                if name != engine && (i64::from(says) != NO_REDIS) != has_redis {
+                    differing.push(name);
+                }
+            }
+            Ok(differing)
+        })
+        .await
     }
 }
 
@@ -62,7 +93,8 @@ impl MysqlOwnership {
 impl Ownership for MysqlOwnership {
     async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error> {
         let (catalog, engine, named) = (self.catalog.clone(), engine.to_owned(), self.names_databases);
-        let (has_hot, without) = (i64::from(says.has_hot), list_of(&says.without));
+        let has_hot = if self.has_redis { i64::from(says.has_hot) } else { NO_REDIS };
+        let without = list_of(&says.without);
         apart("beat", Happened::Maybe, async move {
             let beat = Statement::new(sql!("beat.sql")).text(&engine);
             let beat = beat.int(ms(ttl)).int(named).int(has_hot).text(&without);
