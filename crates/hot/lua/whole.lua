@@ -1,25 +1,34 @@
 #!lua flags=allow-oom
--- Whether nothing was lost of a partition since this was first asked in this term: leaves a note, and looks for it.
--- KEYS     1 whole (the newest term in which this was asked)  2 term (the newest that has drained here)
--- ARGV     1 term (8 bytes, in the order of their numbers)
--- Returns  1: the note was there; 0: it is there from now on; 8 bytes: the newest term seen here, which is newer, and
---          nothing was changed
+-- Whether nothing was lost of partitions since this was first asked in these terms: leaves a note in each, and looks for it.
+-- KEYS     for each partition: whole (the newest term in which this was asked), term (the newest that has drained here)
+-- ARGV     for each partition: term (8 bytes, in the order of their numbers)
+-- Returns  for each partition: 1: the note was there; 0: it is there from now on; 8 bytes: the newest term seen here, which is
+--          newer, and nothing was changed
 local function older(term, other)
   local high, low = struct.unpack('>I4I4', term)
   local other_high, other_low = struct.unpack('>I4I4', other)
   return high < other_high or (high == other_high and low < other_low)
 end
 
-local note, drained = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
-local newest = note or drained
-if note and drained and older(note, drained) then
-  newest = drained
+local function whole(whole_key, term_key, term)
+  local note, drained = redis.call('GET', whole_key), redis.call('GET', term_key)
+  local newest = note or drained
+  if note and drained and older(note, drained) then
+    newest = drained
+  end
+  if newest and older(term, newest) then
+    return newest
+  end
+  if note == term then
+    return 1
+  end
+  redis.call('SET', whole_key, term)
+  return 0
 end
-if newest and older(ARGV[1], newest) then
-  return newest
+
+local answers = {}
+for k = 1, #KEYS, 2 do
+  local n = (k + 1) / 2
+  answers[n] = whole(KEYS[k], KEYS[k + 1], ARGV[n])
 end
-if note == ARGV[1] then
-  return 1
-end
-redis.call('SET', KEYS[1], ARGV[1])
-return 0
+return answers

@@ -73,6 +73,11 @@ impl Place {
         Self { nodes, whole, limits, silences: Arc::default() }
     }
 
+    /// A script may touch the keys of one slot only.
+    pub(crate) const fn is_cluster(&self) -> bool {
+        self.whole.is_some()
+    }
+
     /// Any of these is good for what concerns no key.
     pub(crate) fn nodes(&self) -> &[Arc<Master>] {
         &self.nodes

@@ -18,6 +18,12 @@ use std::collections::BTreeMap;
 
 /// Entries in one call of a script that writes bodies: about 2 ms of Redis.
 const WRITE_MAX: usize = 500;
+/// Partitions in one call.
+const PARTITIONS_MAX: usize = 64;
+
+const DRAIN: &str = "drain what is due";
+
+type Drained = Result<Vec<HotEntry>, Error>;
 
 impl RedisHot {
     pub(super) async fn load_into_due(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
@@ -34,22 +40,37 @@ impl RedisHot {
 
     /// Each id once.
     async fn load_round(&self, doing: &'static str, entries: &[HotEntry]) -> Result<usize, Error> {
+        let parts = by_partition(entries);
+        let chunks: Vec<(Partition, &[&HotEntry])> = parts
+            .iter()
+            .flat_map(|(partition, entries)| entries.chunks(WRITE_MAX).map(|some| (*partition, some)))
+            .collect();
         let mut calls = Vec::new();
-        for (partition, entries) in by_partition(entries) {
-            let keys = self.keys_of(doing, partition)?;
-            for entries in entries.chunks(WRITE_MAX) {
-                let mut call = SCRIPTS.load.call(&[&keys.due, &keys.body]);
-                for entry in entries {
+        for bundle in bundles(&chunks, self.partitions_a_call()) {
+            let mut keys = Vec::with_capacity(2 * bundle.len());
+            for (partition, _) in bundle {
+                let of_partition = self.keys_of(doing, *partition)?;
+                keys.extend([of_partition.due.as_str(), &of_partition.body]);
+            }
+            let mut call = SCRIPTS.load.call(&keys);
+            for (_, entries) in bundle {
+                call.arg(entries.len());
+                for entry in *entries {
                     call.arg(&ordered(entry.place.id)).arg(entry.due_at.0).arg(body_of(entry));
                 }
-                calls.push(call);
             }
+            calls.push(call);
         }
         let mut put = 0;
         for answer in all(doing, self.bulk().run(calls).await)? {
             put += count(doing, answer)?;
         }
         Ok(put)
+    }
+
+    /// In a Cluster each partition is in a slot of its own, and a script may not leave its slot.
+    fn partitions_a_call(&self) -> usize {
+        if self.place.is_cluster() { 1 } else { PARTITIONS_MAX }
     }
 
     /// An answer for each tenure, in order.
@@ -59,32 +80,48 @@ impl RedisHot {
         until: Millis,
         limit: usize,
     ) -> Vec<Result<Vec<HotEntry>, Error>> {
-        const DOING: &str = "drain what is due";
-        let call = |tenure: &Tenure| {
-            let keys = self.keys_of(DOING, tenure.partition)?;
-            let mut call = SCRIPTS.drain.call(&[&keys.due, &keys.body, &keys.term]);
-            call.arg(&ordered(tenure.term)).arg(until.0).arg(limit.min(CALL_MAX));
-            Ok(call)
-        };
-        let (mut calls, mut refused) = (Vec::with_capacity(tenures.len()), Vec::with_capacity(tenures.len()));
-        for tenure in tenures {
-            match call(tenure) {
-                Ok(call) => {
-                    calls.push(call);
-                    refused.push(None);
+        let no_keys = |tenure: &Tenure| self.keys_of(DRAIN, tenure.partition).err().map(Err);
+        let mut answers: Vec<Option<Drained>> = tenures.iter().map(no_keys).collect();
+        loop {
+            let mut open: Vec<(&Tenure, &mut Option<Drained>)> =
+                tenures.iter().zip(&mut answers).filter(|(_, answer)| answer.is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            // Each call answers the first of its partitions at least.
+            let bundles: Vec<_> = open.chunks_mut(self.partitions_a_call()).collect();
+            let calls = bundles.iter().map(|bundle| self.drain_call(bundle, until, limit)).collect();
+            let mut results = self.quick.run(calls).await.into_iter();
+            for bundle in bundles {
+                let result =
+                    results.next().unwrap_or_else(|| Err(Failure::answer("an answer for each call")));
+                match list_of(DRAIN, one(DRAIN, result), bundle.len()) {
+                    Ok(found) => bundle
+                        .iter_mut()
+                        .zip(found)
+                        .for_each(|((tenure, answer), found)| **answer = drained(tenure.partition, found)),
+                    Err(error) => {
+                        bundle.iter_mut().for_each(|(_, answer)| **answer = Some(Err(error.clone())))
+                    }
                 }
-                Err(error) => refused.push(Some(error)),
             }
         }
-        let mut answers = self.quick.run(calls).await.into_iter();
-        let drained = |(tenure, refused): (&Tenure, Option<Error>)| {
-            if let Some(error) = refused {
-                return Err(error);
-            }
-            let answer = answers.next().unwrap_or_else(|| Err(Failure::answer("an answer for each call")));
-            entries(tenure.partition, list(DOING, one(DOING, answer)?)?)
-        };
-        tenures.iter().zip(refused).map(drained).collect()
+        answers.into_iter().flatten().collect()
+    }
+
+    /// Of partitions that have keys.
+    fn drain_call(&self, bundle: &[(&Tenure, &mut Option<Drained>)], until: Millis, limit: usize) -> Cmd {
+        let keys: Vec<&str> = bundle
+            .iter()
+            .filter_map(|(tenure, _)| self.keys.partitions().get(usize::from(tenure.partition.0)))
+            .flat_map(|keys| [keys.due.as_str(), &keys.body, &keys.term])
+            .collect();
+        let mut call = SCRIPTS.drain.call(&keys);
+        call.arg(until.0).arg(CALL_MAX).arg(limit.min(CALL_MAX));
+        bundle.iter().for_each(|(tenure, _)| {
+            call.arg(&ordered(tenure.term));
+        });
+        call
     }
 
     pub(super) async fn withdraw_from_due(
@@ -115,15 +152,27 @@ impl RedisHot {
 
     pub(super) async fn are_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         const DOING: &str = "look whether anything was lost";
-        let mut calls = Vec::with_capacity(tenures.len());
-        for it in tenures {
-            let keys = self.keys_of(DOING, it.partition)?;
-            let mut call = SCRIPTS.whole.call(&[&keys.whole, &keys.term]);
-            call.arg(&ordered(it.term));
+        let mut calls = Vec::new();
+        for bundle in tenures.chunks(self.partitions_a_call()) {
+            let mut keys = Vec::with_capacity(2 * bundle.len());
+            for tenure in bundle {
+                let of_partition = self.keys_of(DOING, tenure.partition)?;
+                keys.extend([of_partition.whole.as_str(), &of_partition.term]);
+            }
+            let mut call = SCRIPTS.whole.call(&keys);
+            bundle.iter().for_each(|tenure| {
+                call.arg(&ordered(tenure.term));
+            });
             calls.push(call);
         }
-        let answers = all(DOING, self.quick.run(calls).await)?;
-        answers.into_iter().map(|it| wholeness(DOING, it)).collect()
+        let mut found = Vec::with_capacity(tenures.len());
+        for answer in all(DOING, self.quick.run(calls).await)? {
+            for answer in list(DOING, answer)? {
+                found.push(wholeness(DOING, answer)?);
+            }
+        }
+        let is_each = found.len() == tenures.len();
+        is_each.then_some(found).ok_or_else(|| unexpected(DOING, "an answer for each partition"))
     }
 
     pub(super) async fn clear_partition(&self, tenure: Tenure) -> Result<(), Error> {
@@ -133,6 +182,39 @@ impl RedisHot {
         call.arg(&ordered(tenure.term));
         one(DOING, self.quick.run_one(call).await).map(drop)
     }
+}
+
+/// What one partition answers; None: it was not looked at.
+fn drained(partition: Partition, answer: Value) -> Option<Drained> {
+    match answer {
+        Value::Int(_) => None,
+        Value::BulkString(problem) => {
+            let problem = String::from_utf8_lossy(&problem).into_owned();
+            tracing::warn!(partition = partition.0, problem, "a partition of the hot set cannot be drained");
+            Some(Err(unexpected(DRAIN, "entries")))
+        }
+        answer => Some(list(DRAIN, answer).and_then(|answer| entries(partition, answer))),
+    }
+}
+
+/// As many, one after the other, as go into one call: of so many partitions, and with so many entries.
+fn bundles<'a, 'b>(
+    mut rest: &'a [(Partition, &'b [&'b HotEntry])],
+    partitions: usize,
+) -> Vec<&'a [(Partition, &'b [&'b HotEntry])]> {
+    let mut bundles = Vec::new();
+    while !rest.is_empty() {
+        let mut entries = 0;
+        let fits = |(_, some): &&(Partition, &[&HotEntry])| {
+            entries += some.len();
+            entries <= WRITE_MAX
+        };
+        let count = rest.iter().take(partitions).take_while(fits).count();
+        let (bundle, others) = rest.split_at(count.max(1));
+        bundles.push(bundle);
+        rest = others;
+    }
+    bundles
 }
 
 /// `answer`: id and body in turn. What cannot be read has left Redis, and is loaded again by the store's refill.
@@ -194,6 +276,13 @@ pub(super) fn list(doing: &'static str, value: Value) -> Result<Vec<Value>, Erro
         Value::Array(it) | Value::Set(it) => Ok(it),
         _ => Err(unexpected(doing, "a list")),
     }
+}
+
+/// Of so many.
+fn list_of(doing: &'static str, answer: Result<Value, Error>, count: usize) -> Result<Vec<Value>, Error> {
+    let found = list(doing, answer?)?;
+    let is_each = found.len() == count;
+    is_each.then_some(found).ok_or_else(|| unexpected(doing, "an answer for each partition"))
 }
 
 pub(super) fn bytes(doing: &'static str, value: Value) -> Result<Vec<u8>, Error> {
