@@ -5,7 +5,7 @@ use crate::{
     archive, audited,
     clock::Machine,
     config::{Archive, Payloads, Place, Settings, SharedPlace},
-    durability, journal, logs, memory,
+    durability, journal, logs, memory, other_engines,
 };
 use anyhow::{Context, Result, bail};
 use punctual_bulk::Runner;
@@ -19,11 +19,11 @@ use punctual_hot::{
     ClusterName, MemoryHot, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
 };
 use punctual_schedules::Planner;
-use punctual_store::{MysqlOptions, MysqlOwnership, MysqlStore, ObjectBlobs, SqliteStore};
+use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
 use punctual_workflows::Runner as Workflows;
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// With the time that requests under way are given, less than the 30 s after which Kubernetes kills.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
@@ -39,9 +39,6 @@ const BULK_EVERY: Duration = Duration::from_millis(100);
 const TRACE_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at what has happened to the cluster.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// An engine that was killed counts as alive for two seconds: so many looks, and so long between them, before a start is refused.
-const OTHERS_LOOKS: u32 = 8;
-const OTHERS_PAUSE: Duration = Duration::from_millis(500);
 /// A database that was added, or that did not answer, has its payloads counted within this.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
 
@@ -394,7 +391,7 @@ async fn shared(
         Some(_) => store.ownership(),
         None => store.ownership().without_redis(),
     };
-    agrees_with_others(&ownership, engine, place.redis_url.is_some()).await?;
+    other_engines::agree(&ownership, engine, place.redis_url.is_some()).await?;
     let clock = TrustedClock::new(Machine, clock_bound, Witness::Keeper);
     // Before the first task is accepted, or fires.
     clock.ask(&ownership).await.context("the clock of the database cannot be read")?;
@@ -417,23 +414,6 @@ async fn shared(
         tracing::warn!(%error, "no buckets could be made ahead of the first insert; again in a minute");
     }
     Ok((backends, Closing::Mysql(store), hot_backends.away))
-}
-
-/// Engines with a Redis and engines without one share no limits, and pass each other no tasks.
-async fn agrees_with_others(ownership: &MysqlOwnership, engine: &str, has_redis: bool) -> Result<()> {
-    let mut looks = 0;
-    while let Some(other) = ownership.engines_that_differ(engine).await?.first() {
-        if looks == OTHERS_LOOKS {
-            let (theirs, own) = if has_redis { ("no", "has one") } else { ("a", "has none") };
-            bail!(
-                "engine {other} of this store runs with {theirs} Redis, and this engine {own} (hot.url): they would share no \
-                 limits. Give all engines the same hot.url; to change it, stop all engines first"
-            );
-        }
-        looks += 1;
-        sleep(OTHERS_PAUSE).await;
-    }
-    Ok(())
 }
 
 /// The back ends that are in Redis where there is one.

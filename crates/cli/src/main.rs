@@ -7,6 +7,7 @@ mod connect;
 mod duration;
 mod fields;
 mod look;
+mod other_engines;
 mod output;
 mod say;
 mod spans;
