@@ -205,6 +205,10 @@ fn journal(out: &mut Exposition, app: &App) {
     out.single(&OUTCOMES_JOURNAL_APPLIED, numbers.applied);
     out.single(&OUTCOMES_JOURNAL_STALE, numbers.stale);
     out.single(&OUTCOMES_JOURNAL_WAITING, numbers.waiting.records);
+    out.single(&AWAY_HANDED_OVER, numbers.handed_over);
+    out.single(&AWAY_WRITTEN, numbers.leases_written);
+    out.single(&AWAY_REFUSED, numbers.leases_refused);
+    out.single(&AWAY_WAITING, numbers.leases_waiting);
     out.single(&OUTCOMES_JOURNAL_BYTES, numbers.waiting.bytes);
 }
 
