@@ -250,7 +250,7 @@ impl Run<'_> {
                 continue;
             }
             if let Err(error) = self.leases(waiting).await {
-                self.is_silent(part, error);
+                self.failed = Some(error);
             }
         }
     }

@@ -85,9 +85,6 @@ pub(crate) async fn ask(
     });
     if answer.is_err() {
         state.stops_leasing(part);
-        if core.store.parts() > 1 {
-            core.parts.failed(part);
-        }
     }
     answer
 }

@@ -57,7 +57,7 @@ impl Run<'_> {
                     Standing::Open => Written::Waits,
                     Standing::Ended => Written::Ended,
                     Standing::Refused => Written::Refused,
-                    Standing::Made(until) => self.prolong(&lease, until).await?,
+                    Standing::Made(until) => self.prolong(&lease, until).await,
                 },
             };
             match became {
@@ -115,7 +115,7 @@ impl Run<'_> {
     }
 
     /// A call whose answer was lost has made the lease: signs of life have come since.
-    async fn prolong(&self, lease: &JournalledLease, made_until: Millis) -> Result<Written, Error> {
+    async fn prolong(&mut self, lease: &JournalledLease, made_until: Millis) -> Written {
         let until = self.until(lease);
         if until > made_until {
             let beat = Beat {
@@ -127,9 +127,12 @@ impl Run<'_> {
                 executor: lease.executor.clone(),
                 handed_over_at: None,
             };
-            self.core.store.extend(vec![beat], self.core.now()).await?;
+            if let Err(error) = self.core.store.extend(vec![beat], self.core.now()).await {
+                self.failed = Some(error);
+                return Written::Waits;
+            }
         }
-        Ok(Written::Made)
+        Written::Made
     }
 
     /// `is_made`: and the attempt goes on. One that its executor has not heard of is given back, with the attempt.

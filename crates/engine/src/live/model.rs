@@ -341,7 +341,8 @@ impl World {
             Withdrawal::Fired => {
                 let is_due =
                     matches!(stage, Some(Stage::Claiming { due: true } | Stage::Leasing { due: true }));
-                return assert!(is_due || stage.is_some_and(awaits_executor), "{stage:?}");
+                let is_for_later = self.for_later.contains(&(id, fence + 1));
+                return assert!(is_due || is_for_later || stage.is_some_and(awaits_executor), "{stage:?}");
             }
             Withdrawal::Unknown => {
                 let decides = |stage| has_not_fired(stage) || awaits_executor(stage);

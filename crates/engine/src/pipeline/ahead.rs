@@ -17,7 +17,7 @@ use crate::{
     arrivals::state::{Arrival, GOOD_FOR, Shelved},
     clock::Present,
     core::Core,
-    for_later,
+    for_later::hand_over as without_store,
     live::{Granted, Ready, Unreported, leased_entry},
     outside, parts,
     pipeline::{fire, from_store, hand_over, request::LeaseRequest},
@@ -160,7 +160,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     near.retain(|entry| core.holdings.tenure(entry.place.partition).is_some());
     // After a start the journal may know more than the table.
-    near.retain(|entry| !for_later::hand_over::is_handed_over(core, entry));
+    near.retain(|entry| !without_store::is_handed_over(core, entry));
     let leased = {
         let table = core.live.lock();
         near.retain(|entry| table.holds(entry));

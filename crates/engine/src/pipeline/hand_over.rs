@@ -445,7 +445,7 @@ async fn dispatch_in(
     let known =
         |entry: &HotEntry| Facts::of(entry).filter(|_| !is_scanned && !may_be_marked(core, entry, now));
     let grants = entries.iter().map(|entry| grant_of(entry, known(entry), request, now)).collect();
-    match without_store::ask(core, part, &request.queue, grants, now).await {
+    let leased = match without_store::ask(core, part, &request.queue, grants, now).await {
         Ok(dispatched) => {
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
             admit::never_began(core, not_made.map(|it| it.0)).await;
@@ -456,29 +456,25 @@ async fn dispatch_in(
             meters.dispatched(assignments.len());
             was_handed_over(core, request, &assignments, now);
             wait_for_resume(core, request, paused).await;
-            if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
-                // This engine stood still meanwhile.
-                give_back(core, assignments, "engine_stood_still").await;
-                return Ok(Vec::new());
-            }
-            Ok(assignments)
+            assignments
         }
         Err(error) => {
             let (given, entries) = without_store::hand_over(core, request, entries, now).await;
-            if !entries.is_empty() {
-                failed(core, part, request, (entries, now), &error).await?;
-            }
+            let offered = failed(core, part, request, (entries, now), &error).await;
             if given.is_empty() {
+                offered?;
                 return Err(error);
             }
             core.meters.queue(&request.queue).dispatched(given.len());
-            if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
-                give_back(core, given, "engine_stood_still").await;
-                return Ok(Vec::new());
-            }
-            Ok(given)
+            given
         }
+    };
+    if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
+        // This engine stood still meanwhile.
+        give_back(core, leased, "engine_stood_still").await;
+        return Ok(Vec::new());
     }
+    Ok(leased)
 }
 
 async fn failed(
