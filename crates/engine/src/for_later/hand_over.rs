@@ -7,9 +7,10 @@
 //! 1. The store is asked for the lease, for a second. It refuses, or says nothing: it is away. Crash: as ever; the lease, if it was
 //!    made, ends. The call goes on by itself. If it makes the lease at last, that has the fence, the attempt and the executor that
 //!    step 2 writes: it is the same attempt.
-//! 2. The lease is written into the journal and synced: fence and attempt as the store would give them. Crash before: nobody has the
+//! 2. The table has the attempt, as one that nobody has heard of: what else finds its record finds it there. The lease is written into
+//!    the journal and synced: fence and attempt as the store would give them. Crash before: nobody has the
 //!    task. A journal that cannot be written, or is half full, hands nothing over: the task waits, and outcomes keep their room.
-//! 3. The table has the attempt, and the executor gets it. Crash before: nobody has the task, and step 5 makes a lease that ends.
+//! 3. It is said in the table that somebody has heard of it, unless the store has the lease by then, and the executor gets it. Crash before: nobody has the task, and step 5 makes a lease that ends.
 //!    Crash after: the record keeps this engine, started again, from handing the task over before the store has the lease.
 //! 4. Signs of life are answered from the table; the outcome goes into the journal (`for_later`), behind the lease. Crash: the lease
 //!    is as long as step 2 has written, the outcome is found again.
@@ -27,7 +28,7 @@ use futures_util::FutureExt as _;
 use punctual_contract::{
     Error, Journal,
     hot::HotEntry,
-    journal::{AttemptKey, Kept},
+    journal::{AttemptKey, Kept, NewRecord},
     store::{Assignment, Beat, Dispatched, Extended, Facts, Grant},
 };
 use punctual_domain::{name::QueueKey, time::Millis};
@@ -103,26 +104,33 @@ pub(crate) async fn hand_over(
     else {
         return (Vec::new(), entries);
     };
-    let (ready, rest): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| is_complete(core, entry));
-    let leases = ready.iter().filter_map(|entry| lease_of(entry, request, asked_at, core.now()));
-    let leases: Vec<Assignment> = leases.collect();
-    let written: Vec<JournalledLease> =
-        leases.iter().map(|lease| JournalledLease::of(lease, &request.executor, longest(lease))).collect();
-    let records: Option<Vec<_>> = written.iter().map(JournalledLease::record).collect();
-    let Some(records) = records.filter(|records| records.len() == ready.len()) else {
-        return (Vec::new(), rest.into_iter().chain(ready).collect());
-    };
-    if records.is_empty() {
+    let now = core.now();
+    let lease =
+        |entry: &HotEntry| lease_of(entry, request, asked_at, now).filter(|_| is_complete(core, entry));
+    let (mut reserved, mut rest) = (Vec::new(), Vec::new());
+    for entry in entries {
+        match lease(&entry).and_then(|lease| Reserved::new(core, entry.clone(), lease, &request.executor)) {
+            Some(reservation) => reserved.push(reservation),
+            None => rest.push(entry),
+        }
+    }
+    if reserved.is_empty() {
         return (Vec::new(), rest);
     }
+    let records = reserved.iter().map(|reservation| reservation.record.clone()).collect();
     let kept = match journal.keep(records).await {
         Ok(kept) => kept,
         Err(error) => {
-            tracing::warn!(%error, tasks = ready.len(), "tasks are not handed over while their database is away");
-            return (Vec::new(), rest.into_iter().chain(ready).collect());
+            tracing::warn!(%error, tasks = reserved.len(), "tasks are not handed over while their database is away");
+            rest.extend(reserved.into_iter().map(|reservation| reservation.give_up(core)));
+            return (Vec::new(), rest);
         }
     };
-    let given = give(core, leases.into_iter().zip(&written).zip(kept));
+    let given: Vec<Assignment> = reserved
+        .into_iter()
+        .zip(kept)
+        .filter_map(|(reservation, kept)| reservation.give(core, kept))
+        .collect();
     if !given.is_empty() {
         core.maintenance.for_later.count_handed_over(given.len());
         tracing::info!(tasks = given.len(), queue = %request.queue.queue, "tasks are handed over while their database is away");
@@ -130,21 +138,42 @@ pub(crate) async fn hand_over(
     (given, rest)
 }
 
-/// Of those whose leases are durable, those that executors get. What another call has handed over meanwhile is not this one's.
-fn give<'l>(
-    core: &Core,
-    leases: impl Iterator<Item = ((Assignment, &'l JournalledLease), Kept)>,
-) -> Vec<Assignment> {
-    let (mut given, mut table) = (Vec::new(), core.live.lock());
-    for ((lease, written), kept) in leases {
-        // Another engine may have the partition since.
-        let is_owned = core.holdings.tenure(lease.place.partition).is_some();
-        let of_table = ForLaterLease { is_unheard: !is_owned, ..lease_in_table(written) };
-        if kept == Kept::New && table.hand_over_for_later(written.entry(), of_table) && is_owned {
-            given.push(lease);
-        }
+/// The table has the attempt, as one that nobody has heard of: what becomes of its record meanwhile finds it there.
+struct Reserved {
+    entry: HotEntry,
+    lease: Assignment,
+    record: NewRecord,
+}
+
+impl Reserved {
+    /// None: something newer of the task is in the table, or its lease is in doubt.
+    fn new(core: &Core, entry: HotEntry, lease: Assignment, executor: &str) -> Option<Self> {
+        let written = JournalledLease::of(&lease, executor, longest(&lease));
+        let record = written.record()?;
+        let mut table = core.live.lock();
+        let unheard = ForLaterLease { is_unheard: true, ..lease_in_table(&written) };
+        let is_reserved =
+            !table.is_doubtful(entry.place.id) && table.hand_over_for_later(written.entry(), unheard);
+        is_reserved.then_some(Self { entry, lease, record })
     }
-    given
+
+    /// It is not journalled.
+    fn give_up(self, core: &Core) -> HotEntry {
+        core.live.lock().settle_for_later(self.lease.place.id, self.lease.fence);
+        self.entry
+    }
+
+    /// It is durable. None: another call has handed it over, the store has the lease already, or another engine has the partition:
+    /// nobody has heard of it.
+    fn give(self, core: &Core, kept: Kept) -> Option<Assignment> {
+        let (id, fence) = (self.lease.place.id, self.lease.fence);
+        if kept != Kept::New {
+            core.live.lock().settle_for_later(id, fence);
+            return None;
+        }
+        let is_owned = core.holdings.tenure(self.lease.place.partition).is_some();
+        (is_owned && core.live.lock().heard_for_later(id, fence)).then_some(self.lease)
+    }
 }
 
 pub(super) fn lease_in_table(lease: &JournalledLease) -> ForLaterLease {
@@ -163,13 +192,11 @@ fn has_room(journal: &dyn Journal) -> bool {
     size.bytes.saturating_mul(2) <= size.bytes_max
 }
 
-/// All that its executor needs is here, it is of a partition of this engine, and no other lease of it can have been made, but by the
-/// call that this is about.
+/// All that its executor needs is here, it is of a partition of this engine, and was not handed over before.
 fn is_complete(core: &Core, entry: &HotEntry) -> bool {
     let is_here = |facts: Facts| facts.may_go() && !facts.ask.payload.is_outside;
     core.holdings.tenure(entry.place.partition).is_some()
         && Facts::of(entry).is_some_and(is_here)
-        && !core.live.lock().is_doubtful(entry.place.id)
         && !is_handed_over(core, entry)
 }
 

@@ -77,6 +77,11 @@ impl Table {
         self.for_later_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
     }
 
+    /// Its executor is about to hear of it. False: it is not here any more.
+    pub(crate) fn heard_for_later(&mut self, id: i64, fence: i64) -> bool {
+        self.for_later_mut(id, fence).map(|lease| lease.is_unheard = false).is_some()
+    }
+
     /// The store has refused it.
     pub(crate) fn refuse_for_later(&mut self, id: i64, fence: i64) {
         if let Some(lease) = self.for_later_mut(id, fence) {
@@ -181,12 +186,15 @@ mod tests {
         let fence = handed_over(&live).1.fence;
         assert!(live.lock().unheard_for_later(1, fence) && !live.lock().unheard_for_later(1, fence + 1));
         assert_eq!(live.lock().extend_for_later(1, fence, Millis(200), Millis(50)), Some(Extended::Lost));
+        assert!(live.lock().heard_for_later(1, fence) && !live.lock().heard_for_later(1, fence + 1));
+        let held = Extended::Held { lease_until: Millis(200), cancel_requested: false };
+        assert_eq!(live.lock().extend_for_later(1, fence, Millis(200), Millis(50)), Some(held));
         live.lock().forget_for_later(Millis(i64::MAX / 2));
         assert!(live.lock().for_later(1, fence).is_some(), "it waits for the store");
         live.lock().refuse_for_later(1, fence);
-        live.lock().forget_for_later(Millis(100 + REFUSED_FOR_MS - 1));
+        live.lock().forget_for_later(Millis(200 + REFUSED_FOR_MS - 1));
         assert!(live.lock().for_later(1, fence).is_some_and(|lease| lease.is_refused));
-        live.lock().forget_for_later(Millis(100 + REFUSED_FOR_MS));
+        live.lock().forget_for_later(Millis(200 + REFUSED_FOR_MS));
         assert!(live.lock().slots.is_empty());
     }
 }

@@ -2,6 +2,7 @@
 //! is back, and what a crash, a hang or another engine between any two steps does (`engine::for_later::hand_over` numbers them).
 
 mod dying;
+mod seeds;
 
 use super::{LONG_MS, Rig, SHORT_MS, journal, rig, rig_with};
 use crate::{
