@@ -43,11 +43,8 @@ impl Run<'_> {
             .filter(|(_, dispatched)| **dispatched == Dispatched::Lost)
             .map(|((_, lease), _)| lease.place)
             .collect();
-        let mut rows = match lost.is_empty() {
-            true => Vec::new(),
-            false => self.core.store.read(&lost).await?,
-        }
-        .into_iter();
+        let rows = if lost.is_empty() { Vec::new() } else { self.core.store.read(&lost).await? };
+        let mut rows = rows.into_iter();
         let (mut done, mut written) = (Vec::new(), 0);
         for ((number, lease), dispatched) in waiting.into_iter().zip(dispatched) {
             let became = match dispatched {
