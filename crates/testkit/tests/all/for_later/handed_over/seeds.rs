@@ -7,7 +7,7 @@ use crate::{for_later::Hiding, limits::set_queue};
 use fastrand::Rng;
 use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Store,
+    Clock as _, Store,
     store::{Assignment, Beat, Extended},
 };
 use punctual_domain::{
@@ -54,7 +54,7 @@ impl World {
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).unwrap());
         let (engine, store, journal) = begin(&clock, &truth, &directory);
         set_queue(&engine, &queue(), hands_over()).await;
-        let mut world = Self {
+        let world = Self {
             rng: Rng::with_seed(seed),
             clock,
             truth,
@@ -86,14 +86,14 @@ impl World {
             11 => self.die().await,
             12 => self.cancel().await,
             _ => {
-                let ms = self.rng.i64(1..2_000);
+                let ms = self.rng.u64(1..2_000);
                 self.turn(ms).await;
             }
         }
     }
 
     /// What a store refuses is part of it.
-    async fn turn(&self, ms: i64) {
+    async fn turn(&self, ms: u64) {
         self.clock.advance_ms(ms);
         drop(self.engine.turn().await);
     }
