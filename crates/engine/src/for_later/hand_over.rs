@@ -58,6 +58,9 @@ const fn of_next_attempt(entry: &HotEntry) -> AttemptKey {
 
 /// Those that the journal has not handed over.
 pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
+    if core.maintenance.for_later.waiting() == 0 {
+        return entries;
+    }
     entries.retain(|entry| !is_handed_over(core, entry));
     entries
 }
