@@ -1,5 +1,5 @@
-//! A journal of one engine, on its own machine: what was acknowledged while the store did not answer. Knows nothing of what
-//! its records mean: they are bytes under the key of an attempt. Must not be asked for anything that the store can answer.
+//! A journal of one engine, on its own machine: what was acknowledged, and what was handed over, while the store did not answer.
+//! Knows nothing of what its records mean: they are bytes under the key of an attempt. Must not be asked for anything that the store can answer.
 
 use async_trait::async_trait;
 use std::fmt;
@@ -9,6 +9,19 @@ use std::fmt;
 pub struct AttemptKey {
     pub task: i64,
     pub fence: i64,
+}
+
+impl AttemptKey {
+    /// Of the record that says who has the attempt: beside the record of its outcome. Fences are never negative, and this one is.
+    #[must_use]
+    pub const fn of_hand_over(self) -> Self {
+        Self { task: self.task, fence: !self.fence }
+    }
+
+    #[must_use]
+    pub const fn is_of_hand_over(self) -> bool {
+        self.fence < 0
+    }
 }
 
 /// What is to be kept.

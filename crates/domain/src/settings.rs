@@ -57,6 +57,9 @@ pub struct QueueSettings {
     /// Due tasks that a scan takes from one partition before it looks at the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan_batch: Option<u32>,
+    /// What becomes of fired tasks while their database does not answer; None: they wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub while_store_is_away: Option<WhileStoreIsAway>,
 }
 
 /// From one scan of a queue to the next, unless it is set.
@@ -73,6 +76,14 @@ impl QueueSettings {
     #[must_use]
     pub fn is_scanned(&self) -> bool {
         self.source == Some(Source::Store)
+    }
+
+    /// Executors get its preloaded tasks also while their database does not answer.
+    #[must_use]
+    pub fn hands_over_while_away(&self) -> bool {
+        self.while_store_is_away == Some(WhileStoreIsAway::HandOver)
+            && !self.is_scanned()
+            && self.mode != Some(Mode::Push)
     }
 
     #[must_use]
@@ -223,6 +234,16 @@ pub enum Source {
     Hot,
     /// By scans of the store.
     Store,
+}
+
+/// What becomes of fired tasks of a queue while their database does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhileStoreIsAway {
+    /// They wait for it.
+    Wait,
+    /// Executors get them by a lease that the engine keeps in its journal: at least once, without a lease in the store.
+    HandOver,
 }
 
 /// What settings are of.

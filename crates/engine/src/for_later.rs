@@ -16,21 +16,29 @@
 //! `maintenance::leases`). Another engine may, from 2 s on after it saw the database return; the outcome is stale then, and the task
 //! runs again: at least once. What waits is applied within a fifth of a second.
 
+mod beats;
 mod calls;
+pub(crate) mod hand_over;
+mod lease;
 pub(crate) mod record;
 pub(crate) mod state;
+mod written;
 
-use crate::{answer::Settled, core::Core, parts, pipeline::outcome};
+pub(crate) use beats::extend_each;
+
+use crate::{answer::Settled, core::Core, pipeline::outcome};
 use futures_util::FutureExt as _;
+use lease::JournalledLease;
 use punctual_contract::{
     Error, Happened, Journal,
     journal::{AttemptKey, JournalError, Kept, KeptRecord},
-    store::{Beat, Extended},
+    store::Beat,
 };
 use punctual_domain::{place::TaskRef, task::Task};
 use record::Submitted;
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
+use written::WaitingLease;
 
 /// Between two looks whether a database is back.
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
@@ -49,16 +57,22 @@ pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Submitted>) -> Vec<Res
         return outcome::settle(core, reports.iter().map(Submitted::filed).collect()).await;
     };
     let mut answers: Vec<Option<Result<Settled, Error>>> = reports.iter().map(|_| None).collect();
+    for (report, answer) in reports.iter().zip(&mut answers) {
+        if hand_over::is_refused(core, report.key()) {
+            *answer = Some(Ok(Settled::Stale));
+        }
+    }
     let asks_store = |report: &Submitted| {
         let record::Submission { words, within, report: it, .. } = &report.submission;
         let part = core.store.part_of(it.place.partition);
         words.is_none()
             && within.is_none()
             && !state.is_away(part)
+            && !hand_over::is_for_later(core, report.key())
             && journal.digest_of(report.key()).is_none()
     };
-    let asked: Vec<usize> =
-        reports.iter().enumerate().filter(|(_, report)| asks_store(report)).map(|(nth, _)| nth).collect();
+    let open = reports.iter().zip(&answers).enumerate().filter(|(_, (_, answer))| answer.is_none());
+    let asked: Vec<usize> = open.filter(|(_, (report, _))| asks_store(report)).map(|(nth, _)| nth).collect();
     let filed = asked.iter().filter_map(|nth| reports.get(*nth)).map(Submitted::filed).collect();
     for (nth, answer) in asked.iter().zip(ask_store(core, filed).await) {
         if let Some(place) = answers.get_mut(*nth) {
@@ -84,24 +98,6 @@ pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Submitted>) -> Vec<Res
     }
     let lost = || Err(Error::may_have_happened(DOING, "the answer was lost"));
     answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
-}
-
-/// Signs of life that come with outcomes: those of databases that are known to be away are not asked about, and the others answer
-/// in time, or are errors and go on.
-async fn hear_each(core: &Arc<Core>, beats: Vec<Beat>) -> Vec<Result<Extended, Error>> {
-    let state = &core.maintenance.for_later;
-    let silent = || Err(Error::may_have_happened("extend leases", "the database has not answered in time"));
-    if beats.iter().all(|beat| state.is_away(core.store.part_of(beat.place.partition))) {
-        return beats.iter().map(|_| silent()).collect();
-    }
-    let count = beats.len();
-    let asking = Arc::clone(core);
-    let extend = |core: Arc<Core>, beats| async move { core.store.extend(beats, core.now()).await };
-    core.live.lock().forget_attempts(beats.iter().map(|beat| (beat.place.id, beat.fence)));
-    let asked = async move {
-        parts::ask_each(&asking, "extend leases", beats, |beat| beat.place.partition, extend).await
-    };
-    in_time(core, asked).await.unwrap_or_else(|| (0..count).map(|_| silent()).collect())
 }
 
 /// None: it goes on by itself.
@@ -184,7 +180,16 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
             Err(error) => tracing::warn!(%error, "journals of other engines could not be looked at"),
         }
     }
-    let mut run = Run { core, journal, silent: Vec::new(), settled: 0, failed: None };
+    core.live.lock().forget_for_later(core.now());
+    let mut run = Run {
+        core,
+        journal,
+        silent: Vec::new(),
+        looked: Vec::new(),
+        refused: Vec::new(),
+        settled: 0,
+        failed: None,
+    };
     let mut after = 0;
     loop {
         let read = journal.waiting(after, PAGE_BYTES).await;
@@ -193,6 +198,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         after = last.number;
         run.page(page).await;
     }
+    journal.done(run.refused.iter().map(|(number, _)| *number).collect()).await;
     for part in (0..core.store.parts()).filter(|part| !run.silent.contains(part)) {
         state.is_back(part);
     }
@@ -205,6 +211,10 @@ struct Run<'c> {
     journal: &'c Arc<dyn Journal>,
     /// Databases that do not answer: asked once a pass.
     silent: Vec<usize>,
+    /// Those that were away and have answered a look in this pass.
+    looked: Vec<usize>,
+    /// Leases that the store has refused, by the numbers of their records.
+    refused: Vec<(u64, AttemptKey)>,
     settled: usize,
     failed: Option<Error>,
 }
@@ -213,17 +223,94 @@ type Waiting = (u64, Submitted);
 
 impl Run<'_> {
     async fn page(&mut self, page: Vec<KeptRecord>) {
-        let mut parts: Vec<(usize, Vec<Waiting>)> = Vec::new();
+        let (leases, outcomes): (Vec<_>, Vec<_>) =
+            page.into_iter().partition(|record| record.key.is_of_hand_over());
+        self.leases_of_page(leases).await;
+        self.outcomes_of_page(outcomes).await;
+    }
+
+    /// Before the outcomes of their attempts, which stand behind them.
+    async fn leases_of_page(&mut self, page: Vec<KeptRecord>) {
+        let mut parts: Vec<(usize, Vec<WaitingLease>)> = Vec::new();
         for KeptRecord { number, key, body } in page {
+            let Some(lease) = JournalledLease::read(&body) else {
+                self.is_not_understood(key);
+                continue;
+            };
+            let part = self.core.store.part_of(lease.place.partition);
+            match parts.iter_mut().find(|(known, _)| *known == part) {
+                Some((_, waiting)) => waiting.push((number, lease)),
+                None => parts.push((part, vec![(number, lease)])),
+            }
+        }
+        for (part, waiting) in parts {
+            let Some(place) = waiting.first().map(|(_, lease)| lease.place) else { continue };
+            self.know_again(&waiting);
+            if !self.answers(part, place).await {
+                continue;
+            }
+            if let Err(error) = self.leases(waiting).await {
+                self.failed = Some(error);
+            }
+        }
+    }
+
+    /// A database that was away is asked for something small first.
+    async fn answers(&mut self, part: usize, place: TaskRef) -> bool {
+        if self.silent.contains(&part) {
+            return false;
+        }
+        let state = &self.core.maintenance.for_later;
+        if self.looked.contains(&part) || !(state.is_away(part) || state.leases_nothing(part)) {
+            return true;
+        }
+        match timeout(LOOK_WITHIN, self.core.store.read(&[place])).await {
+            Ok(Ok(_)) => {
+                self.looked.push(part);
+                true
+            }
+            Ok(Err(error)) => {
+                self.is_silent(part, error);
+                false
+            }
+            Err(_) => {
+                let silent = Error::may_have_happened(DOING, "the database has not answered in time");
+                self.is_silent(part, silent);
+                false
+            }
+        }
+    }
+
+    fn is_silent(&mut self, part: usize, error: Error) {
+        let state = &self.core.maintenance.for_later;
+        state.goes_away(part);
+        state.stops_leasing(part);
+        self.silent.push(part);
+        self.failed = Some(error);
+    }
+
+    fn is_not_understood(&self, key: AttemptKey) {
+        if self.core.maintenance.for_later.failed_alone(key) {
+            let AttemptKey { task, fence } = key;
+            tracing::error!(task, fence, "a record in the journal is of a later release, and stays there");
+        }
+    }
+
+    async fn outcomes_of_page(&mut self, page: Vec<KeptRecord>) {
+        let (mut parts, mut stale): (Vec<(usize, Vec<Waiting>)>, _) = (Vec::new(), Vec::new());
+        for KeptRecord { number, key, body } in page {
+            if self.refused.iter().any(|(_, refused)| *refused == key)
+                || hand_over::is_refused(self.core, key)
+            {
+                stale.push(number);
+                continue;
+            }
+            // Its lease is made first.
+            if hand_over::is_for_later(self.core, key) {
+                continue;
+            }
             let Some(report) = Submitted::read(&body) else {
-                if self.core.maintenance.for_later.failed_alone(key) {
-                    let AttemptKey { task, fence } = key;
-                    tracing::error!(
-                        task,
-                        fence,
-                        "an outcome in the journal is of a later release, and stays there"
-                    );
-                }
+                self.is_not_understood(key);
                 continue;
             };
             let part = self.core.store.part_of(report.submission.report.place.partition);
@@ -232,8 +319,13 @@ impl Run<'_> {
                 None => parts.push((part, vec![(number, report)])),
             }
         }
+        self.core.maintenance.for_later.count_applied(0, stale.len());
+        self.journal.done(stale).await;
         for (part, waiting) in parts {
-            if !self.silent.contains(&part) {
+            let Some(place) = waiting.first().map(|(_, report)| report.submission.report.place) else {
+                continue;
+            };
+            if self.answers(part, place).await {
                 self.part(part, waiting).await;
             }
         }
@@ -273,6 +365,7 @@ impl Run<'_> {
             Ok(settled) => settled,
             Err(error) => return Err((error, waiting)),
         };
+        let (waiting, settled) = self.without_early(waiting, settled).await;
         let state = &self.core.maintenance.for_later;
         let applied = settled.iter().filter(|settled| **settled == Settled::Accepted).count();
         state.count_applied(applied, settled.len() - applied);

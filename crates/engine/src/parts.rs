@@ -209,7 +209,11 @@ pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntr
     if core.store.parts() == 1 || !(0..core.store.parts()).any(|it| core.parts.is_doubtful(it)) {
         return entries;
     }
-    let is_doubtful = |it: &HotEntry| core.parts.is_doubtful(core.store.part_of(it.place.partition));
+    // What is handed over while its database is away is not kept from it.
+    let is_doubtful = |it: &HotEntry| {
+        core.parts.is_doubtful(core.store.part_of(it.place.partition))
+            && !core.settings.queue(&it.queue).hands_over_while_away()
+    };
     let (doubtful, good): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_doubtful);
     set_aside(core, &doubtful);
     good

@@ -36,6 +36,9 @@ pub struct Why {
 
 pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     let now = core.now();
+    if let Some(with_executor) = handed_over_for_later(core, task) {
+        return with_executor;
+    }
     let has_fired = core.live.lock().unpersisted_at(task.place.id, task.fence).is_some();
     if has_fired && task.state.after(Event::Claim).is_ok() {
         // Its lease was to follow at once, so that nothing was written.
@@ -60,6 +63,25 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
         Ok((blocking, reason)) => Why { reason, blocking: Some(blocking), ..plain },
         Err(_) => plain,
     }
+}
+
+/// The store has it as it was before: an executor got it while its database was away.
+fn handed_over_for_later(core: &Core, task: &Task) -> Option<Why> {
+    let table = core.live.lock();
+    let lease = table.for_later(task.place.id, task.fence + 1).filter(|lease| !lease.is_refused)?;
+    Some(Why {
+        reason: format!(
+            "It was handed over to {:?} while its database did not answer (`while_store_is_away` is `hand_over`); the lease is \
+             not written yet.",
+            lease.executor
+        ),
+        blocking: None,
+        owner: Some(lease.executor.clone()),
+        next_step:
+            "this engine writes the lease, as soon as the database answers and the queue is not paused"
+                .to_owned(),
+        expected_at: None,
+    })
 }
 
 fn by_state(core: &Core, task: &Task, now: Millis) -> Why {

@@ -40,6 +40,7 @@ mod token;
 
 mod access;
 mod alerts;
+mod away;
 mod cluster;
 mod namespaces;
 mod queues;
@@ -54,6 +55,7 @@ pub use access::{
 };
 pub use alerts::{Alert, Consequence, Severity};
 pub use at::At;
+pub use away::WhileStoreIsAway;
 pub use base64_bytes::Base64;
 pub use bulk::{
     BULK_RATE_DEFAULT, BULK_RATE_MAX, BulkAction, BulkArgs, BulkFailure, BulkFilter, BulkOperation,

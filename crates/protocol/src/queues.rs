@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use crate::away::{WhileStoreIsAway, check_away};
 use crate::fields::{Checks, Invalid, check_indexed, within};
 use crate::limits::{
     DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX,
@@ -92,6 +93,10 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub scan_batch: Option<u32>,
+            /// What becomes of fired tasks while their database does not answer: `wait` unless set. With `hand_over` executors get
+            /// what is preloaded, by leases in the engine's journal: at least once, and a cancel may come too late.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub while_store_is_away: Option<WhileStoreIsAway>,
         }
     };
 }
@@ -496,6 +501,8 @@ impl PutQueue {
             batch: self.scan_batch,
         };
         scan.check(&mut checks);
+        let is_pushed = self.mode == Some(Mode::Push);
+        check_away(&mut checks, self.while_store_is_away, self.source, is_pushed);
         let keep = self.keep.unwrap_or_default();
         let kept = [
             ("/keep/succeeded_ms", keep.succeeded_ms),

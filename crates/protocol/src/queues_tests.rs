@@ -13,7 +13,7 @@ fn every_fault_of_a_queue_is_named_at_once_with_its_value_and_a_way_out() {
         r#""choice":{"by":"weights","weights":[0,0,0,0,0]},"retries":{"lower_by":5,"share_percent":101},"#,
         r#""max_waiting":0,"retry":{"strategy":"list","delays_ms":[]},"max_attempts":0,"timeout_ms":0,"#,
         r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1},"weight":1001,"indexed_labels":["a","","b=c","a"],"#,
-        r#""source":"store","mode":"push","scan_interval_ms":99,"scan_concurrency":0,"scan_batch":1001}"#
+        r#""source":"store","mode":"push","scan_interval_ms":99,"scan_concurrency":0,"scan_batch":1001,"while_store_is_away":"hand_over"}"#
     );
     let all = [
         "/concurrency",
@@ -38,12 +38,30 @@ fn every_fault_of_a_queue_is_named_at_once_with_its_value_and_a_way_out() {
         "/scan_concurrency",
         "/scan_batch",
         "/mode",
+        "/while_store_is_away",
         "/keep/succeeded_ms",
     ];
     assert_eq!(faults(json), all);
     let one = PutQueue::from_json(br#"{"concurrency":0}"#).unwrap_err();
     let said = "must be between 1 and 1000000, not 0; leave it out for no limit";
     assert_eq!(one.errors[0].detail, said);
+}
+
+#[test]
+fn what_is_handed_over_while_its_database_is_away_is_pulled_and_preloaded() {
+    let said = |beside: &str| {
+        let json = format!(r#"{{"while_store_is_away":"hand_over"{beside}}}"#);
+        PutQueue::from_json(json.as_bytes()).map_err(|faults| faults.summary())
+    };
+    assert_eq!(said("").unwrap().while_store_is_away, Some(WhileStoreIsAway::HandOver));
+    assert!(said(r#","mode":"pull","source":"hot""#).is_ok());
+    let pushed = said(r#","mode":"push""#).unwrap_err();
+    assert!(pushed.contains("/while_store_is_away") && pushed.contains("Set `mode` to `pull`"), "{pushed}");
+    let scanned = said(r#","source":"store""#).unwrap_err();
+    assert!(scanned.contains("Leave `source` at `hot`"), "{scanned}");
+    for waits in [r#"{"while_store_is_away":"wait","mode":"push"}"#, r#"{"mode":"push"}"#] {
+        assert!(PutQueue::from_json(waits.as_bytes()).is_ok());
+    }
 }
 
 #[test]

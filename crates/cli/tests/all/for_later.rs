@@ -28,6 +28,31 @@ fn leased(server: &Server, count: usize, lease_ms: u32) -> Vec<Value> {
     leased
 }
 
+/// Due at one instant, a few seconds ahead.
+fn preloaded(server: &Server, count: usize) -> Vec<String> {
+    let insert = |_| server.insert(json!({ "queue": "q", "max_attempts": 3, "delay_ms": 2_000 }));
+    (0..count).map(insert).map(|task| task["ref"].as_str().unwrap().to_owned()).collect()
+}
+
+fn hands_over(server: &Server) {
+    let (status, answer) = server.put("/v1/queues/q", json!({ "while_store_is_away": "hand_over" }));
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// Each once.
+fn are_handed_over(server: &Server, refs: &[String]) -> Vec<Value> {
+    let mut leased = Vec::new();
+    wait_for("all tasks", || {
+        leased.extend(server.lease("q", 10, 600_000));
+        (leased.len() == refs.len()).then_some(())
+    });
+    let mut given: Vec<&str> = leased.iter().map(|task| task["ref"].as_str().unwrap()).collect();
+    let mut wanted: Vec<&str> = refs.iter().map(String::as_str).collect();
+    (given.sort_unstable(), wanted.sort_unstable());
+    assert_eq!(given, wanted);
+    leased
+}
+
 fn has_ended_well(server: &Server, task: &Value) {
     let of = task["ref"].as_str().unwrap();
     let ended = wait_for("the end", || {
@@ -95,4 +120,61 @@ fn what_was_reported_while_the_disk_of_the_store_was_full_is_applied_with_room_a
     for task in &tasks {
         has_ended_well(&server, task);
     }
+}
+
+/// It stands still, and connections stay open.
+#[test]
+fn what_is_preloaded_is_handed_over_while_mysql_stands_still() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mysql = runtime.block_on(MariaDb::with(&DURABLE));
+    let store = runtime.block_on(mysql.fresh_database());
+    let data = tempfile::tempdir().unwrap();
+    let server = started(&store, data.path());
+    hands_over(&server);
+    let refs = preloaded(&server, 10);
+    mysql.pause();
+    let tasks = are_handed_over(&server, &refs);
+    for task in &tasks[..9] {
+        assert_eq!(server.succeed(task), "accepted_for_later");
+    }
+    assert_eq!(server.metric("punctual_handed_over_while_away_total"), 10.0);
+    assert_eq!(server.metric("punctual_handed_over_while_away_waiting"), 10.0);
+    mysql.resume();
+    for task in &tasks[..9] {
+        has_ended_well(&server, task);
+    }
+    wait_for("its lease to be written", || (server.state(&tasks[9]) == "dispatched").then_some(()));
+    assert_eq!(server.succeed(&tasks[9]), "accepted");
+    has_ended_well(&server, &tasks[9]);
+    assert_eq!(server.metric("punctual_handed_over_while_away_written_total"), 10.0);
+    assert_eq!(server.metric("punctual_handed_over_while_away_refused_total"), 0.0);
+    assert!(server.lease("q", 10, 600_000).is_empty());
+}
+
+#[test]
+fn what_was_handed_over_while_mysql_was_away_and_the_engine_was_killed_does_not_run_again() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mysql = runtime.block_on(MariaDb::with(&DURABLE));
+    let store = runtime.block_on(mysql.fresh_database());
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(&store, data.path());
+    hands_over(&server);
+    let refs = preloaded(&server, 6);
+    mysql.kill();
+    let tasks = are_handed_over(&server, &refs);
+    for task in &tasks[..5] {
+        assert_eq!(server.succeed(task), "accepted_for_later");
+    }
+    server.process.signal("-KILL");
+    server.process.ended();
+    runtime.block_on(mysql.start_again());
+    let server = started(&store, data.path());
+    for task in &tasks[..5] {
+        has_ended_well(&server, task);
+    }
+    // Its executor has it still, by the lease that the journal knew.
+    wait_for("its lease to be written", || (server.state(&tasks[5]) == "dispatched").then_some(()));
+    assert_eq!(server.succeed(&tasks[5]), "accepted");
+    has_ended_well(&server, &tasks[5]);
+    assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 0.0);
 }

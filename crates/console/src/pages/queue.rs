@@ -18,7 +18,7 @@ use crate::{
 use axum::http::Method;
 use maud::{Markup, html};
 use punctual_protocol::{
-    Alert, Page as Items, ParkedFor, Queue, QueueStats, ScanReport, SettingChange, Source,
+    Alert, Page as Items, ParkedFor, Queue, QueueStats, ScanReport, SettingChange, Source, WhileStoreIsAway,
 };
 use serde_json::{Map, Value, json};
 
@@ -108,6 +108,10 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
             div.note #scanned { strong { "Scanned" } ": its due tasks are found in the database every "
                 (texts::duration(queue.scan_interval_ms.unwrap_or(SCAN_INTERVAL_MS))) ", at most "
                 (texts::number(queue.scan_concurrency.unwrap_or(SCAN_CONCURRENCY))) " of them run at a time, and Redis is not needed." }
+        }
+        @if queue.while_store_is_away == Some(WhileStoreIsAway::HandOver) {
+            div.note #handed-over-while-away { strong { "Handed over while its database does not answer" }
+                ": executors get what is preloaded, at least once; a cancel may come too late." }
         }
         @for alert in alerts {
             div.note.bad { strong { (super::overview::sentence(&alert.name)) } ": " (alert.text) ". " (alert.what_to_do) " " (parts::ago(context, alert.since_ms)) }

@@ -6,7 +6,7 @@ use crate::{
     answer::{Cancelled, Changed, Error, Settled},
     change::{self, Subject},
     core::Core,
-    outside, parts,
+    for_later, outside, parts,
     pipeline::{
         admit, hand_over, intake, outcome,
         request::{LeaseRequest, Only, Restrictions},
@@ -295,13 +295,7 @@ impl Engine {
     ) -> BoxFuture<'_, Result<Vec<Result<Extended, BackendError>>, Error>> {
         Box::pin(async move {
             let core = Arc::clone(&self.core);
-            let extend = |core: Arc<Core>, beats| async move { core.store.extend(beats, core.now()).await };
-            // They have begun: their rows are not as they were handed over.
-            core.live.lock().forget_attempts(beats.iter().map(|beat| (beat.place.id, beat.fence)));
-            self.run(async move {
-                Ok(parts::ask_each(&core, "extend leases", beats, |it| it.place.partition, extend).await)
-            })
-            .await
+            self.run(async move { Ok(for_later::extend_each(&core, beats).await) }).await
         })
     }
 

@@ -60,7 +60,7 @@ impl Engine {
     ) -> BoxFuture<'_, Result<Vec<Result<Extended, BackendError>>, Error>> {
         Box::pin(async move {
             let core = Arc::clone(&self.core);
-            self.run(async move { Ok(super::hear_each(&core, beats).await) }).await
+            self.run(async move { Ok(super::beats::hear_each(&core, beats).await) }).await
         })
     }
 
@@ -79,6 +79,8 @@ impl Engine {
     /// None: there is no journal.
     #[must_use]
     pub fn journal_numbers(&self) -> Option<JournalNumbers> {
-        self.core.maintenance.for_later.numbers()
+        let leases_waiting = u64::try_from(self.core.live.lock().count_for_later()).unwrap_or(u64::MAX);
+        let numbers = self.core.maintenance.for_later.numbers()?;
+        Some(JournalNumbers { leases_waiting, ..numbers })
     }
 }

@@ -24,6 +24,9 @@ use tokio::time::Instant;
 /// A record that fails so often by itself, while its database takes others, keeps its lease from ending no longer.
 const TRIES_MAX: u32 = 5;
 
+/// An outcome may come here before the engine that has handed its task over has the lease written: it is tried so often.
+const BEHIND_ITS_LEASE_MAX: u32 = 50;
+
 /// Between two looks for what engines of the same directory have left.
 const LOOK_AROUND_EVERY: Duration = Duration::from_secs(1);
 
@@ -42,6 +45,8 @@ pub(crate) struct ForLater {
 struct Inner {
     /// Databases of which nothing is asked before what waits for them is applied.
     away: HashSet<usize>,
+    /// Databases that made no leases of queues that hand over without them.
+    no_leases: HashSet<usize>,
     /// How often records could not be applied that others did not wait for.
     tries: HashMap<AttemptKey, u32>,
     looked_around_at: Option<Instant>,
@@ -53,6 +58,9 @@ struct Counts {
     refused: AtomicU64,
     applied: AtomicU64,
     stale: AtomicU64,
+    handed_over: AtomicU64,
+    leases_written: AtomicU64,
+    leases_refused: AtomicU64,
 }
 
 /// Outcomes that this engine has taken for later, since the process began, and what waits now.
@@ -66,6 +74,15 @@ pub struct JournalNumbers {
     pub applied: u64,
     /// Refused by it: the attempt did not hold its task any more.
     pub stale: u64,
+    /// Tasks that executors got while their database was away.
+    pub handed_over: u64,
+    /// Of these leases, those that the database has made since.
+    pub leases_written: u64,
+    /// And those that it has refused: the tasks were cancelled or changed meanwhile, or leased elsewhere.
+    pub leases_refused: u64,
+    /// Leases of which the database has not heard yet.
+    pub leases_waiting: u64,
+    /// Outcomes and leases.
     pub waiting: JournalSize,
 }
 
@@ -129,7 +146,18 @@ impl ForLater {
     }
 
     pub(super) fn is_back(&self, part: usize) {
-        self.inner.lock().away.remove(&part);
+        let mut inner = self.inner.lock();
+        inner.away.remove(&part);
+        inner.no_leases.remove(&part);
+    }
+
+    /// Its leases are not asked for before it is back.
+    pub(super) fn leases_nothing(&self, part: usize) -> bool {
+        self.inner.lock().no_leases.contains(&part)
+    }
+
+    pub(super) fn stops_leasing(&self, part: usize) {
+        self.inner.lock().no_leases.insert(part);
     }
 
     /// It could not be applied, and not for want of its database. True: for the first time.
@@ -138,6 +166,14 @@ impl ForLater {
         let tries = inner.tries.entry(key).or_default();
         *tries = tries.saturating_add(1);
         *tries == 1
+    }
+
+    /// Its task is as it was before the attempt. Whether its lease may still come.
+    pub(super) fn may_be_early(&self, key: AttemptKey) -> bool {
+        let mut inner = self.inner.lock();
+        let tries = inner.tries.entry(key).or_default();
+        *tries = tries.saturating_add(1);
+        *tries < BEHIND_ITS_LEASE_MAX
     }
 
     pub(super) fn is_over(&self, keys: impl Iterator<Item = AttemptKey>) {
@@ -149,12 +185,14 @@ impl ForLater {
         }
     }
 
-    /// Its executor has been told that the outcome is taken: its lease does not end before that is applied.
+    /// Its executor has been told that the outcome is taken, or has got it while its database was away: its lease does not end before
+    /// that is applied.
     pub(crate) fn holds(&self, task: i64, fence: i64) -> bool {
         let Some(journal) = self.journal.get() else { return false };
         let key = AttemptKey { task, fence };
         let has_failed = || self.inner.lock().tries.get(&key).is_some_and(|tries| *tries >= TRIES_MAX);
-        journal.digest_of(key).is_some() && !has_failed()
+        let is_kept = journal.digest_of(key).is_some() || journal.digest_of(key.of_hand_over()).is_some();
+        is_kept && !has_failed()
     }
 
     /// Outcomes in the journal.
@@ -175,13 +213,34 @@ impl ForLater {
         add(&self.counts.stale, stale);
     }
 
+    pub(super) fn count_handed_over(&self, count: usize) {
+        add(&self.counts.handed_over, count);
+    }
+
+    pub(super) fn count_leases_written(&self, count: usize) {
+        add(&self.counts.leases_written, count);
+    }
+
+    pub(super) fn count_leases_refused(&self) {
+        add(&self.counts.leases_refused, 1);
+    }
+
     /// None: there is no journal.
     pub(super) fn numbers(&self) -> Option<JournalNumbers> {
         let waiting = self.journal.get()?.size();
-        let [kept, refused, applied, stale] =
-            [&self.counts.kept, &self.counts.refused, &self.counts.applied, &self.counts.stale]
-                .map(|counter| counter.load(Relaxed));
-        Some(JournalNumbers { kept, refused, applied, stale, waiting })
+        let counts = &self.counts;
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        Some(JournalNumbers {
+            kept: of(&counts.kept),
+            refused: of(&counts.refused),
+            applied: of(&counts.applied),
+            stale: of(&counts.stale),
+            handed_over: of(&counts.handed_over),
+            leases_written: of(&counts.leases_written),
+            leases_refused: of(&counts.leases_refused),
+            leases_waiting: 0,
+            waiting,
+        })
     }
 }
 

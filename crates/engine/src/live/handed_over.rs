@@ -4,6 +4,7 @@
 //! its release. Losing the first costs the rest of a short lease, losing the second costs a look. Must not ask the store itself.
 
 use super::{
+    for_later::ForLaterLease,
     index::Group,
     stage::Event,
     steps::{REPORTED, UNREPORTED},
@@ -26,6 +27,8 @@ pub(super) struct Attempt {
     /// Who has it, as long as the store does not know.
     pub(super) holder: Option<Holder>,
     pub(super) facts: Option<AttemptFacts>,
+    /// Its database is away.
+    pub(super) for_later: Option<ForLaterLease>,
 }
 
 /// Who has a task, and since when.
@@ -104,7 +107,7 @@ impl Table {
                 Some((nth, _)) => drop(self.remove(nth)),
                 None => {}
             }
-            let attempt = Some(Box::new(Attempt { holder: None, facts: Some(facts) }));
+            let attempt = Some(Box::new(Attempt { facts: Some(facts), ..Attempt::default() }));
             self.insert_slot(Slot { attempt, ..Slot::new(leased_entry(lease, queue), REPORTED) });
         }
     }
@@ -135,7 +138,7 @@ impl Table {
             let Some(Moved { gone: Some(Slot { entry, attempt: Some(attempt), .. }), .. }) = moved else {
                 continue;
             };
-            let Attempt { holder, facts } = *attempt;
+            let Attempt { holder, facts, .. } = *attempt;
             let facts = facts.filter(|known| now < known.until).map(|known| known.facts);
             ended.known.extend(facts.map(|facts| ((id, fence), facts)));
             let unreported = |Holder { since, beat }| Unreported { entry, since, beat };

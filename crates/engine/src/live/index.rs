@@ -32,9 +32,11 @@ pub(super) enum Group {
     Reporting,
     /// Those that were handed over, and of which nothing is to be reported: until when what is known of them is good.
     Reported,
+    /// Those that were handed over while their database is away: the instant for which they were due.
+    ForLater,
 }
 
-const GROUPS: usize = Group::Reported as usize + 1;
+const GROUPS: usize = Group::ForLater as usize + 1;
 
 /// A place in the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

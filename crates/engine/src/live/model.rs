@@ -5,7 +5,7 @@ use super::{
     Live, Withdrawal,
     fired::{Fired, Granted, Ready},
     stage::{Event, Gate, Report, Stage},
-    steps::{REPORTED, STEPS, awaits_executor, has_not_fired},
+    steps::{FOR_LATER, REPORTED, STEPS, awaits_executor, has_not_fired},
 };
 use crate::{clock::moment::Moment, pipeline::drain::tests::entry};
 use fastrand::Rng;
@@ -101,6 +101,8 @@ struct World {
     reports: Vec<Vec<Beat>>,
     /// With executors, by the fence of the lease: until when something may be known of them.
     delivered: BTreeMap<Key, Millis>,
+    /// With executors, by leases of which the store does not know.
+    for_later: HashSet<Key>,
     seen: Seen,
 }
 
@@ -160,6 +162,7 @@ impl World {
             reporting: HashSet::new(),
             reports: Vec::new(),
             delivered: BTreeMap::new(),
+            for_later: HashSet::new(),
             seen: Seen::default(),
         }
     }
@@ -338,7 +341,8 @@ impl World {
             Withdrawal::Fired => {
                 let is_due =
                     matches!(stage, Some(Stage::Claiming { due: true } | Stage::Leasing { due: true }));
-                return assert!(is_due || stage.is_some_and(awaits_executor), "{stage:?}");
+                let is_for_later = self.for_later.contains(&(id, fence + 1));
+                return assert!(is_due || is_for_later || stage.is_some_and(awaits_executor), "{stage:?}");
             }
             Withdrawal::Unknown => {
                 let decides = |stage| has_not_fired(stage) || awaits_executor(stage);
@@ -403,6 +407,9 @@ impl World {
                 REPORTED => {
                     assert!(self.delivered.contains_key(&(id, fence)), "{id} was not handed over");
                 }
+                FOR_LATER => {
+                    assert!(self.for_later.contains(&(id, fence)), "{id} was not handed over for later");
+                }
                 Stage::InDoubt => assert!(self.made.contains(&(id, fence)), "{id} was not made"),
                 _ => {}
             }
@@ -420,7 +427,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
         let mut world = World::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {
-            match world.rng.u8(0..40) {
+            match world.rng.u8(0..41) {
                 0..4 => world.insert(),
                 4..7 => world.drain(),
                 7..10 => world.answer_claims(),
@@ -433,6 +440,7 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
                 21..33 => world.hand_over(),
                 33..37 => world.report(),
                 37..39 => world.withdraw(),
+                39 => world.hand_over_for_later(),
                 _ => world.move_partition(),
             }
             world.check();

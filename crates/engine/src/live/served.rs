@@ -44,7 +44,10 @@ impl Table {
     /// Nothing here fires it or goes on with it; or it is served, and the store does not know that it has fired.
     pub(crate) fn is_left_to_store(&self, entry: &HotEntry) -> bool {
         let is_unpersisted = || self.unpersisted_at(entry.place.id, entry.fence).is_some();
-        !self.will_fire(entry) && !self.keeps(entry) && (!self.serves(entry) || is_unpersisted())
+        !self.will_fire(entry)
+            && !self.keeps(entry)
+            && !self.is_for_later(entry.place.id, entry.fence + 1)
+            && (!self.serves(entry) || is_unpersisted())
     }
 
     /// Those of a queue that go next, as far as the caller may run them.

@@ -38,6 +38,8 @@ pub(crate) enum Report {
     Asked,
     /// It does, or the lease is over.
     Done,
+    /// Its database is away. The lease is in the engine's journal, and the store hears of it when it is back (`for_later`).
+    ForLater,
 }
 
 /// Why a ready task is not offered.

@@ -34,6 +34,7 @@ pub(super) const SERVED_HERE: Event = Blocked(Gate::HotAway);
 pub(super) const UNREPORTED: Stage = HandedOver { report: Report::Owed };
 const REPORTING: Stage = HandedOver { report: Report::Asked };
 pub(super) const REPORTED: Stage = HandedOver { report: Report::Done };
+pub(super) const FOR_LATER: Stage = HandedOver { report: Report::ForLater };
 
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
@@ -60,6 +61,7 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
     (UNREPORTED,   &[(ReportBegun, To(REPORTING)), (Reported, To(REPORTED)), (Ended, Gone)]),
     (REPORTING,    &[(Reported, To(REPORTED)), (NotReported, To(UNREPORTED)), (Ended, Gone)]),
     (REPORTED,     &[(Ended, Gone), (Settled, Gone)]),
+    (FOR_LATER,    &[(Settled, Gone)]),
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
         // What has a lease of an executor comes into the table with it.
-        let first = [CLAIMING, Waiting, Offered, InDoubt, UNREPORTED];
+        let first = [CLAIMING, Waiting, Offered, InDoubt, UNREPORTED, FOR_LATER];
         let reached = first.map(|first| reached(first, &EVENTS)).concat();
         assert_eq!(
             reached.iter().collect::<HashSet<_>>().len(),

@@ -1,5 +1,5 @@
 //! Every task that this engine looks after, exactly once. Each call is a batch; `waiting`, `leases`, `kept`, `served`,
-//! `unpersisted`, `doubt` and `handed_over` have the calls.
+//! `unpersisted`, `doubt`, `handed_over` and `for_later` have the calls.
 //! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
 //! second copy of an entry: the index holds numbers of slots.
 
@@ -8,7 +8,7 @@ use super::{
     handed_over::Attempt,
     index::{Group, Index, Rank},
     stage::{Event, Gate, Report, Stage},
-    steps::{Next, REPORTED, has_lease, has_not_fired, is_before_lease, step},
+    steps::{FOR_LATER, Next, REPORTED, has_lease, has_not_fired, is_before_lease, step},
 };
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
@@ -85,6 +85,7 @@ impl Slot {
         match self.stage {
             stage if is_before_lease(stage) => due(Group::Claimed),
             stage if has_lease(stage) => due(Group::Leased),
+            FOR_LATER => due(Group::ForLater),
             Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
             Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
             Stage::Ready { gate: Some(Gate::HotAway) } => Some(self.served_rank()),
@@ -95,6 +96,7 @@ impl Slot {
                     Report::Owed => (Group::Unreported, since()?),
                     Report::Asked => (Group::Reporting, since()?),
                     Report::Done => (Group::Reported, attempt.facts.as_ref()?.until),
+                    Report::ForLater => return None,
                 };
                 Some(Rank::At(group, at, self.entry.place.id))
             }
@@ -280,7 +282,10 @@ impl Table {
             let is_handed_over = matches!(slot.stage, Stage::HandedOver { .. });
             assert_eq!(slot.attempt.is_some(), is_handed_over, "{id} {:?}", slot.stage);
             let has_holder = slot.attempt.as_ref().is_some_and(|attempt| attempt.holder.is_some());
-            assert_eq!(has_holder, is_handed_over && slot.stage != REPORTED, "{id} {:?}", slot.stage);
+            let is_told = !matches!(slot.stage, REPORTED | FOR_LATER);
+            assert_eq!(has_holder, is_handed_over && is_told, "{id} {:?}", slot.stage);
+            let is_for_later = slot.attempt.as_ref().is_some_and(|attempt| attempt.for_later.is_some());
+            assert_eq!(is_for_later, slot.stage == FOR_LATER, "{id} {:?}", slot.stage);
             assert!(slot.stage != REPORTED || slot.has_facts(), "{id} is kept for nothing");
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
             assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);

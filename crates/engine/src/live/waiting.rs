@@ -5,7 +5,7 @@ use super::{
     fired::{Fired, Ready},
     index::{Group, Rank},
     stage::{Event, Stage},
-    steps::{awaits_executor, has_not_fired, is_executors},
+    steps::{FOR_LATER, awaits_executor, has_not_fired, is_executors},
     table::{Moved, Slot, Table},
 };
 use punctual_contract::{hot::HotEntry, store::Assignment};
@@ -192,6 +192,9 @@ impl Table {
             return Withdrawal::Unknown;
         };
         let stage = slot.stage;
+        if slot.stage == FOR_LATER && slot.entry.fence == fence + 1 {
+            return Withdrawal::Fired;
+        }
         if slot.entry.fence > fence {
             return Withdrawal::Unknown;
         }

@@ -17,6 +17,7 @@ use crate::{
     arrivals::state::{Arrival, GOOD_FOR, Shelved},
     clock::Present,
     core::Core,
+    for_later::hand_over as without_store,
     live::{Granted, Ready, Unreported, leased_entry},
     outside, parts,
     pipeline::{fire, from_store, hand_over, request::LeaseRequest},
@@ -158,6 +159,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 /// chosen among all that have fired.
 fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     near.retain(|entry| core.holdings.tenure(entry.place.partition).is_some());
+    // After a start the journal may know more than the table.
+    near.retain(|entry| !without_store::is_handed_over(core, entry));
     let leased = {
         let table = core.live.lock();
         near.retain(|entry| table.holds(entry));

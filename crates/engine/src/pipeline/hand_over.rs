@@ -21,6 +21,7 @@ use crate::{
     },
     control,
     core::Core,
+    for_later::hand_over as without_store,
     live::leased_entry,
     maintenance::{expire, mark_ready},
     outside, parts,
@@ -433,6 +434,7 @@ async fn dispatch_in(
     entries: Vec<HotEntry>,
     slots_since: Option<Since>,
 ) -> Result<Vec<Assignment>, Error> {
+    let entries = without_store::keep_free(core, entries);
     if entries.is_empty() {
         return Ok(Vec::new());
     }
@@ -443,7 +445,7 @@ async fn dispatch_in(
     let known =
         |entry: &HotEntry| Facts::of(entry).filter(|_| !is_scanned && !may_be_marked(core, entry, now));
     let grants = entries.iter().map(|entry| grant_of(entry, known(entry), request, now)).collect();
-    match core.store.dispatch(grants, now).await {
+    let leased = match without_store::ask(core, part, &request.queue, grants, now).await {
         Ok(dispatched) => {
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
             admit::never_began(core, not_made.map(|it| it.0)).await;
@@ -454,18 +456,25 @@ async fn dispatch_in(
             meters.dispatched(assignments.len());
             was_handed_over(core, request, &assignments, now);
             wait_for_resume(core, request, paused).await;
-            if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
-                // This engine stood still meanwhile.
-                give_back(core, assignments, "engine_stood_still").await;
-                return Ok(Vec::new());
-            }
-            Ok(assignments)
+            assignments
         }
         Err(error) => {
-            failed(core, part, request, (entries, now), &error).await?;
-            Err(error)
+            let (given, entries) = without_store::hand_over(core, request, entries, now).await;
+            let offered = failed(core, part, request, (entries, now), &error).await;
+            if given.is_empty() {
+                offered?;
+                return Err(error);
+            }
+            core.meters.queue(&request.queue).dispatched(given.len());
+            given
         }
+    };
+    if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
+        // This engine stood still meanwhile.
+        give_back(core, leased, "engine_stood_still").await;
+        return Ok(Vec::new());
     }
+    Ok(leased)
 }
 
 async fn failed(
@@ -515,6 +524,7 @@ fn may_be_marked(core: &Core, entry: &HotEntry, now: Millis) -> bool {
 
 /// Nobody heard of these leases: the attempts are given back, and the tasks are ready again.
 pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason: &str) {
+    let leased = without_store::keep_stored(core, leased);
     if leased.is_empty() {
         return;
     }

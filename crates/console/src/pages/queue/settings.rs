@@ -12,7 +12,7 @@ use crate::{
 };
 use axum::http::Method;
 use maud::{Markup, html};
-use punctual_protocol::{Choice, Mode, Queue, Rate, Source};
+use punctual_protocol::{Choice, Mode, Queue, Rate, Source, WhileStoreIsAway};
 use serde_json::{Map, Value, json};
 
 /// Names of the form's fields, with what stands.
@@ -75,6 +75,16 @@ pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
         ("scan_interval", span(queue.scan_interval_ms)),
         ("scan_concurrency", number(queue.scan_concurrency.map(u64::from))),
         ("scan_batch", number(queue.scan_batch.map(u64::from))),
+        (
+            "while_store_is_away",
+            queue
+                .while_store_is_away
+                .map_or("", |away| match away {
+                    WhileStoreIsAway::Wait => "wait",
+                    WhileStoreIsAway::HandOver => "hand_over",
+                })
+                .to_owned(),
+        ),
     ]);
     all
 }
@@ -94,7 +104,7 @@ pub(super) fn label(name: &str) -> &str {
 }
 
 /// Name, label, what to know of it, what stands where nothing is set.
-const LABELS: [(&str, &str, &str, &str); 30] = [
+const LABELS: [(&str, &str, &str, &str); 31] = [
     ("concurrency", "Attempts at a time", "", "no limit"),
     (
         "key_concurrency",
@@ -140,6 +150,12 @@ const LABELS: [(&str, &str, &str, &str); 30] = [
     ("scan_interval", "Scan every", "Of a queue whose source is the database.", "1 s"),
     ("scan_concurrency", "Scanned: attempts at a time", "Over all engines.", "2"),
     ("scan_batch", "Scanned: tasks of a partition at a time", "", "200"),
+    (
+        "while_store_is_away",
+        "While the database does not answer",
+        "What is handed over then runs at least once, and a cancel may come too late.",
+        "",
+    ),
 ];
 
 pub(super) async fn settings(context: &Context) -> Result<View, Fault> {
@@ -172,7 +188,7 @@ fn form_view(context: &Context, form: &Form, revision: i64, fault: Option<&Fault
                 (group("Rate of starts", form, fault, &["rate_limit", "rate_period", "rate_burst", "key_rate_limit", "key_rate_period", "key_rate_burst"]))
                 (group("Attempts", form, fault, &["max_attempts", "retry", "timeout", "pending_timeout", "retries_lower_by", "retries_share", "retries_concurrency"]))
                 (group("Order", form, fault, &["choice", "choice_percent", "choice_weights", "mode"]))
-                (group("Source", form, fault, &["source", "scan_interval", "scan_concurrency", "scan_batch"]))
+                (group("Source", form, fault, &["source", "scan_interval", "scan_concurrency", "scan_batch", "while_store_is_away"]))
                 (group("Watching and keeping", form, fault, &["lateness_budget", "keep_succeeded", "keep_dead", "keep_cancelled", "indexed_labels"]))
                 div.buttons {
                     @match &lacks { None => button #save.primary type="submit" { "Set" }, Some(why) => (parts::dead_button("Set", why)) }
@@ -212,6 +228,15 @@ fn one_field(name: &str, form: &Form, fault: Option<&Fault>) -> Markup {
                 ("", "hot: loaded ahead of their time"),
                 ("hot", "hot, set as such"),
                 ("store", "store: scanned for in the database"),
+            ],
+            value,
+        ),
+        "while_store_is_away" => parts::choice(
+            name,
+            &[
+                ("", "wait: fired tasks wait for it"),
+                ("wait", "wait, set as such"),
+                ("hand_over", "hand over: executors get what is preloaded"),
             ],
             value,
         ),
@@ -329,6 +354,7 @@ fn wanted(form: &Form) -> Result<Value, Fault> {
         "scan_interval_ms": span("scan_interval")?,
         "scan_concurrency": number("scan_concurrency")?,
         "scan_batch": number("scan_batch")?,
+        "while_store_is_away": form.get("while_store_is_away"),
         "indexed_labels": if labels.is_empty() { Value::Null } else { json!(labels) },
     }))
 }

@@ -2,10 +2,11 @@
 
 use super::{
     super::{
+        for_later::ForLaterLease,
         handed_over::{Ended, Unreported},
         served::tests::{plain, strict},
         stage::{Report, Stage},
-        steps::REPORTED,
+        steps::{FOR_LATER, REPORTED},
     },
     Key, World, key,
 };
@@ -235,6 +236,38 @@ impl World {
         }
     }
 
+    /// A database is away, and an executor gets what was offered; or it is back, and has what executors got.
+    pub(super) fn hand_over_for_later(&mut self) {
+        if self.rng.bool() {
+            let settled: Vec<Key> = self.for_later.iter().copied().filter(|_| self.rng.bool()).collect();
+            for (id, fence) in settled {
+                self.live.lock().settle_for_later(id, fence);
+                self.for_later.remove(&(id, fence));
+            }
+            return;
+        }
+        let is_newest = |entry: &&HotEntry| {
+            let (id, fence) = key(entry);
+            self.fences.get(&id) == Some(&fence) && !self.hot.contains_key(&id)
+        };
+        let offered: Vec<&HotEntry> = self.offered.iter().filter(is_newest).collect();
+        let Some(entry) = self.rng.choice(offered).cloned() else { return };
+        let leased = HotEntry { fence: entry.fence + 1, ..entry.clone() };
+        let lease = ForLaterLease {
+            executor: "ann".to_owned(),
+            until: Millis::MAX,
+            longest: Millis::MAX,
+            is_unheard: false,
+            is_refused: false,
+        };
+        self.offered.retain(|offered| key(offered) != key(&entry));
+        self.fences.insert(entry.place.id, leased.fence);
+        self.leased.insert(key(&entry));
+        assert!(self.live.lock().hand_over_for_later(leased.clone(), lease));
+        assert!(!self.live.lock().keeps(&HotEntry { fence: leased.fence, ..entry }));
+        self.for_later.insert(key(&leased));
+    }
+
     fn resolve(&mut self) {
         let due = self.live.lock().doubts_due(self.now, 3);
         let known = |lease: &i64, id: i64| {
@@ -356,12 +389,18 @@ impl World {
             !slots.get(id).is_some_and(is_replaced)
         });
         self.handed_over.retain(|(id, fence), _| {
-            let is_held = |stage: &Stage| matches!(stage, Stage::HandedOver { .. }) && *stage != REPORTED;
+            let is_held = |stage: &Stage| {
+                matches!(stage, Stage::HandedOver { .. }) && !matches!(*stage, REPORTED | FOR_LATER)
+            };
             let is_replaced =
                 |(known, stage): &(i64, Stage)| known > fence || known == fence && !is_held(stage);
             !slots.get(id).is_some_and(is_replaced)
         });
         self.reporting.retain(|attempt| self.handed_over.contains_key(attempt));
+        self.for_later.retain(is_newest);
+        let for_later = slots.iter().filter(|(_, (_, stage))| *stage == FOR_LATER);
+        let for_later: HashSet<Key> = for_later.map(|(id, (fence, _))| (*id, *fence)).collect();
+        assert_eq!(for_later, self.for_later);
         let mut held = BTreeMap::new();
         for (id, (fence, stage)) in &slots {
             if let Stage::HandedOver { report: report @ (Report::Owed | Report::Asked) } = stage {

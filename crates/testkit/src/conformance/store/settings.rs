@@ -14,7 +14,7 @@ use punctual_domain::{
     retry::RetryPolicy,
     settings::{
         Choice, Deletion, Keep, Mode, Pause, QueueSettings, Rate, Retries, Scope, ScopeSettings, Setting,
-        Source,
+        Source, WhileStoreIsAway,
     },
     state::State,
     task::{NewTask, Task},
@@ -88,6 +88,7 @@ fn everything_set() -> Setting {
         scan_interval_ms: Some(3_600_000),
         scan_concurrency: Some(9),
         scan_batch: Some(17),
+        while_store_is_away: Some(WhileStoreIsAway::HandOver),
     }))
 }
 

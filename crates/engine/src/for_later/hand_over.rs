@@ -1,0 +1,261 @@
+//! Hand-overs while the database of the tasks does not answer, in queues that allow it (`while_store_is_away: hand_over`). What an
+//! executor gets is in this engine's live table, with all that a hand-over needs. Must not hand over a task that the engine's journal
+//! has handed over, nor one of a partition that another engine owns, and must not decide what the store has.
+//!
+//! Order of steps, and what a crash, a hang or a cut between two of them leaves:
+//!
+//! 1. The store is asked for the lease, for a second. It refuses, or says nothing: it is away. Crash: as ever; the lease, if it was
+//!    made, ends. The call goes on by itself. If it makes the lease at last, that has the fence, the attempt and the executor that
+//!    step 2 writes: it is the same attempt.
+//! 2. The table has the attempt, as one that nobody has heard of: what else finds its record finds it there. The lease is written into
+//!    the journal and synced: fence and attempt as the store would give them. Crash before: nobody has the
+//!    task. A journal that cannot be written, or is half full, hands nothing over: the task waits, and outcomes keep their room.
+//! 3. It is said in the table that somebody has heard of it, unless the store has the lease by then, and the executor gets it. Crash before: nobody has the task, and step 5 makes a lease that ends.
+//!    Crash after: the record keeps this engine, started again, from handing the task over before the store has the lease.
+//! 4. Signs of life are answered from the table; the outcome goes into the journal (`for_later`), behind the lease. Crash: the lease
+//!    is as long as step 2 has written, the outcome is found again.
+//! 5. The database is back: the lease is made by the ordinary conditional update (`written`), and only then outcomes are applied. Crash
+//!    before, or an answer that is lost: it is made again, the fence refuses that, and the row shows whose it is.
+//! 6. The record is done. Crash before: as 5.
+//!
+//! An engine that has lost its partition hands nothing of it over: it looks after the sync. It learns of the loss at the latest when
+//! the ownership back end answers again; until then nobody else can have taken the partition from it, unless the two were cut off from
+//! each other. Then the other one leases the task by the store, step 5 is refused, and the outcome is stale: at least once.
+
+use super::lease::JournalledLease;
+use crate::{core::Core, live::ForLaterLease, pipeline::request::LeaseRequest};
+use futures_util::FutureExt as _;
+use punctual_contract::{
+    Error, Journal,
+    hot::HotEntry,
+    journal::{AttemptKey, Kept, NewRecord},
+    store::{Assignment, Beat, Dispatched, Extended, Facts, Grant},
+};
+use punctual_domain::{name::QueueKey, time::Millis};
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// A database that has not made a lease by then is away.
+const LEASES_WITHIN: Duration = Duration::from_secs(1);
+const DOING: &str = "lease tasks";
+
+/// Executors of the queue get what is preloaded while its database is away.
+pub(crate) fn is_allowed(core: &Core, queue: &QueueKey) -> bool {
+    core.maintenance.for_later.journal().is_some()
+        && core.settings.queue(queue).hands_over_while_away()
+        && !core.pushes(queue)
+}
+
+/// The journal has handed this over: it is nobody else's before the store has the lease.
+pub(crate) fn is_handed_over(core: &Core, entry: &HotEntry) -> bool {
+    let Some(journal) = core.maintenance.for_later.journal() else { return false };
+    journal.digest_of(of_next_attempt(entry).of_hand_over()).is_some()
+}
+
+const fn of_next_attempt(entry: &HotEntry) -> AttemptKey {
+    AttemptKey { task: entry.place.id, fence: entry.fence + 1 }
+}
+
+/// Those that the journal has not handed over.
+pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
+    if core.maintenance.for_later.waiting() == 0 {
+        return entries;
+    }
+    entries.retain(|entry| !is_handed_over(core, entry));
+    entries
+}
+
+/// Asks the store for leases of one queue. Where tasks are handed over without it, it is not waited for.
+pub(crate) async fn ask(
+    core: &Arc<Core>,
+    part: usize,
+    queue: &QueueKey,
+    grants: Vec<Grant>,
+    now: Millis,
+) -> Result<Vec<Dispatched>, Error> {
+    if !is_allowed(core, queue) {
+        return core.store.dispatch(grants, now).await;
+    }
+    let state = &core.maintenance.for_later;
+    if state.leases_nothing(part) {
+        return Err(Error::did_not_happen(DOING, "the database did not answer a moment ago"));
+    }
+    let asking = Arc::clone(core);
+    let mut asked = async move { asking.store.dispatch(grants, now).await }.boxed();
+    let answer = timeout(LEASES_WITHIN, &mut asked).await.unwrap_or_else(|_| {
+        // What it makes at last is the lease of whoever has got the task meanwhile, or in doubt.
+        core.work.detach(async move { drop(asked.await) });
+        Err(Error::may_have_happened(DOING, "the database has not answered in time"))
+    });
+    if answer.is_err() {
+        state.stops_leasing(part);
+    }
+    answer
+}
+
+/// The store has not made leases of these, or nobody knows. `asked_at`: the leases begin there, as the store would make them.
+/// Answers what is handed over without it, and the rest.
+pub(crate) async fn hand_over(
+    core: &Core,
+    request: &LeaseRequest,
+    entries: Vec<HotEntry>,
+    asked_at: Millis,
+) -> (Vec<Assignment>, Vec<HotEntry>) {
+    let is_open = is_allowed(core, &request.queue) && !core.settings.is_paused(&request.queue);
+    let Some(journal) =
+        core.maintenance.for_later.journal().filter(|journal| is_open && has_room(&***journal))
+    else {
+        return (Vec::new(), entries);
+    };
+    let now = core.now();
+    let lease =
+        |entry: &HotEntry| lease_of(entry, request, asked_at, now).filter(|_| is_complete(core, entry));
+    let (mut reserved, mut rest) = (Vec::new(), Vec::new());
+    for entry in entries {
+        match lease(&entry).and_then(|lease| Reserved::new(core, entry.clone(), lease, &request.executor)) {
+            Some(reservation) => reserved.push(reservation),
+            None => rest.push(entry),
+        }
+    }
+    if reserved.is_empty() {
+        return (Vec::new(), rest);
+    }
+    let records = reserved.iter().map(|reservation| reservation.record.clone()).collect();
+    let kept = match journal.keep(records).await {
+        Ok(kept) => kept,
+        Err(error) => {
+            tracing::warn!(%error, tasks = reserved.len(), "tasks are not handed over while their database is away");
+            rest.extend(reserved.into_iter().map(|reservation| reservation.give_up(core)));
+            return (Vec::new(), rest);
+        }
+    };
+    let given: Vec<Assignment> = reserved
+        .into_iter()
+        .zip(kept)
+        .filter_map(|(reservation, kept)| reservation.give(core, kept))
+        .collect();
+    if !given.is_empty() {
+        core.maintenance.for_later.count_handed_over(given.len());
+        tracing::info!(tasks = given.len(), queue = %request.queue.queue, "tasks are handed over while their database is away");
+    }
+    (given, rest)
+}
+
+/// The table has the attempt, as one that nobody has heard of: what becomes of its record meanwhile finds it there.
+struct Reserved {
+    entry: HotEntry,
+    lease: Assignment,
+    record: NewRecord,
+}
+
+impl Reserved {
+    /// None: something newer of the task is in the table, or its lease is in doubt.
+    fn new(core: &Core, entry: HotEntry, lease: Assignment, executor: &str) -> Option<Self> {
+        let written = JournalledLease::of(&lease, executor, longest(&lease));
+        let record = written.record()?;
+        let mut table = core.live.lock();
+        let unheard = ForLaterLease { is_unheard: true, ..lease_in_table(&written) };
+        let is_reserved =
+            !table.is_doubtful(entry.place.id) && table.hand_over_for_later(written.entry(), unheard);
+        is_reserved.then_some(Self { entry, lease, record })
+    }
+
+    /// It is not journalled.
+    fn give_up(self, core: &Core) -> HotEntry {
+        core.live.lock().settle_for_later(self.lease.place.id, self.lease.fence);
+        self.entry
+    }
+
+    /// It is durable. None: another call has handed it over, the store has the lease already, or another engine has the partition:
+    /// nobody has heard of it.
+    fn give(self, core: &Core, kept: Kept) -> Option<Assignment> {
+        let (id, fence) = (self.lease.place.id, self.lease.fence);
+        if kept != Kept::New {
+            core.live.lock().settle_for_later(id, fence);
+            return None;
+        }
+        let is_owned = core.holdings.tenure(self.lease.place.partition).is_some();
+        (is_owned && core.live.lock().heard_for_later(id, fence)).then_some(self.lease)
+    }
+}
+
+pub(super) fn lease_in_table(lease: &JournalledLease) -> ForLaterLease {
+    ForLaterLease {
+        executor: lease.executor.clone(),
+        until: lease.until,
+        longest: lease.longest,
+        is_unheard: false,
+        is_refused: false,
+    }
+}
+
+/// The other half is for outcomes.
+fn has_room(journal: &dyn Journal) -> bool {
+    let size = journal.size();
+    size.bytes.saturating_mul(2) <= size.bytes_max
+}
+
+/// All that its executor needs is here, it is of a partition of this engine, and was not handed over before.
+fn is_complete(core: &Core, entry: &HotEntry) -> bool {
+    let is_here = |facts: Facts| facts.may_go() && !facts.ask.payload.is_outside;
+    core.holdings.tenure(entry.place.partition).is_some()
+        && Facts::of(entry).is_some_and(is_here)
+        && !is_handed_over(core, entry)
+}
+
+/// As the store would make it.
+fn lease_of(entry: &HotEntry, request: &LeaseRequest, asked_at: Millis, now: Millis) -> Option<Assignment> {
+    let Facts { place, queue, task_id, task_version, priority, attempt, kind, ask, .. } = Facts::of(entry)?;
+    let since = asked_at.max(entry.fired_at);
+    let longest = ask.timeout_ms.map_or(Millis::MAX, |timeout_ms| since.plus(timeout_ms));
+    let lease_until = asked_at.plus(request.lease_ms).max(now).min(longest);
+    Some(Assignment {
+        place,
+        queue: (*queue).clone(),
+        task_id,
+        task_version,
+        fence: entry.fence + 1,
+        attempt: attempt + 1,
+        max_attempts: ask.max_attempts,
+        kind,
+        priority,
+        payload: ask.payload.clone(),
+        execute_at: ask.execute_at,
+        due_at: entry.due_at,
+        fired_at: entry.fired_at,
+        leased_since: since,
+        lease_until,
+        timeout_ms: ask.timeout_ms,
+        labels: ask.labels.clone(),
+        traceparent: ask.traceparent.clone(),
+    })
+}
+
+fn longest(lease: &Assignment) -> Millis {
+    lease.timeout_ms.map_or(Millis::MAX, |timeout_ms| lease.leased_since.plus(timeout_ms))
+}
+
+/// Of leases that their executors have not heard of, those that the store has. The others are given back when it has them.
+pub(crate) fn keep_stored(core: &Core, mut leases: Vec<Assignment>) -> Vec<Assignment> {
+    let mut table = core.live.lock();
+    leases.retain(|lease| !table.unheard_for_later(lease.place.id, lease.fence));
+    leases
+}
+
+/// A sign of life of an attempt of which the store does not know. None: the store is to be asked. Progress and lines of its log are
+/// not kept.
+pub(super) fn extended(core: &Core, beat: &Beat) -> Option<Extended> {
+    let now = core.now();
+    core.live.lock().extend_for_later(beat.place.id, beat.fence, beat.lease_until, now)
+}
+
+/// The store does not have the lease of this attempt, and is not to be asked about it.
+pub(super) fn is_for_later(core: &Core, key: AttemptKey) -> bool {
+    let journal = core.maintenance.for_later.journal();
+    journal.is_some_and(|journal| journal.digest_of(key.of_hand_over()).is_some())
+}
+
+/// The store has refused the lease of this attempt.
+pub(super) fn is_refused(core: &Core, key: AttemptKey) -> bool {
+    core.live.lock().for_later(key.task, key.fence).is_some_and(|lease| lease.is_refused)
+}

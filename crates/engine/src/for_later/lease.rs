@@ -1,0 +1,212 @@
+//! A lease as it stands in the journal: who has which attempt while its database is away. JSON. A durable format: a later release
+//! must read it. Must not say what became of it.
+
+use punctual_contract::{
+    hot::{Details, HotEntry},
+    journal::{AttemptKey, NewRecord},
+    store::{Assignment, Grant},
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+    state::State,
+    task::{Priority, Task},
+    time::Millis,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// An attempt that an executor has, and of which the store has not heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JournalledLease {
+    pub(crate) place: TaskRef,
+    /// Where its row is.
+    pub(crate) due_at: Millis,
+    /// Of the lease.
+    pub(crate) fence: i64,
+    pub(crate) attempt: u32,
+    pub(crate) queue: Arc<QueueKey>,
+    pub(crate) task_id: i64,
+    pub(crate) task_version: i64,
+    pub(crate) fired_at: Millis,
+    pub(crate) executor: String,
+    pub(crate) until: Millis,
+    /// No sign of life extends it beyond this.
+    pub(crate) longest: Millis,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    r#ref: String,
+    due_at_ms: i64,
+    fence: i64,
+    attempt: u32,
+    namespace: String,
+    queue: String,
+    task_id: i64,
+    task_version: i64,
+    fired_at_ms: i64,
+    executor: String,
+    until_ms: i64,
+    longest_ms: i64,
+}
+
+/// What the store has of the attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Its row is as it was: the lease can be made.
+    Open,
+    /// The lease, until then.
+    Made(Millis),
+    /// It has ended, or a later one has.
+    Ended,
+    /// The task was cancelled or changed, or is with another executor.
+    Refused,
+}
+
+impl JournalledLease {
+    pub(crate) fn of(lease: &Assignment, executor: &str, longest: Millis) -> Self {
+        Self {
+            place: lease.place,
+            due_at: lease.due_at,
+            fence: lease.fence,
+            attempt: lease.attempt,
+            queue: Arc::new(lease.queue.clone()),
+            task_id: lease.task_id,
+            task_version: lease.task_version,
+            fired_at: lease.fired_at,
+            executor: executor.to_owned(),
+            until: lease.lease_until,
+            longest,
+        }
+    }
+
+    /// Of the outcome of the attempt.
+    pub(crate) const fn key(&self) -> AttemptKey {
+        AttemptKey { task: self.place.id, fence: self.fence }
+    }
+
+    /// None: it cannot be written.
+    pub(crate) fn record(&self) -> Option<NewRecord> {
+        let wire = Wire {
+            r#ref: self.place.to_string(),
+            due_at_ms: self.due_at.0,
+            fence: self.fence,
+            attempt: self.attempt,
+            namespace: self.queue.namespace.to_string(),
+            queue: self.queue.queue.to_string(),
+            task_id: self.task_id,
+            task_version: self.task_version,
+            fired_at_ms: self.fired_at.0,
+            executor: self.executor.clone(),
+            until_ms: self.until.0,
+            longest_ms: self.longest.0,
+        };
+        // Another hand-over of the same attempt is another one, whatever it says: none is the first again.
+        let digest = fastrand::u64(..);
+        Some(NewRecord { key: self.key().of_hand_over(), digest, body: serde_json::to_vec(&wire).ok()? })
+    }
+
+    /// None: a later release wrote it, or nobody did.
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
+        let wire: Wire = serde_json::from_slice(body).ok()?;
+        let (namespace, queue) = (Name::new(&wire.namespace).ok()?, Name::new(&wire.queue).ok()?);
+        Some(Self {
+            place: wire.r#ref.parse().ok()?,
+            due_at: Millis(wire.due_at_ms),
+            fence: wire.fence,
+            attempt: wire.attempt,
+            queue: Arc::new(QueueKey { namespace, queue }),
+            task_id: wire.task_id,
+            task_version: wire.task_version,
+            fired_at: Millis(wire.fired_at_ms),
+            executor: wire.executor,
+            until: Millis(wire.until_ms),
+            longest: Millis(wire.longest_ms),
+        })
+    }
+
+    /// With the fence of the lease.
+    pub(crate) fn entry(&self) -> HotEntry {
+        HotEntry {
+            place: self.place,
+            due_at: self.due_at,
+            fence: self.fence,
+            queue: Arc::clone(&self.queue),
+            priority: Priority::default(),
+            task_id: self.task_id,
+            task_version: self.task_version,
+            deadline_at: Millis::MAX,
+            state: State::Dispatched,
+            fired_at: self.fired_at,
+            attempt: self.attempt,
+            details: Arc::new(Details::default()),
+        }
+    }
+
+    /// As the store is asked for it now. The row is looked at: nobody knows what has become of it.
+    pub(super) fn grant(&self, until: Millis) -> Grant {
+        Grant {
+            place: TaskRef { due_at: self.due_at, ..self.place },
+            fence: self.fence - 1,
+            fired_at: self.fired_at,
+            lease_until: until,
+            executor: self.executor.clone(),
+            namespace: self.queue.namespace.clone(),
+            known: None,
+        }
+    }
+
+    /// By its row. The lease may have been made by a call whose answer was lost: the fence and the executor say so.
+    pub(super) fn standing(&self, task: Option<&Task>) -> Standing {
+        let Some(task) = task else { return Standing::Refused };
+        match &task.lease {
+            _ if task.fence > self.fence => Standing::Ended,
+            Some(lease) if task.fence == self.fence && task.state.is_in_flight() => {
+                if lease.executor == self.executor { Standing::Made(lease.until) } else { Standing::Refused }
+            }
+            _ if task.fence == self.fence => Standing::Ended,
+            _ if task.fence == self.fence - 1 && task.state.is_pending() => Standing::Open,
+            _ => Standing::Refused,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{live::model::lease_of, pipeline::drain::tests::entry};
+
+    fn lease() -> JournalledLease {
+        let assignment = Assignment { lease_until: Millis(90), ..lease_of(&entry(7, 5)) };
+        JournalledLease::of(&assignment, "ann", Millis(500))
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_its_key_is_that_of_no_outcome() {
+        let lease = lease();
+        let record = lease.record().unwrap();
+        assert_eq!(JournalledLease::read(&record.body), Some(lease.clone()));
+        assert_eq!(record.key, lease.key().of_hand_over());
+        assert!(record.key.is_of_hand_over() && !lease.key().is_of_hand_over());
+        assert_eq!(record.key.of_hand_over(), lease.key());
+        for len in 0..record.body.len() {
+            assert_eq!(JournalledLease::read(&record.body[..len]), None, "{len}");
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_pinned_because_files_were_written_so() {
+        let place = lease().place;
+        let json = format!(
+            r#"{{"ref":"{place}","due_at_ms":5,"fence":2,"attempt":1,"namespace":"default","queue":"q","task_id":7,"task_version":0,"fired_at_ms":0,"executor":"ann","until_ms":90,"longest_ms":500}}"#
+        );
+        let written = String::from_utf8(lease().record().unwrap().body).unwrap();
+        let said = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        let mut wanted = said(&json);
+        for field in ["queue", "namespace", "task_id"] {
+            wanted[field] = said(&written)[field].clone();
+        }
+        assert_eq!(said(&written), wanted);
+    }
+}

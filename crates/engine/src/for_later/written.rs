@@ -1,0 +1,159 @@
+//! Leases that executors got while the database was away: made there when it is back, for their fences, before anything else is said
+//! of their attempts. What the store refuses is not made another way: the task was cancelled or changed, or is with another executor,
+//! and the outcome of the refused attempt is stale. Must not decide which tasks are handed over.
+
+use super::{
+    DOING, Run, STORE_ANSWERS_WITHIN, Waiting,
+    hand_over::lease_in_table,
+    lease::{JournalledLease, Standing},
+};
+use crate::answer::Settled;
+use punctual_contract::{
+    Error,
+    journal::AttemptKey,
+    store::{Beat, Dispatched, Grant},
+};
+use punctual_domain::{place::TaskRef, task::Task, time::Millis};
+use tokio::time::timeout;
+
+pub(super) type WaitingLease = (u64, JournalledLease);
+
+/// What became of a lease.
+enum Written {
+    /// The store has it.
+    Made,
+    /// The attempt is over: nothing is to be made.
+    Ended,
+    Refused,
+    /// It cannot be made now: its queue is paused, or another call is at it.
+    Waits,
+}
+
+impl Run<'_> {
+    /// Of one database that answers. What fails is tried again with the next run.
+    pub(super) async fn leases(&mut self, waiting: Vec<WaitingLease>) -> Result<(), Error> {
+        let now = self.core.now();
+        let grants: Vec<Grant> = waiting.iter().map(|(_, lease)| lease.grant(self.until(lease))).collect();
+        let silent = || Error::may_have_happened(DOING, "the database has not answered in time");
+        let asked = timeout(STORE_ANSWERS_WITHIN, self.core.store.dispatch(grants, now)).await;
+        let dispatched = asked.unwrap_or_else(|_| Err(silent()))?;
+        let lost: Vec<TaskRef> = waiting
+            .iter()
+            .zip(&dispatched)
+            .filter(|(_, dispatched)| **dispatched == Dispatched::Lost)
+            .map(|((_, lease), _)| lease.place)
+            .collect();
+        let rows = if lost.is_empty() { Vec::new() } else { self.core.store.read(&lost).await? };
+        let mut rows = rows.into_iter();
+        let (mut done, mut written) = (Vec::new(), 0);
+        for ((number, lease), dispatched) in waiting.into_iter().zip(dispatched) {
+            let became = match dispatched {
+                Dispatched::Made(_) => Written::Made,
+                Dispatched::Paused => Written::Waits,
+                Dispatched::Lost => match lease.standing(rows.next().flatten().as_ref()) {
+                    Standing::Open => Written::Waits,
+                    Standing::Ended => Written::Ended,
+                    Standing::Refused => Written::Refused,
+                    Standing::Made(until) => self.prolong(&lease, until).await,
+                },
+            };
+            match became {
+                Written::Waits => {}
+                Written::Made | Written::Ended => {
+                    self.has_lease(&lease, matches!(became, Written::Made));
+                    written += usize::from(matches!(became, Written::Made));
+                    done.push(number);
+                }
+                Written::Refused => self.refuse(number, &lease),
+            }
+        }
+        self.core.maintenance.for_later.count_leases_written(written);
+        self.journal.done(done).await;
+        Ok(())
+    }
+
+    /// What is stale because its lease is not written yet waits for it: another engine has handed its task over, and is about to.
+    pub(super) async fn without_early(
+        &self,
+        waiting: Vec<Waiting>,
+        settled: Vec<Settled>,
+    ) -> (Vec<Waiting>, Vec<Settled>) {
+        let stale = waiting.iter().zip(&settled).filter(|(_, settled)| **settled == Settled::Stale);
+        let stale: Vec<(AttemptKey, TaskRef)> =
+            stale.map(|((_, report), _)| (report.key(), report.submission.report.place)).collect();
+        if stale.is_empty() {
+            return (waiting, settled);
+        }
+        let places: Vec<TaskRef> = stale.iter().map(|(_, place)| *place).collect();
+        let rows = self.core.store.read(&places).await.unwrap_or_default();
+        let is_before = |key: &AttemptKey, row: Option<Task>| {
+            row.is_some_and(|row| row.fence == key.fence - 1 && row.state.is_waiting())
+        };
+        let state = &self.core.maintenance.for_later;
+        let early = stale.iter().zip(rows).filter(|((key, _), row)| is_before(key, row.clone()));
+        let early: Vec<AttemptKey> =
+            early.map(|((key, _), _)| *key).filter(|key| state.may_be_early(*key)).collect();
+        let is_early = |waiting: &Waiting| early.contains(&waiting.1.key());
+        waiting.into_iter().zip(settled).filter(|(waiting, _)| !is_early(waiting)).unzip()
+    }
+
+    /// After a start, or a take-over: the table knows of them again.
+    pub(super) fn know_again(&self, waiting: &[WaitingLease]) {
+        let mut table = self.core.live.lock();
+        for (_, lease) in waiting {
+            table.hand_over_for_later(lease.entry(), lease_in_table(lease));
+        }
+    }
+
+    /// As the last sign of life has set it.
+    fn until(&self, lease: &JournalledLease) -> Millis {
+        let table = self.core.live.lock();
+        table.for_later(lease.place.id, lease.fence).map_or(lease.until, |known| known.until)
+    }
+
+    /// A call whose answer was lost has made the lease: signs of life have come since.
+    async fn prolong(&mut self, lease: &JournalledLease, made_until: Millis) -> Written {
+        let until = self.until(lease);
+        if until > made_until {
+            let beat = Beat {
+                place: lease.place,
+                fence: lease.fence,
+                lease_until: until,
+                progress: None,
+                log: None,
+                executor: lease.executor.clone(),
+                handed_over_at: None,
+            };
+            if let Err(error) = self.core.store.extend(vec![beat], self.core.now()).await {
+                self.failed = Some(error);
+                return Written::Waits;
+            }
+        }
+        Written::Made
+    }
+
+    /// `is_made`: and the attempt goes on. One that its executor has not heard of is given back, with the attempt.
+    fn has_lease(&self, lease: &JournalledLease, is_made: bool) {
+        let mut table = self.core.live.lock();
+        let is_unheard = table.for_later(lease.place.id, lease.fence).is_some_and(|known| known.is_unheard);
+        table.settle_for_later(lease.place.id, lease.fence);
+        if is_made && is_unheard {
+            table.doubt_made(vec![lease.entry()], self.core.now());
+        }
+    }
+
+    /// Its record is done after that of its outcome: a start in between finds both, or none.
+    fn refuse(&mut self, number: u64, lease: &JournalledLease) {
+        let (task, fence, executor) = (lease.place.id, lease.fence, &lease.executor);
+        tracing::warn!(
+            task,
+            fence,
+            executor,
+            "a task that was handed over while its database was away was cancelled, changed or leased elsewhere meanwhile; its \
+             outcome does not count"
+        );
+        self.core.live.lock().refuse_for_later(task, fence);
+        self.core.maintenance.for_later.count_leases_refused();
+        self.refused.push((number, lease.key()));
+    }
+}

@@ -1,0 +1,200 @@
+//! Attempts that executors have while their database is away: the store has their tasks as they were before, and the engine's journal
+//! has the leases. They are here until the store has them, or says that the task went another way. Losing what is here costs signs
+//! of life: the journal says again who has what. Must not decide what the store has.
+
+use super::{
+    handed_over::Attempt,
+    index::Group,
+    stage::Event,
+    steps::FOR_LATER,
+    table::{Slot, Table},
+};
+use punctual_contract::{hot::HotEntry, store::Extended};
+use punctual_domain::time::Millis;
+
+/// Of an attempt that the store has refused something is known for so long after its lease: its executor may report late.
+const REFUSED_FOR_MS: i64 = 60_000;
+
+/// Who has a task, by a lease of which the store does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ForLaterLease {
+    pub(crate) executor: String,
+    pub(crate) until: Millis,
+    /// No sign of life extends it beyond this.
+    pub(crate) longest: Millis,
+    /// Its executor has not heard of it.
+    pub(crate) is_unheard: bool,
+    /// The store has refused it: the task was cancelled or changed, or another engine has leased it.
+    pub(crate) is_refused: bool,
+}
+
+impl Table {
+    /// An executor gets this, with the fence of the lease. False: it is here with this fence or a newer one.
+    pub(crate) fn hand_over_for_later(&mut self, entry: HotEntry, lease: ForLaterLease) -> bool {
+        let there = self.by_id.get(&entry.place.id).copied();
+        match there.map(|nth| (nth, self.fence(nth))) {
+            Some((_, known)) if known >= Some(entry.fence) => return false,
+            Some((nth, _)) => drop(self.remove(nth)),
+            None => {}
+        }
+        let attempt = Attempt { for_later: Some(lease), ..Attempt::default() };
+        self.insert_slot(Slot { attempt: Some(Box::new(attempt)), ..Slot::new(entry, FOR_LATER) });
+        true
+    }
+
+    pub(crate) fn for_later(&self, id: i64, fence: i64) -> Option<&ForLaterLease> {
+        let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth))?;
+        slot.attempt.as_ref()?.for_later.as_ref()
+    }
+
+    pub(super) fn is_for_later(&self, id: i64, fence: i64) -> bool {
+        self.for_later(id, fence).is_some()
+    }
+
+    /// A lease of it may have been made that its executor has not heard of.
+    pub(crate) fn is_doubtful(&self, id: i64) -> bool {
+        self.by_id.get(&id).and_then(|nth| self.slots.get(*nth)).is_some_and(|slot| slot.doubt.is_some())
+    }
+
+    /// A sign of life, as the store would answer it. None: the store has the lease.
+    pub(crate) fn extend_for_later(
+        &mut self,
+        id: i64,
+        fence: i64,
+        until: Millis,
+        now: Millis,
+    ) -> Option<Extended> {
+        let lease = self.for_later_mut(id, fence)?;
+        if lease.is_refused || lease.is_unheard || lease.until < now {
+            return Some(Extended::Lost);
+        }
+        lease.until = until.min(lease.longest);
+        Some(Extended::Held { lease_until: lease.until, cancel_requested: false })
+    }
+
+    /// Its executor has not heard of it. False: the store has the lease.
+    pub(crate) fn unheard_for_later(&mut self, id: i64, fence: i64) -> bool {
+        self.for_later_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
+    }
+
+    /// Its executor is about to hear of it. False: it is not here any more.
+    pub(crate) fn heard_for_later(&mut self, id: i64, fence: i64) -> bool {
+        self.for_later_mut(id, fence).map(|lease| lease.is_unheard = false).is_some()
+    }
+
+    /// The store has refused it.
+    pub(crate) fn refuse_for_later(&mut self, id: i64, fence: i64) {
+        if let Some(lease) = self.for_later_mut(id, fence) {
+            lease.is_refused = true;
+        }
+    }
+
+    /// The store has the lease, or its outcome.
+    pub(crate) fn settle_for_later(&mut self, id: i64, fence: i64) {
+        if self.is_for_later(id, fence)
+            && let Some(nth) = self.at_fence(id, fence)
+        {
+            self.advance(nth, Event::Settled);
+        }
+    }
+
+    /// Those that were refused, and are over.
+    pub(crate) fn forget_for_later(&mut self, now: Millis) {
+        let is_over = |nth: &usize| {
+            let attempt = self.slots.get(*nth).and_then(|slot| slot.attempt.as_ref());
+            let lease = attempt.and_then(|attempt| attempt.for_later.as_ref());
+            lease.is_some_and(|lease| lease.is_refused && lease.until.plus(REFUSED_FOR_MS) <= now)
+        };
+        let over: Vec<usize> = self.index.all(Group::ForLater).filter(is_over).collect();
+        over.into_iter().for_each(|nth| drop(self.advance(nth, Event::Settled)));
+    }
+
+    /// Of how many the store has not heard.
+    pub(crate) fn count_for_later(&self) -> usize {
+        let attempts =
+            self.index.all(Group::ForLater).filter_map(|nth| self.slots.get(nth)?.attempt.as_ref());
+        let leases = attempts.filter_map(|attempt| attempt.for_later.as_ref());
+        leases.filter(|lease| !lease.is_refused).count()
+    }
+
+    fn for_later_mut(&mut self, id: i64, fence: i64) -> Option<&mut ForLaterLease> {
+        let nth = self.at_fence(id, fence)?;
+        self.slots.get_mut(nth)?.attempt.as_mut()?.for_later.as_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        live::{Live, Withdrawal},
+        pipeline::drain::tests::entry,
+    };
+
+    fn lease(until: i64) -> ForLaterLease {
+        ForLaterLease {
+            executor: "ann".to_owned(),
+            until: Millis(until),
+            longest: Millis(300),
+            is_unheard: false,
+            is_refused: false,
+        }
+    }
+
+    /// The task, and its attempt while its database is away.
+    fn handed_over(live: &Live) -> (HotEntry, HotEntry) {
+        let before = entry(1, 5);
+        let leased = HotEntry { fence: before.fence + 1, ..before.clone() };
+        assert!(live.lock().hand_over_for_later(leased.clone(), lease(100)));
+        (before, leased)
+    }
+
+    #[test]
+    fn what_was_handed_over_is_not_fired_or_offered_again_and_has_fired_for_who_cancels_it() {
+        let live = Live::new(1, true);
+        drop(live.lock().note_fired(&[entry(1, 5)]));
+        let (before, leased) = handed_over(&live);
+        assert!(!live.lock().hand_over_for_later(leased, lease(900)), "once");
+        assert!(live.lock().load(vec![before.clone()], |_| false, |_| false).accepted.is_empty());
+        assert!(live.lock().begin_grants(std::slice::from_ref(&before)).is_empty());
+        assert!(!live.lock().is_left_to_store(&before));
+        assert!(matches!(live.lock().overdue(&before), crate::live::Overdue::InHand));
+        assert_eq!(live.lock().withdraw(before.place.id, before.fence), Withdrawal::Fired);
+        assert_eq!(live.lock().unpersisted().count(), 0, "the store hears of the lease instead");
+        assert!(live.lock().ended(std::iter::once((1, before.fence + 1)), Millis(9)).unreported.is_empty());
+        assert_eq!(live.lock().count_for_later(), 1);
+        live.lock().settle_for_later(1, before.fence + 1);
+        assert!(live.lock().slots.is_empty());
+    }
+
+    #[test]
+    fn signs_of_life_extend_it_no_longer_than_the_attempt_may_take_and_not_after_its_end() {
+        let live = Live::new(1, true);
+        let fence = handed_over(&live).1.fence;
+        let beat = |until, now| live.lock().extend_for_later(1, fence, Millis(until), Millis(now));
+        let held = |until| Some(Extended::Held { lease_until: Millis(until), cancel_requested: false });
+        assert_eq!(
+            (beat(200, 50), beat(900, 200), beat(900, 301)),
+            (held(200), held(300), Some(Extended::Lost))
+        );
+        assert_eq!(live.lock().extend_for_later(1, fence + 1, Millis(9), Millis(5)), None, "another attempt");
+    }
+
+    #[test]
+    fn what_was_refused_is_known_for_a_while_and_what_was_not_heard_of_has_no_signs_of_life() {
+        let live = Live::new(1, true);
+        let fence = handed_over(&live).1.fence;
+        assert!(live.lock().unheard_for_later(1, fence) && !live.lock().unheard_for_later(1, fence + 1));
+        assert_eq!(live.lock().extend_for_later(1, fence, Millis(200), Millis(50)), Some(Extended::Lost));
+        assert!(live.lock().heard_for_later(1, fence) && !live.lock().heard_for_later(1, fence + 1));
+        let held = Extended::Held { lease_until: Millis(200), cancel_requested: false };
+        assert_eq!(live.lock().extend_for_later(1, fence, Millis(200), Millis(50)), Some(held));
+        live.lock().forget_for_later(Millis(i64::MAX / 2));
+        assert!(live.lock().for_later(1, fence).is_some(), "it waits for the store");
+        live.lock().refuse_for_later(1, fence);
+        live.lock().forget_for_later(Millis(200 + REFUSED_FOR_MS - 1));
+        assert!(live.lock().for_later(1, fence).is_some_and(|lease| lease.is_refused));
+        live.lock().forget_for_later(Millis(200 + REFUSED_FOR_MS));
+        assert!(live.lock().slots.is_empty());
+    }
+}
