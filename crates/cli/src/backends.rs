@@ -467,7 +467,7 @@ async fn in_redis(place: &SharedPlace, url: &str, store: &MysqlStore, engine: &s
 
 /// Engines share tasks and limits by the databases alone.
 fn without_redis(store: &MysqlStore) -> HotBackends {
-    tracing::info!("no Redis is set (hot.url is empty): tasks fire from the databases, up to 0.1 s late");
+    tracing::info!("no Redis is set (hot.url is empty): tasks come from the databases");
     HotBackends {
         hot: Arc::new(NoHot),
         limiter: stored_limiter(store),

@@ -118,12 +118,12 @@ impl Core {
 
     /// Its tasks fire from the store and are served from this engine's table: the hot set is away, or the queue is scanned.
     pub(crate) fn fires_from_store(&self, queue: &QueueKey) -> bool {
-        self.settings.is_scanned(queue) || self.from_store.is_away()
+        self.from_store.is_away() || self.settings.is_scanned(queue)
     }
 
     /// Those that fire from the store, and those for the hot set.
     pub(crate) fn split_by_source(&self, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
-        if self.from_store.is_away() { (entries, Vec::new()) } else { self.split_scanned(entries) }
+        entries.into_iter().partition(|entry| self.fires_from_store(&entry.queue))
     }
 
     /// Those of queues that are scanned, and the others.

@@ -70,6 +70,8 @@ mod pipeline {
     pub(crate) mod refill;
     pub(crate) mod scan;
     pub(crate) mod slots;
+    pub(crate) mod source;
+    pub(crate) mod store_source;
     pub(crate) mod terms;
     pub(crate) mod unknown;
 

@@ -10,7 +10,7 @@ use crate::{
         compensate, deletion, expire, index, leases, mark_ready, overdue, reconcile, retention, unused,
     },
     parts,
-    pipeline::{ahead, drain, fire, from_store, preload, push, refill, scan, unknown},
+    pipeline::{ahead, drain, fire, preload, push, refill, scan, source, unknown},
     readiness, shares,
     sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
@@ -89,7 +89,7 @@ impl Engine {
     /// Before `start`: the hot set did not answer when it was first asked. Firing begins from the store, and goes on by the hot
     /// set as soon as it answers.
     pub fn begins_without_hot_set(&self, error: &Error) {
-        from_store::is_away(&self.core, error);
+        source::is_away(&self.core, error);
     }
 
     /// Starts the wheel's thread and all services; needs a tokio runtime.
@@ -109,7 +109,7 @@ impl Engine {
         self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, ticks);
-        if self.core.hot.is_there() {
+        if self.has_hot_set() {
             self.supervise_hot_set(&supervisor);
         }
         self.supervise_store_source(&supervisor);
@@ -197,11 +197,11 @@ impl Engine {
         supervisor.every_or_when(
             core,
             "from_store",
-            from_store::PERIOD,
-            from_store::store_is_due,
+            source::PERIOD,
+            source::store_is_due,
             |core| async move {
                 expire::look_at_served(&core).await;
-                from_store::run_once(&core).await
+                source::run_once(&core).await
             },
         );
         supervisor.every(core, "scan", scan::PERIOD, |core| async move { scan::run_once(&core).await });

@@ -7,9 +7,7 @@ use crate::{
     maintenance::{compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused},
     options::STEP_LIMIT,
     parts,
-    pipeline::{
-        ahead, drain, fire, from_store, preload, push, refill, scan, scan::state::next_scan_at, unknown,
-    },
+    pipeline::{ahead, drain, fire, preload, push, refill, scan, scan::state::next_scan_at, source, unknown},
     shares,
     sharing::{adopt, announce, listen, own},
 };
@@ -47,7 +45,7 @@ impl Engine {
             let owned = own::run_once(core).await;
             control::run_once(core).await?;
             access::run_once(core).await?;
-            let fired_from_store = from_store::run_once(core).await?;
+            let fired_from_store = source::run_once(core).await?;
             let scanned = scan::run_once(core).await?;
             scan::serve_ready(core).await?;
             adopt::run_once(core).await?;

@@ -16,14 +16,18 @@ use std::sync::Arc;
 
 impl Table {
     /// Executors that ask here may have these, but for those that are in their line or behind the gate of their database: these
-    /// come here when they leave it. `level`: where each stands in its queue.
-    pub(crate) fn serve(&mut self, entries: &[HotEntry], level: impl Fn(&HotEntry) -> Level) {
+    /// come here when they leave it. `level`: where each stands in its queue. How many were not served already.
+    pub(crate) fn serve(&mut self, entries: &[HotEntry], level: impl Fn(&HotEntry) -> Level) -> usize {
+        let mut count = 0;
         for entry in entries {
+            let is_served = self.serves(entry);
             if self.keep(entry, SERVED_HERE, SERVED) {
+                count += usize::from(!is_served);
                 self.refresh(entry);
                 self.stand_at(entry, level(entry));
             }
         }
+        count
     }
 
     fn stand_at(&mut self, entry: &HotEntry, level: Level) {
@@ -97,12 +101,6 @@ impl Table {
         let those: Vec<usize> = self.index.all_served().filter(is_one).collect();
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
-
-    /// The hot set answers again: these are to be put into its ready sets.
-    pub(crate) fn end_serving(&mut self) -> Vec<HotEntry> {
-        let those: Vec<usize> = self.index.all_served().collect();
-        those.into_iter().filter_map(|nth| self.take(nth)).collect()
-    }
 }
 
 #[cfg(test)]
@@ -138,7 +136,7 @@ pub(super) mod tests {
         assert!(live.lock().serves(&entry(2, 10)) && !live.lock().keeps(&entry(2, 10)));
         assert!(!live.lock().serves(&HotEntry { fence: 2, ..entry(2, 10) }));
         assert_eq!((ids(&live, strict(1)), ids(&live, strict(9))), (vec![2], vec![1]));
-        assert_eq!(live.lock().end_serving().len(), 1, "also what nobody might run");
+        assert_eq!(live.lock().serve_no_more(|_| true).len(), 1, "also what nobody might run");
         assert!(live.lock().slots.is_empty());
     }
 

@@ -20,6 +20,8 @@ use tokio::time::Instant;
 /// beside a hand-over of the same task undoes the hand-over, which is begun again.
 pub(crate) const WORTH_MS: i64 = 250;
 const WORTH_SOON_GONE_MS: i64 = 2_000;
+/// So soon after it has fired a task that nobody has taken here is for other engines to see.
+const FOR_OTHERS_MS: i64 = 100;
 /// The store is busy with what cannot wait: one unit of work that takes this long is the last of its run.
 const SLOW: Duration = Duration::from_millis(20);
 
@@ -56,6 +58,34 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         }
     }
     result.map(|()| done)
+}
+
+/// Other engines hear from the store alone what has fired, while the hot set does not tell them: what this engine serves its own
+/// executors with, and these have not taken. Tasks looked at.
+pub(crate) async fn for_others(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    if !core.holdings.has_others() {
+        return Ok(0);
+    }
+    parts::each(core, "mark_for_others", parts::PATIENCE, move |core, part| mark_served(core, part, now))
+        .await
+}
+
+async fn mark_served(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
+    let before = now.plus(-FOR_OTHERS_MS);
+    let served: Vec<HotEntry> = {
+        let table = core.live.lock();
+        let is_one = |entry: &&HotEntry| {
+            entry.fired_at <= before
+                && parts::is_in(&core, part, entry.place.partition)
+                && table.serves(entry)
+        };
+        table.unpersisted().filter(is_one).take(STEP_LIMIT * 10).cloned().collect()
+    };
+    for chunk in served.chunks(CHUNK) {
+        mark(&core, chunk, now).await?;
+        core.live.lock().persisted(chunk);
+    }
+    Ok(served.len())
 }
 
 /// What waits for executors that are not there, and what waits for busy ones: of these one unit of work, because they are

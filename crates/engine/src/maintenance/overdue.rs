@@ -166,8 +166,7 @@ impl Look<'_> {
 
     /// Adds, of these, what stands in a ready set, and what a scan of its queue has still time to find.
     async fn add_ready(&self, unknown: &[&Overdue], fired: &mut HashSet<i64>) -> Result<(), Error> {
-        let is_needed = !self.core.from_store.is_away() || !self.core.settings.known().scanned.is_empty();
-        if unknown.is_empty() || !is_needed {
+        if unknown.is_empty() {
             return Ok(());
         }
         let places: Vec<_> = unknown.iter().map(|overdue| overdue.place).collect();

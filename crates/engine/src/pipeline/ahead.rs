@@ -288,6 +288,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     for Ready { entry, assignment, asked } in ready {
         if !fire::has_fired(&entry) {
             core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
+            from_store::count_fired(core, [&entry].into_iter());
         }
         if asked.age(breaks) > GOOD_FOR || core.settings.is_paused(&entry.queue) {
             late.push(assignment);

@@ -14,7 +14,7 @@ use crate::{
     live::Loaded,
     options::STEP_LIMIT,
     parts,
-    pipeline::{ahead, fire},
+    pipeline::{ahead, fire, from_store},
 };
 use punctual_contract::{
     Error, Happened,
@@ -36,7 +36,7 @@ const LATE_MS: i64 = 10_000;
 
 /// Drains what has come within the look-ahead. Entries drained.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    drain(core, core.holdings.tenures()).await
+    from_store::with_hot_set(core, drain(core, core.holdings.tenures())).await
 }
 
 /// The same in some partitions.
@@ -47,7 +47,7 @@ pub(crate) async fn drain_in(core: &Arc<Core>, partitions: &[Partition]) -> Resu
 
 async fn drain(core: &Arc<Core>, mut tenures: Vec<Tenure>) -> Result<usize, Error> {
     let (mut drained, mut result) = (0, Ok(()));
-    while !tenures.is_empty() && !core.from_store.is_away() && core.live.lock().len() < WAITING_MAX {
+    while !tenures.is_empty() && core.live.lock().len() < WAITING_MAX {
         let until = core.now().plus(core.options.lookahead_ms);
         let limit = (DRAINED_MAX / tenures.len()).clamp(DRAINED_MIN, STEP_LIMIT);
         let answers = core.hot.drain(&tenures, until, limit).await;

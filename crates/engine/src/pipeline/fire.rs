@@ -7,7 +7,7 @@ use crate::{
     live::Fired,
     options::STEP_LIMIT,
     parts,
-    pipeline::{ahead, drain, from_store, ready_set},
+    pipeline::{ahead, drain, from_store},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, Happened, hot::HotEntry};
@@ -173,6 +173,8 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         return Err(error);
     }
     others_came();
+    let is_new = |entry: &&HotEntry| !has_fired(entry) && !counted.contains(&entry.place.id);
+    from_store::count_fired(core, all.iter().filter(is_new));
     for (queue, fired) in rest.iter().filter(|it| !it.1.is_empty()) {
         core.meters.queue(queue).fired(&lateness_ms(fired, &counted));
         core.arrived(queue, fired.len());
@@ -228,7 +230,8 @@ pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Res
     for entry in &entries {
         *queues.entry(Arc::clone(&entry.queue)).or_default() += 1;
     }
-    let missing = ready_set::offer(core, entries).await?;
+    from_store::count_fired(core, entries.iter().filter(|entry| !has_fired(entry)));
+    let missing = from_store::offer(core, entries).await?;
     if missing > 0 {
         core.meters.offered_again(missing);
         queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));

@@ -62,6 +62,9 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
         // Nothing comes into the hot set before it is known which queues are scanned.
         tracing::warn!(%error, "settings could not be read after a commit; its tasks are read from the store");
         core.filling.gaps.note_entries(entries.iter());
+        entries
+            .iter()
+            .for_each(|entry| core.from_store.watermarks.lower(entry.place.partition, entry.due_at));
         return;
     }
     let (scanned, entries) = core.split_scanned(entries);

@@ -7,7 +7,7 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{intake, refill, room},
+    pipeline::{from_store, intake, refill, room},
 };
 use futures_util::stream::{self, StreamExt as _};
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
@@ -31,9 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Entries loaded.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    if core.from_store.is_away() {
-        return Ok(0);
-    }
+    from_store::with_hot_set(core, preload(core, now)).await
+}
+
+async fn preload(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let room = core.options.hot_entries_max.saturating_sub(core.hot.depth().await?.due);
     let room = Arc::new(Places { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) });
     room::look(core).await?;

@@ -21,7 +21,11 @@ use crate::{
     live::Overdue,
     maintenance::expire,
     parts,
-    pipeline::{drain, fire, preload},
+    pipeline::{
+        drain, fire,
+        from_store::{self, scanned::Scanned},
+        preload,
+    },
 };
 use hashbrown::HashSet;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
@@ -43,7 +47,8 @@ pub(crate) async fn gaps(core: &Arc<Core>) -> Result<usize, Error> {
     if core.filling.gaps.are_none() {
         return Ok(0);
     }
-    parts::each(core, "refill", parts::PATIENCE, |core, part| async move { gaps_in(&core, part).await }).await
+    let close = |core, part| async move { gaps_in(&core, part).await };
+    from_store::with_hot_set(core, parts::each(core, "refill", parts::PATIENCE, close)).await
 }
 
 async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
@@ -68,9 +73,6 @@ async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     // None of them is left out because another failed.
     let again = fire::fire_again(core).await;
-    if core.from_store.is_away() {
-        return again.map(|_| 0);
-    }
     let closed = gaps(core).await;
     let admissions = lost_admissions(core).await;
     let found = parts::each(core, "refill_overdue", parts::PATIENCE, overdue_in).await;
@@ -94,7 +96,7 @@ pub(crate) async fn when_asked(core: Arc<Core>) -> Result<usize, Error> {
 /// Tasks that were missing.
 async fn run_asked(core: &Arc<Core>) -> Result<usize, Error> {
     let again = fire::fire_again(core).await;
-    let closed = if core.from_store.is_away() { Ok(0) } else { gaps(core).await };
+    let closed = gaps(core).await;
     let admissions = lost_admissions(core).await;
     Ok(again? + closed? + admissions?)
 }
@@ -113,10 +115,14 @@ async fn lost_admissions(core: &Arc<Core>) -> Result<usize, Error> {
 /// In one part of the store. What fails is tried again with the next run.
 async fn lost_admissions_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
     let queues = core.filling.gaps.take_admissions(part);
-    if queues.is_empty() || core.from_store.is_away() {
-        // Without Redis tasks are served from the store, so none is lost.
+    if queues.is_empty() {
         return Ok(0);
     }
+    // Without it tasks are served from the store, so none is lost.
+    from_store::with_hot_set(core, lost_of(core, part, queues)).await
+}
+
+async fn lost_of(core: &Arc<Core>, part: usize, queues: HashSet<Arc<QueueKey>>) -> Result<usize, Error> {
     let mut found = 0;
     for partition in parts::owned(core, part) {
         match lost_in(core, partition, &queues).await {
@@ -170,8 +176,11 @@ async fn overdue_of(core: &Arc<Core>, partition: Partition, found: &mut usize) -
     let (until, before) = (core.now().plus(-core.options.overdue_after_ms), core.now().plus(-IN_HANDS_MS));
     let mut at = core.filling.overdue.position(partition, tenure.term);
     let scan = |after, until, limit| core.store.scan(Scan { partition, until, after, limit });
+    let mut scanned = Scanned::begun(core.now());
     let page = scan(at.front, until, LOOK_LIMIT).await?;
     let next = key_after(&page, LOOK_LIMIT);
+    scanned.add(partition, at.front, &page, next.unwrap_or((until, i64::MAX)));
+    scanned.forget_what_is_gone(core);
     let missing = bring_back(core, page, before).await?;
     *found += missing;
     let looks_again = at.looked(next, missing > 0, until);
@@ -195,7 +204,11 @@ fn key_after(page: &[HotEntry], limit: usize) -> Option<Key> {
 
 /// Of what is overdue: what this engine does not know fires, and what has fired before an instant is offered, as far as it stands
 /// in no ready set. How many were missing.
-async fn bring_back(core: &Arc<Core>, page: Vec<HotEntry>, before: Millis) -> Result<usize, Error> {
+pub(super) async fn bring_back(
+    core: &Arc<Core>,
+    page: Vec<HotEntry>,
+    before: Millis,
+) -> Result<usize, Error> {
     let (_, page) = core.split_scanned(page);
     let page = core.maintenance.unsent.sort_out(page, core.now());
     let (mut unknown, mut offered) = (Vec::new(), Vec::new());
@@ -214,7 +227,7 @@ async fn bring_back(core: &Arc<Core>, page: Vec<HotEntry>, before: Millis) -> Re
         offered.into_iter().partition(|entry| core.settings.is_deleting(&entry.queue.namespace));
     // First what needs no server: a hot set that fails must not keep tasks out of the table.
     let loaded = drain::take_in(core, unknown).await.count;
-    let discarded = core.hot.discard(&going).await;
+    let discarded = from_store::discard(core, &going).await;
     let offered = expire::keep_those_in_time(core, offered).await;
     let offered = fire::offer_again(core, offered).await?;
     discarded.map(|_| loaded + offered)

@@ -1,6 +1,6 @@
 //! Durable scan: due tasks of a queue whose `source` is the store are read from the database at an interval, in time order, and no
 //! other way. Nothing of such a queue is in Redis: not its tasks, not its ready set, not its limits (`Shared::stored_limiter`). It is
-//! the path of `from_store` at another cadence, for one queue at a time.
+//! the source of `store_source` at another cadence, for one queue at a time, and marked before it is served.
 //!
 //! Order of steps of one task, and what a crash, a hang or a cut between two of them leaves:
 //!
@@ -22,6 +22,7 @@
 //! Instants of scans are multiples of the interval, shifted by the queue's name: each engine scans what it owns at the same
 //! instants, so that a partition that changes its owner is scanned no later. Must not touch the hot set.
 
+mod ready;
 pub(crate) mod state;
 
 use crate::{
@@ -32,7 +33,6 @@ use crate::{
     pipeline::{
         fire,
         from_store::{
-            self,
             others::{self, ASKED_WITHIN_MS, SERVED_MAX, Wanted},
             scanned::{PAGES, Scanned, page_after},
         },
@@ -133,7 +133,7 @@ async fn look(
     partitions: &[Partition],
     round: &mut Round,
 ) -> (Vec<HotEntry>, Option<Key>) {
-    let (mut scanned, mut found, mut failed) = (Scanned::default(), Vec::new(), Vec::new());
+    let (mut scanned, mut found, mut failed) = (Scanned::begun(core.now()), Vec::new(), Vec::new());
     let mut bound: Option<Key> = None;
     for partition in partitions.iter().filter(|partition| !round.failed.contains(*partition)) {
         match look_at(core, queue, batch, (*partition, round.after), &mut scanned).await {
@@ -181,10 +181,10 @@ fn silent(doing: &'static str) -> Error {
 async fn make_ready(core: &Arc<Core>, entry: HotEntry, room: &mut usize, round: &mut Round) {
     round.report.found += 1;
     let due_at = entry.due_at;
-    let won = timeout(PATIENCE, from_store::win(core, vec![entry])).await;
+    let won = timeout(PATIENCE, ready::win(core, vec![entry])).await;
     match won.unwrap_or_else(|_| Err(silent("make a task ready"))) {
         Ok(won) => {
-            round.report.handed_over += from_store::hold(core, &won, *room);
+            round.report.handed_over += ready::hold(core, &won, *room);
             *room = room.saturating_sub(won.len());
         }
         Err(error) => {
@@ -219,7 +219,7 @@ fn wanted(core: &Core) -> Wanted {
 }
 
 async fn serve_part(core: Arc<Core>, part: usize, wanted: Arc<Wanted>) -> Result<usize, Error> {
-    let (mut served, mut scanned, mut result) = (0, Scanned::default(), Ok(()));
+    let (mut served, mut scanned, mut result) = (0, Scanned::begun(core.now()), Ok(()));
     let positions = &core.from_store.scans.ready_positions;
     for partition in core.partitions().filter(|partition| parts::is_in(&core, part, *partition)) {
         match others::serve_partition(&core, positions, partition, &wanted, &mut scanned).await {
@@ -236,9 +236,7 @@ async fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
     let served = core.live.lock().serve_no_more(|entry| back.contains(&entry.queue));
     look_through(core);
     core.from_store.scans.fill_again_at(core.now().plus(SETTINGS_KNOWN_MS));
-    if core.from_store.is_away() {
-        from_store::serve(core, &served);
-    } else if let Err(error) = fire::offer_again(core, served.clone()).await {
+    if let Err(error) = fire::offer_again(core, served.clone()).await {
         tracing::warn!(%error, "tasks of a queue that is scanned no more could not be offered; it will be repeated");
         core.live.lock().hold_back(&served);
     }

@@ -5,7 +5,7 @@
 use crate::{
     core::Core,
     parts,
-    pipeline::{drain, fire, preload},
+    pipeline::{drain, fire, from_store, preload},
     sharing::terms,
 };
 use futures_util::{StreamExt as _, stream};
@@ -16,15 +16,11 @@ use std::sync::Arc;
 const AT_ONCE: usize = 8;
 /// Partitions looked through. One that fails does not stop the others; it is looked at again.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    parts::each(core, "adopt", parts::PATIENCE, run_in).await
+    from_store::with_hot_set(core, parts::each(core, "adopt", parts::PATIENCE, run_in)).await
 }
 
 async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let core = &core;
-    if core.from_store.is_away() {
-        // They fire from the store, and are looked through when the hot set is back.
-        return Ok(0);
-    }
     let mut new = core.holdings.new_ones();
     new.retain(|it| parts::is_in(core, part, it.partition));
     let looks = new.into_iter().map(|tenure| async move {

@@ -2,6 +2,8 @@
 //! row, on the embedded back ends and on real MySQL and Redis. The dying engine has a runtime of its own, which is
 //! thrown away at the gate: nothing of it runs on, nothing says goodbye.
 
+mod without_redis;
+
 use async_trait::async_trait;
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
 use punctual_contract::{
@@ -268,6 +270,10 @@ enum At {
     Hot(HotGroup),
     /// Drained: it is in the engine's table, and its instant has not come.
     OnWheel,
+    /// The same of a task that was far when it was inserted.
+    ReadAhead,
+    /// It has fired, the store knows it as ready, and no executor has asked.
+    Ready,
     /// The lease is committed, and its executor has not heard of it.
     Leased,
     /// In the table, and the store is asked for the mark.
@@ -294,7 +300,9 @@ impl At {
     /// From the insert to the instant. What is due within ten seconds comes into the engine's table at once.
     const fn delay_ms(self) -> i64 {
         match self {
-            Self::Hot(HotGroup::Load | HotGroup::Drain) => 11_000,
+            Self::Hot(HotGroup::Load | HotGroup::Drain) | Self::Store(StoreGroup::Scan) | Self::ReadAhead => {
+                11_000
+            }
             _ => 300,
         }
     }
@@ -307,7 +315,7 @@ fn gate(rig: &Rig, at: At) -> Option<Arc<Gate>> {
         At::Hot(group) => Some(rig.hot.faults.hold(group)),
         At::Publish | At::Mark | At::Marked => Some(rig.bus.faults.hold(BusGroup::Publish)),
         At::Claim | At::Outcome => Some(rig.store.faults.hold(StoreGroup::Apply)),
-        At::OnWheel | At::Leased => None,
+        At::OnWheel | At::ReadAhead | At::Ready | At::Leased => None,
     }
 }
 
@@ -340,7 +348,7 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
         let accepted = rig.store.books().await.unwrap().accepted + 1;
         let mut callers = JoinSet::new();
         let (engine, due_at) = (rig.engine.clone(), rig.engine.now().plus(at.delay_ms()));
-        let _held = matches!(at, At::OnWheel).then(|| rig.clock.hold_before(due_at));
+        let _held = matches!(at, At::OnWheel | At::ReadAhead).then(|| rig.clock.hold_before(due_at));
         callers.spawn(async move {
             let task = NewTask::new(queue(), Name::new("k").unwrap(), due_at);
             drop(engine.insert(vec![task], "test").await);
@@ -359,7 +367,8 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
         }
         match &gate {
             Some(gate) => gate.reached().await,
-            None if matches!(at, At::Leased) => is_leased(&rig).await,
+            None if matches!(at, At::Leased) => is_in(&rig, State::Dispatched).await,
+            None if matches!(at, At::Ready) => is_in(&rig, State::Ready).await,
             None => until("it is on the wheel", || async { rig.engine.on_wheel() == 1 }).await,
         }
         match at {
@@ -372,7 +381,7 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
             At::Marked => {
                 rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
                 gate.unwrap().open();
-                is_unsent(&rig).await;
+                is_in(&rig, State::DispatchFailed).await;
             }
             _ => {}
         }
@@ -385,15 +394,10 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
     doomed.shutdown_background();
 }
 
-async fn is_leased(rig: &Rig) {
-    let query = Query { state: Some(State::Dispatched), limit: 1, ..Query::default() };
-    until("its lease is made", || async { !rig.store.list(&query).await.unwrap().tasks.is_empty() }).await;
-}
-
-async fn is_unsent(rig: &Rig) {
-    let query = Query { state: Some(State::DispatchFailed), limit: 1, ..Query::default() };
-    until("it is known as unsent", || async { !rig.store.list(&query).await.unwrap().tasks.is_empty() })
-        .await;
+async fn is_in(rig: &Rig, state: State) {
+    let query = Query { state: Some(state), limit: 1, ..Query::default() };
+    let is_known = || async { !rig.store.list(&query).await.unwrap().tasks.is_empty() };
+    until(&format!("the store knows it as {state:?}"), is_known).await;
 }
 
 async fn live_on(ground: &dyn Ground, at: At) {

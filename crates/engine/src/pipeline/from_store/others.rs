@@ -24,7 +24,7 @@ pub(in crate::pipeline) const ASKED_WITHIN_MS: i64 = 10_000;
 pub(in crate::pipeline) type Wanted = HashMap<Arc<QueueKey>, usize>;
 
 /// What executors ask for here, and the partitions where it may be. None: nothing. Served tasks of other queues are forgotten.
-pub(super) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
+pub(in crate::pipeline) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
     let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
     let others: HashSet<Partition> = core.holdings.others().into_iter().collect();
     let served = {

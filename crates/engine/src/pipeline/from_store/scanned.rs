@@ -17,8 +17,10 @@ type Key = (Millis, i64);
 /// Before every key.
 const BEGINNING: Key = (Millis(i64::MIN), i64::MIN);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Scanned {
+    /// What has fired since then may have been committed after the look.
+    began_at: Millis,
     /// By partition: after which key the pass has looked, and until which.
     spans: HashMap<Partition, (Key, Key)>,
     /// By id and fence.
@@ -26,8 +28,19 @@ pub(crate) struct Scanned {
 }
 
 impl Scanned {
+    /// Before the first page is read.
+    pub(in crate::pipeline) fn begun(began_at: Millis) -> Self {
+        Self { began_at, spans: HashMap::new(), found: HashSet::new() }
+    }
+
     /// A page, which goes on where the one before it ended.
-    pub(super) fn add(&mut self, partition: Partition, after: Option<Key>, page: &[HotEntry], until: Key) {
+    pub(in crate::pipeline) fn add(
+        &mut self,
+        partition: Partition,
+        after: Option<Key>,
+        page: &[HotEntry],
+        until: Key,
+    ) {
         let first = (after.unwrap_or(BEGINNING), until);
         self.spans.entry(partition).or_insert(first).1 = until;
         self.found.extend(page.iter().map(|entry| (entry.place.id, entry.fence)));
@@ -35,7 +48,8 @@ impl Scanned {
 
     fn is_gone(&self, entry: &HotEntry) -> bool {
         let is_within = |span: &(Key, Key)| span.0 < entry.key() && entry.key() <= span.1;
-        self.spans.get(&entry.place.partition).is_some_and(is_within)
+        entry.fired_at < self.began_at
+            && self.spans.get(&entry.place.partition).is_some_and(is_within)
             && !self.found.contains(&(entry.place.id, entry.fence))
     }
 
@@ -95,7 +109,7 @@ mod tests {
 
     #[test]
     fn only_what_stands_where_the_pass_has_looked_and_was_not_found_is_gone() {
-        let mut scanned = Scanned::default();
+        let mut scanned = Scanned::begun(Millis(100));
         let (found, partition) = (entry(1, 20), entry(1, 20).place.partition);
         scanned.add(partition, Some((Millis(10), 5)), std::slice::from_ref(&found), (Millis(20), 1));
         scanned.add(partition, Some((Millis(20), 1)), &[], (Millis(40), i64::MAX));
@@ -108,6 +122,7 @@ mod tests {
             place: punctual_domain::place::TaskRef { partition: elsewhere, ..found.place },
             ..found
         };
-        assert!(!Scanned::default().is_gone(&other) && !scanned.is_gone(&other));
+        assert!(!Scanned::begun(Millis(100)).is_gone(&other) && !scanned.is_gone(&other));
+        assert!(!scanned.is_gone(&HotEntry { fired_at: Millis(100), ..entry(2, 30) }), "it fired meanwhile");
     }
 }

@@ -6,8 +6,8 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::{chooser::Level, name::QueueKey, settings::Retries, state::State};
 use std::sync::Arc;
 
-/// Each stands where its queue wants it.
-pub(crate) fn serve(core: &Core, entries: &[HotEntry]) {
+/// Each stands where its queue wants it. How many were not served already.
+pub(crate) fn serve(core: &Core, entries: &[HotEntry]) -> usize {
     let mut retries: HashMap<&Arc<QueueKey>, Retries> = HashMap::new();
     for entry in entries {
         retries.entry(&entry.queue).or_insert_with(|| core.settings.queue(&entry.queue).retries);
@@ -16,7 +16,7 @@ pub(crate) fn serve(core: &Core, entries: &[HotEntry]) {
         let retries = retries.get(&entry.queue).copied().unwrap_or_default();
         Level::of(entry.priority, entry.attempt, retries)
     };
-    core.live.lock().serve(entries, level);
+    core.live.lock().serve(entries, level)
 }
 
 /// Of tasks that have come back, those that have fired. The others fire by the next scan of their queue.

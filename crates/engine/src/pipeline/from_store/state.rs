@@ -1,6 +1,6 @@
 //! Whether the hot set answers. Asks neither the hot set nor the store.
 
-use crate::pipeline::scan::state::Scans;
+use crate::pipeline::{scan::state::Scans, store_source::state::Watermarks};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::{place::Partition, time::Millis};
@@ -26,22 +26,24 @@ pub(crate) enum HasHot {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Since {
+pub(in crate::pipeline) enum Since {
     Away(Instant),
     Back(Instant),
 }
 
 #[derive(Debug)]
 pub(crate) struct FromStore {
-    pub(super) is_away: AtomicBool,
+    pub(in crate::pipeline) is_away: AtomicBool,
     /// There is none.
     is_for_good: bool,
     /// When that changed. None: it has always answered, or there is none.
-    pub(super) since: Mutex<Option<Since>>,
+    pub(in crate::pipeline) since: Mutex<Option<Since>>,
     /// Something was not loaded because the hot set was away, or has fired without it.
-    pub(super) has_passed_by: AtomicBool,
-    /// By partition, where to go on.
-    pub(super) positions: Mutex<HashMap<Partition, (Millis, i64)>>,
+    pub(in crate::pipeline) has_passed_by: AtomicBool,
+    /// How far the partitions of this engine are read.
+    pub(crate) watermarks: Watermarks,
+    /// By partition of another engine, where the look for what is ready goes on.
+    pub(in crate::pipeline) positions: Mutex<HashMap<Partition, (Millis, i64)>>,
     /// Of queues that are scanned.
     pub(crate) scans: Scans,
 }
@@ -49,9 +51,9 @@ pub(crate) struct FromStore {
 impl FromStore {
     /// Without a hot set, firing goes by the store from the beginning to the end.
     pub(crate) fn new(has_hot_set: bool) -> Self {
-        let (since, has_passed_by, positions, scans) = Default::default();
+        let (since, has_passed_by, watermarks, positions, scans) = Default::default();
         let (is_away, is_for_good) = (AtomicBool::new(!has_hot_set), !has_hot_set);
-        Self { is_away, is_for_good, since, has_passed_by, positions, scans }
+        Self { is_away, is_for_good, since, has_passed_by, watermarks, positions, scans }
     }
 
     /// The hot set did not answer when last asked, or there is none.

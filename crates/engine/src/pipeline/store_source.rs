@@ -1,0 +1,142 @@
+//! Step 3 where no hot set gives what is due: the owner of a partition drains it from the store. Order of steps, and what a crash,
+//! a hang or a cut between two of them leaves:
+//!
+//! 1. *Read ahead.* Rows of the partition behind its watermark are read, until `REACH_MS` ahead; with a new tenure, and when the hot
+//!    set has just gone away, from the oldest on. Changes no row. Crash, or no answer: the watermark stands where it stood.
+//! 2. *Taken in.* What the table does not know comes into it, and its instant on the wheel; what it knows with this fence is
+//!    refused, whichever source had it before. What has fired and stood in the ready sets of the hot set is served from the table
+//!    now. Crash: the next owner reads it again. Only then does the watermark move.
+//! 3. *Looked back.* What another engine has inserted or changed behind the watermark nobody can announce: each run reads what is due
+//!    now once more. What it misses, because it was committed long after it was due, the refill's look at what is overdue finds.
+//! 4. *Fired* at its instant by the wheel, as with a hot set (`fire`): the table decides between that and a cancel at this engine,
+//!    and the store's conditional update between it and everything else. Crash: `scheduled`, for the next owner to fire.
+//! 5. *Served* to executors of this engine from the table (`from_store::serve`). Crash: the same.
+//! 6. *Marked* as `ready`, where it is not handed over within `mark_ready::FOR_OTHERS_MS` and other engines live: these read it in
+//!    the store, and serve their executors with it (`from_store::others`). Crash: each of them has it. Whoever leases it first has
+//!    it; the others are refused by its fence.
+//!
+//! Must not decide what fires, and moves no row itself.
+
+pub(crate) mod state;
+
+use crate::{
+    core::Core,
+    live::Overdue,
+    options::STEP_LIMIT,
+    parts,
+    pipeline::{intake, refill},
+};
+use hashbrown::HashSet;
+use punctual_contract::{Error, hot::HotEntry, ownership::Tenure, store::Scan};
+use punctual_domain::time::Millis;
+use state::{Key, Watermark};
+use std::sync::Arc;
+
+/// So far ahead it is read: as far as what is inserted here comes into the table at once.
+const REACH_MS: i64 = intake::NEAR_MS;
+/// Once less than this is left.
+const REACH_LEFT_MS: i64 = REACH_MS / 2;
+/// The look back begins so long before the present, and ends so long after it: several periods.
+const BACK_MS: i64 = 500;
+const SOON_MS: i64 = 200;
+/// Pages of one partition in one run; the next goes on there.
+const PAGES: usize = 10;
+/// With so many in the table that have not fired, nothing more is read ahead.
+const WAITING_MAX: usize = 500_000;
+
+/// Entries that are new in the table.
+pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    parts::each(core, "from_store", parts::PATIENCE, drain_part).await
+}
+
+async fn drain_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
+    let (mut drained, mut result) = (0, Ok(()));
+    for partition in parts::owned(&core, part) {
+        let Some(tenure) = core.holdings.tenure(partition) else { continue };
+        if let Err(error) = drain(&core, tenure, &mut drained).await {
+            result = Err(error);
+        }
+    }
+    result.map(|()| drained)
+}
+
+/// What is due soonest comes first.
+async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<(), Error> {
+    let marks = &core.from_store.watermarks;
+    let mut mark = marks.of(tenure);
+    if mark.read_to.is_some() {
+        let before = mark;
+        *drained += look_back(core, tenure, &mut mark).await?;
+        marks.remember(tenure.partition, before, mark);
+    }
+    let now = core.now();
+    let is_far = mark.read_to.is_some_and(|read_to| read_to.0 >= now.plus(REACH_LEFT_MS));
+    if is_far || core.live.lock().len() >= WAITING_MAX {
+        return Ok(());
+    }
+    let until = now.plus(REACH_MS);
+    for _ in 0..PAGES {
+        let before = marks.of(tenure);
+        let page = Scan { partition: tenure.partition, until, after: before.read_to, limit: STEP_LIMIT };
+        let (count, next) = take_page(core, page, now).await?;
+        *drained += count;
+        marks.remember(tenure.partition, before, before.read_until(next.unwrap_or((until, i64::MAX))));
+        if next.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Once more what is due now, as far as it lies behind the watermark.
+async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Result<usize, Error> {
+    let (now, mut found) = (core.now(), 0);
+    for _ in 0..PAGES {
+        let after = Some(mark.looked_to.unwrap_or((now.plus(-BACK_MS), i64::MIN)));
+        let page = Scan { partition: tenure.partition, until: now.plus(SOON_MS), after, limit: STEP_LIMIT };
+        let (count, next) = take_again(core, page).await?;
+        found += count;
+        mark.looked_to = next;
+        if next.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The same of a page whose tasks the table has known before. A task of it that was leased since it was read, and has ended, the table
+/// knows no more: what is overdue and unknown is read once more after that, and is taken only if it still waits.
+async fn take_again(core: &Arc<Core>, page: Scan) -> Result<(usize, Option<Key>), Error> {
+    let (now, mut rows) = (core.now(), core.store.scan(page.clone()).await?);
+    let next = next_of(&rows);
+    let is_doubtful = {
+        let table = core.live.lock();
+        rows.retain(|row| matches!(table.overdue(row), Overdue::Unknown));
+        rows.iter().any(|row| row.due_at <= now)
+    };
+    if is_doubtful {
+        let unknown: HashSet<(i64, i64)> = rows.iter().map(|row| (row.place.id, row.fence)).collect();
+        rows = core.store.scan(page).await?;
+        rows.retain(|row| unknown.contains(&(row.place.id, row.fence)));
+    }
+    Ok((take(core, rows, Millis::ZERO).await?, next))
+}
+
+/// How many of a page are new here, or were offered before an instant; and after which key there may be more. None: that is the end.
+async fn take_page(core: &Arc<Core>, page: Scan, before: Millis) -> Result<(usize, Option<Key>), Error> {
+    let rows = core.store.scan(page).await?;
+    let next = next_of(&rows);
+    Ok((take(core, rows, before).await?, next))
+}
+
+fn next_of(rows: &[HotEntry]) -> Option<Key> {
+    (rows.len() == STEP_LIMIT).then(|| rows.last().map(HotEntry::key)).flatten()
+}
+
+async fn take(core: &Arc<Core>, rows: Vec<HotEntry>, before: Millis) -> Result<usize, Error> {
+    let found = refill::bring_back(core, rows, before).await?;
+    if found > 0 {
+        core.from_store.passes_by();
+    }
+    Ok(found)
+}

@@ -1,0 +1,97 @@
+//! How far each partition has been read from the store. Reads nothing, and keeps no task.
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::ownership::Tenure;
+use punctual_domain::{place::Partition, time::Millis};
+
+/// Due time and id.
+pub(super) type Key = (Millis, i64);
+
+/// Of each partition, as long as its tasks come from the store.
+#[derive(Debug, Default)]
+pub(crate) struct Watermarks(Mutex<HashMap<Partition, Watermark>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Watermark {
+    /// Of the tenure that it is of: another one begins with the oldest.
+    term: i64,
+    /// All up to here was read. None: nothing was.
+    pub(super) read_to: Option<Key>,
+    /// The look at what was committed behind the watermark goes on here. None: it begins anew.
+    pub(super) looked_to: Option<Key>,
+}
+
+impl Watermarks {
+    pub(super) fn of(&self, tenure: Tenure) -> Watermark {
+        let known = self.0.lock().get(&tenure.partition).copied();
+        known
+            .filter(|known| known.term == tenure.term)
+            .unwrap_or_else(|| Watermark { term: tenure.term, ..Watermark::default() })
+    }
+
+    /// What was lowered meanwhile, since `before` was read, stays low.
+    pub(super) fn remember(&self, partition: Partition, before: Watermark, after: Watermark) {
+        let mut marks = self.0.lock();
+        let mark = marks.entry(partition).or_insert(before);
+        let is_lower = mark.term == before.term && mark.read_to < before.read_to;
+        let read_to = if is_lower { mark.read_to } else { after.read_to };
+        *mark = Watermark { read_to, ..after };
+    }
+
+    /// Something of this instant did not come into the table: it is read again.
+    pub(crate) fn lower(&self, partition: Partition, due_at: Millis) {
+        if let Some(mark) = self.0.lock().get_mut(&partition) {
+            mark.read_to = mark.read_to.min(Some((due_at.plus(-1), i64::MAX)));
+        }
+    }
+
+    /// All is read again.
+    pub(crate) fn begin_anew(&self) {
+        self.0.lock().clear();
+    }
+}
+
+impl Watermark {
+    pub(super) fn read_until(self, key: Key) -> Self {
+        Self { read_to: Some(key), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: Partition = Partition(3);
+
+    fn key(at: i64) -> Option<Key> {
+        Some((Millis(at), i64::MAX))
+    }
+
+    #[test]
+    fn another_tenure_begins_with_the_oldest() {
+        let (marks, tenure) = (Watermarks::default(), Tenure { partition: P, term: 4 });
+        let before = marks.of(tenure);
+        assert_eq!(before.read_to, None);
+        marks.remember(P, before, Watermark { read_to: key(9), ..before });
+        assert_eq!(marks.of(tenure).read_to, key(9));
+        assert_eq!(marks.of(Tenure { term: 5, ..tenure }).read_to, None);
+        marks.begin_anew();
+        assert_eq!(marks.of(tenure).read_to, None);
+    }
+
+    #[test]
+    fn what_was_lowered_during_a_read_is_read_again() {
+        let (marks, tenure) = (Watermarks::default(), Tenure { partition: P, term: 4 });
+        let before = marks.of(tenure);
+        marks.lower(P, Millis(5));
+        marks.remember(P, before, Watermark { read_to: key(9), ..before });
+        let before = marks.of(tenure);
+        marks.lower(P, Millis(5));
+        marks.remember(P, before, Watermark { read_to: key(20), ..before });
+        assert_eq!(marks.of(tenure).read_to, key(4));
+        let before = marks.of(tenure);
+        marks.remember(P, before, Watermark { read_to: key(20), ..before });
+        assert_eq!(marks.of(tenure).read_to, key(20));
+    }
+}
