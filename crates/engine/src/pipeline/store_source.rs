@@ -92,7 +92,7 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
 async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Result<usize, Error> {
     let (now, mut found) = (core.now(), 0);
     for _ in 0..PAGES {
-        let after = Some(mark.looked_to.unwrap_or((now.plus(-BACK_MS), i64::MIN)));
+        let after = Some(mark.looked_to.unwrap_or_else(|| (now.plus(-BACK_MS), i64::MIN)));
         let page = Scan { partition: tenure.partition, until: now.plus(SOON_MS), after, limit: STEP_LIMIT };
         let (count, next) = take_again(core, page).await?;
         found += count;
