@@ -48,7 +48,8 @@ fn are_handed_over(server: &Server, refs: &[String]) -> Vec<Value> {
     });
     let mut given: Vec<&str> = leased.iter().map(|task| task["ref"].as_str().unwrap()).collect();
     let mut wanted: Vec<&str> = refs.iter().map(String::as_str).collect();
-    (given.sort_unstable(), wanted.sort_unstable());
+    given.sort_unstable();
+    wanted.sort_unstable();
     assert_eq!(given, wanted);
     leased
 }
