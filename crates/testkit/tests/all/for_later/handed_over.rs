@@ -323,6 +323,7 @@ async fn what_nobody_heard_of_is_given_back(ground: Arc<dyn Ground>) {
     rig.inserted(1).await;
     let gate = rig.store.faults.hold(StoreGroup::Dispatch);
     let engine = rig.engine.clone();
+    #[expect(clippy::disallowed_methods, reason = "a caller that hangs up")]
     let caller = tokio::spawn(async move { engine.lease(request(queue(), "ann", LONG_MS)).await });
     gate.reached().await;
     caller.abort();
@@ -351,7 +352,8 @@ async fn an_outcome_at_another_engine_waits_for_its_lease(ground: Arc<dyn Ground
     rig.store.faults.heal();
     other.has_ended_well(&lease).await;
     assert_eq!(rig.task(&lease).await.attempt, 1);
-    (rig.stop().await, other.stop().await);
+    rig.stop().await;
+    other.stop().await;
 }
 
 macro_rules! on_both {

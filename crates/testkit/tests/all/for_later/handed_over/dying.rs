@@ -34,6 +34,7 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
         if dies == Dies::Journalled {
             rig.journal.is_silent.store(true, SeqCst);
             let engine = rig.engine.clone();
+            #[expect(clippy::disallowed_methods, reason = "a caller that is never answered")]
             tokio::spawn(async move { engine.lease(request(queue(), "ann", SHORT_MS)).await });
             until("it is in the journal", || async { rig.numbers().waiting.records == 1 }).await;
             return place;

@@ -250,6 +250,7 @@ fn begin(
 async fn nothing_that_had_reported_runs_again_whatever_fails() {
     let mut away = 0;
     for seed in 0..SEEDS {
+        #[expect(clippy::disallowed_methods, reason = "a panic says which seed")]
         let life = tokio::spawn(life(seed)).await;
         away += life.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
