@@ -10,6 +10,7 @@ mod what;
 use crate::{
     answer::{Cancelled, Changed, Error},
     core::Core,
+    for_later::hand_over as without_store,
     live::Withdrawal,
     outside::{self, Owned, Put},
     pipeline::intake,
@@ -99,6 +100,10 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
     let is_ahead = is_ahead(core, task, *removed);
     // The entry is as it was before its lease.
     let fence = if is_ahead { task.fence - 1 } else { task.fence };
+    if without_store::has_handed_over(core, place.id, fence) {
+        // Of which the table may not know yet, after a start.
+        return Ok(Hold::Fired);
+    }
     let here = core.live.lock().withdraw(place.id, fence);
     match here {
         Withdrawal::Withdrawn => {

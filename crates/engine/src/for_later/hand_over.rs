@@ -48,12 +48,12 @@ pub(crate) fn is_allowed(core: &Core, queue: &QueueKey) -> bool {
 
 /// The journal has handed this over: it is nobody else's before the store has the lease.
 pub(crate) fn is_handed_over(core: &Core, entry: &HotEntry) -> bool {
-    let Some(journal) = core.maintenance.for_later.journal() else { return false };
-    journal.digest_of(of_next_attempt(entry).of_hand_over()).is_some()
+    has_handed_over(core, entry.place.id, entry.fence)
 }
 
-const fn of_next_attempt(entry: &HotEntry) -> AttemptKey {
-    AttemptKey { task: entry.place.id, fence: entry.fence + 1 }
+/// The same, of a task as the store has it.
+pub(crate) fn has_handed_over(core: &Core, task: i64, fence: i64) -> bool {
+    is_for_later(core, AttemptKey { task, fence: fence + 1 })
 }
 
 /// Those that the journal has not handed over.

@@ -3,6 +3,7 @@
 
 use crate::{
     core::Core,
+    for_later::hand_over as without_store,
     parts,
     pipeline::{from_store, hand_over},
 };
@@ -37,7 +38,7 @@ pub(crate) async fn look_at_served(core: &Arc<Core>) {
 /// Those that may still start; the others are buried. Those of a part of the store that fails are set aside.
 pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let now = core.now();
-    let entries = parts::keep_answering(core, entries);
+    let entries = parts::keep_answering(core, without_store::keep_free(core, entries));
     let (mut in_time, mut late) = (Vec::with_capacity(entries.len()), Vec::new());
     for it in entries {
         match is_late(core, &it, now) {
