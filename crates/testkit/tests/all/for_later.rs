@@ -323,7 +323,8 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
         rig.goes_away();
         assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
         if dies == Dies::Applied {
-            // It hears of no answer, and tries again and again.
+            // The database is back, and the engine hears no answer to what it applies, and tries again and again.
+            rig.store.faults.set(StoreGroup::Read, Dials::SOUND);
             rig.store.faults.set(StoreGroup::Apply, Dials::ANSWERS_LOST);
             until("it is applied", || async { rig.task(&lease).await.state == State::Succeeded }).await;
             assert_eq!(rig.numbers().waiting.records, 1);
