@@ -121,7 +121,7 @@ metrics! {
     OUTCOMES_JOURNAL_STALE Counter "punctual_outcomes_journal_stale_total" []
         "Outcomes from the journal that did not count: the database had them already, or the lease was ended meanwhile and the task runs again."
     OUTCOMES_JOURNAL_WAITING Gauge "punctual_outcomes_journal_waiting" []
-        "Outcomes in the journal that wait for their database, and leases of tasks that were handed over while it was away. Absent without a journal."
+        "Outcomes in the journal that wait for their database, and leases of tasks that were handed over while it was away. 0 without a journal."
     AWAY_HANDED_OVER Counter "punctual_handed_over_while_away_total" []
         "Tasks that executors got while their database was away, in queues whose `while_store_is_away` is `hand_over`."
     AWAY_WRITTEN Counter "punctual_handed_over_while_away_written_total" []

@@ -24,7 +24,7 @@ const BLOCKS: [(&str, usize, &str); 19] = [
     ("fair-shares", 1, "here"),
     ("figures", 1, "nothing: it wants a release build"),
     ("install", 7, "newcomer::…"),
-    ("queues", 1, "here"),
+    ("queues", 3, "here"),
     ("schedules", 1, "here"),
     ("search", 2, "here"),
     ("sharding", 1, "here"),
@@ -96,6 +96,10 @@ fn pages_of_what_an_engine_does() {
     for word in ["concurrency", "the provider is down", "REVISION"] {
         assert!(queues.contains(word), "{word}: {queues}");
     }
+    let scanned = machine.run(&block("queues", 1));
+    assert!(scanned.contains("found"), "{scanned}");
+    machine.run(&block("queues", 2));
+    assert_eq!(machine.ask("queue get sms")[0]["while_store_is_away"], "hand_over");
     let schedules = machine.run(&block("schedules", 0));
     assert!(schedules.matches("(in ").count() > 5, "{schedules}");
     machine.run(&block("search", 0));

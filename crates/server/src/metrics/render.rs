@@ -200,7 +200,8 @@ fn engine(out: &mut Exposition, app: &App) {
 }
 
 fn journal(out: &mut Exposition, app: &App) {
-    let Some(numbers) = app.engine.journal_numbers() else { return };
+    // Without a journal each is 0.
+    let numbers = app.engine.journal_numbers().unwrap_or_default();
     out.single(&OUTCOMES_JOURNALLED, numbers.kept);
     out.single(&OUTCOMES_NOT_JOURNALLED, numbers.refused);
     out.single(&OUTCOMES_JOURNAL_APPLIED, numbers.applied);
