@@ -3,7 +3,7 @@
 //! and the outcome of the refused attempt is stale. Must not decide which tasks are handed over.
 
 use super::{
-    DOING, Run, STORE_ANSWERS_WITHIN, Waiting,
+    DOING, LOOK_WITHIN, Run, STORE_ANSWERS_WITHIN, Waiting,
     hand_over::lease_in_table,
     lease::{JournalledLease, Standing},
 };
@@ -85,7 +85,11 @@ impl Run<'_> {
             return (waiting, settled);
         }
         let places: Vec<TaskRef> = stale.iter().map(|(_, place)| *place).collect();
-        let rows = self.core.store.read(&places).await.unwrap_or_default();
+        let Ok(Ok(rows)) = timeout(LOOK_WITHIN, self.core.store.read(&places)).await else {
+            // Nobody knows which of them are early: all of them wait.
+            let is_stale = |waiting: &Waiting| stale.iter().any(|(key, _)| *key == waiting.1.key());
+            return waiting.into_iter().zip(settled).filter(|(waiting, _)| !is_stale(waiting)).unzip();
+        };
         let is_before = |key: &AttemptKey, row: Option<Task>| {
             row.is_some_and(|row| row.fence == key.fence - 1 && row.state.is_waiting())
         };

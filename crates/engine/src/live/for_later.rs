@@ -77,9 +77,12 @@ impl Table {
         self.for_later_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
     }
 
-    /// Its executor is about to hear of it. False: it is not here any more.
+    /// Its executor is about to hear of it. False: it is not here any more, or the store has refused it meanwhile.
     pub(crate) fn heard_for_later(&mut self, id: i64, fence: i64) -> bool {
-        self.for_later_mut(id, fence).map(|lease| lease.is_unheard = false).is_some()
+        self.for_later_mut(id, fence).is_some_and(|lease| {
+            lease.is_unheard = false;
+            !lease.is_refused
+        })
     }
 
     /// The store has refused it.
