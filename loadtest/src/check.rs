@@ -250,7 +250,7 @@ impl Checker {
 
     pub(crate) fn reported(&mut self, n: usize, verdict: Verdict) {
         let Some(track) = self.tracks.get_mut(n) else { return };
-        if verdict.status == OutcomeStatus::Unavailable {
+        if verdict.status.is_reported_again() {
             // It is sent again, and then either counts or is stale.
             return;
         }

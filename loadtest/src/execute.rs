@@ -186,6 +186,6 @@ fn settle(
         }
     }
     let mut results = answer.results.iter();
-    batch.retain(|_| results.next().is_some_and(|it| it.status == OutcomeStatus::Unavailable));
+    batch.retain(|_| results.next().is_some_and(|receipt| receipt.status.is_reported_again()));
     Ok(())
 }

@@ -167,6 +167,14 @@ pub(crate) enum OutcomeStatus {
     Stale,
     Invalid,
     Unavailable,
+    /// The engine's journal has it. It is reported again until the database says `accepted` or `stale`: only that is judged.
+    AcceptedForLater,
+}
+
+impl OutcomeStatus {
+    pub(crate) const fn is_reported_again(self) -> bool {
+        matches!(self, Self::Unavailable | Self::AcceptedForLater)
+    }
 }
 
 /// A page of `GET /v1/tasks?task_id=`.

@@ -173,8 +173,8 @@ async fn report(
                 let answer: OutcomesAnswer =
                     serde_json::from_slice(answer.body).context("answer to outcomes")?;
                 anyhow::ensure!(answer.results.len() == batch.len(), "results for other outcomes");
-                if answer.results.iter().any(|it| it.status == OutcomeStatus::Unavailable) {
-                    // One database of several: all are told again, and the others' are stale then.
+                if answer.results.iter().any(|receipt| receipt.status.is_reported_again()) {
+                    // Of one database of several, or for later: all are reported again, and the others' are stale then.
                     is_repeat = true;
                     pause.wait().await;
                     continue;
