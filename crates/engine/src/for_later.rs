@@ -46,6 +46,8 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 const STORE_ANSWERS_WITHIN: Duration = Duration::from_millis(2_500);
 /// To tell a record that cannot be applied from a database that does not answer.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
+/// Where so many outcomes were tried one by one, and the database has taken none, the others are not tried.
+const ALONE_MAX: usize = 20;
 /// Of the journal, applied in one step.
 const PAGE_BYTES: usize = 256 << 10;
 const DOING: &str = "report outcomes";
@@ -81,8 +83,11 @@ pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Submitted>) -> Vec<Res
     }
     let (mut kept, mut numbers) = (Vec::new(), Vec::new());
     for ((nth, report), answer) in reports.into_iter().enumerate().zip(&answers) {
-        if matches!(answer, Some(Err(_))) {
-            state.goes_away(core.store.part_of(report.submission.report.place.partition));
+        let part = core.store.part_of(report.submission.report.place.partition);
+        match answer {
+            Some(Err(_)) => state.goes_away(part),
+            Some(Ok(Settled::Accepted)) => state.takes(part),
+            _ => {}
         }
         if !matches!(answer, Some(Ok(_))) {
             numbers.push(nth);
@@ -345,16 +350,30 @@ impl Run<'_> {
             return;
         }
         // It answers: which of them is it that cannot be applied?
+        let (mut applied, mut failed) = (0, Vec::new());
         for one in waiting {
-            if let Err((error, failed)) = self.apply(vec![one]).await {
-                for (_, report) in failed {
-                    let key = report.key();
-                    if self.core.maintenance.for_later.failed_alone(key) {
-                        let AttemptKey { task, fence } = key;
-                        tracing::warn!(%error, task, fence, "an outcome in the journal cannot be applied; it is tried again");
-                    }
+            match self.apply(vec![one]).await {
+                Ok(()) => applied += 1,
+                Err((error, one)) => {
+                    failed.extend(one.iter().map(|(_, report)| report.key()));
+                    self.failed = Some(error);
                 }
-                self.failed = Some(error);
+            }
+            if applied == 0 && failed.len() == ALONE_MAX {
+                // It reads, and takes nothing: none of these is at fault.
+                self.silent.push(part);
+                return;
+            }
+        }
+        // Where nothing is taken (read only, a full disk), no outcome is at fault, and each keeps its lease from ending.
+        let state = &self.core.maintenance.for_later;
+        if !state.has_taken(part) && applied == 0 {
+            return;
+        }
+        for key in failed {
+            if state.failed_alone(key) {
+                let AttemptKey { task, fence } = key;
+                tracing::warn!(task, fence, "an outcome in the journal cannot be applied; it is tried again");
             }
         }
     }

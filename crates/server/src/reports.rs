@@ -20,15 +20,15 @@ pub(crate) fn say_unavailable(receipts: &mut [OutcomeReceipt], unknown: Vec<(usi
 }
 
 /// Its lease said so: that it is of one, and of which.
-pub(crate) fn workflow_of(it: &Outcome) -> Option<Option<WorkflowId>> {
-    let token = it.token.parse::<Token>().ok().filter(|it| it.is_of_workflow)?;
+pub(crate) fn workflow_of(outcome: &Outcome) -> Option<Option<WorkflowId>> {
+    let token = outcome.token.parse::<Token>().ok().filter(|token| token.is_of_workflow)?;
     Some(token.workflow.map(WorkflowId))
 }
 
 /// What it holds of what its executor holds at most, if its lease was made for one that says so.
-pub(crate) fn held_by(it: &Outcome) -> Option<Member> {
-    let token = it.token.parse::<Token>().ok().filter(|it| it.is_held)?;
-    Some(Member { id: it.r#ref.parse::<TaskRef>().ok()?.id, fence: token.fence })
+pub(crate) fn held_by(outcome: &Outcome) -> Option<Member> {
+    let token = outcome.token.parse::<Token>().ok().filter(|token| token.is_held)?;
+    Some(Member { id: outcome.r#ref.parse::<TaskRef>().ok()?.id, fence: token.fence })
 }
 
 /// None of those that were asked for has an answer: the call is refused as a whole.
@@ -38,8 +38,8 @@ pub(crate) fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) 
         tracing::warn!(error = %first, items = unknown.len(), asked, "a database does not answer; the others' items are answered");
         return None;
     }
-    let happened = |it: &&(usize, BackendError)| it.1.happened == Happened::Maybe;
-    Some(unknown.iter().find(happened).map_or(first, |it| &it.1).clone().into())
+    let may_have_happened = |(_, error): &&(usize, BackendError)| error.happened == Happened::Maybe;
+    Some(unknown.iter().find(may_have_happened).map_or(first, |(_, error)| error).clone().into())
 }
 
 /// Why what an executor says of a task does not count.

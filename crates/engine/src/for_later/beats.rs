@@ -16,12 +16,7 @@ const DOING: &str = "extend leases";
 pub(crate) async fn extend_each(core: &Arc<Core>, beats: Vec<Beat>) -> Vec<Result<Extended, Error>> {
     let mut answers: Vec<Option<Result<Extended, Error>>> =
         beats.iter().map(|beat| hand_over::extended(core, beat).map(Ok)).collect();
-    let asked: Vec<Beat> = beats
-        .into_iter()
-        .zip(&answers)
-        .filter(|(_, answer)| answer.is_none())
-        .map(|(beat, _)| beat)
-        .collect();
+    let asked = without_answer(beats, &answers);
     if !asked.is_empty() {
         fill(&mut answers, ask_store(core, asked).await);
     }
@@ -37,6 +32,10 @@ async fn ask_store(core: &Arc<Core>, beats: Vec<Beat>) -> Vec<Result<Extended, E
 
 fn silent() -> Result<Extended, Error> {
     Err(Error::may_have_happened(DOING, "the database has not answered in time"))
+}
+
+fn without_answer<A>(beats: Vec<Beat>, answers: &[Option<A>]) -> Vec<Beat> {
+    beats.into_iter().zip(answers).filter(|(_, answer)| answer.is_none()).map(|(beat, _)| beat).collect()
 }
 
 /// Where no answer is, in order.
@@ -55,12 +54,7 @@ pub(super) async fn hear_each(core: &Arc<Core>, beats: Vec<Beat>) -> Vec<Result<
     };
     let mut answers: Vec<Option<Result<Extended, Error>>> =
         beats.iter().map(|beat| is_silent(beat).then(silent)).collect();
-    let asked: Vec<Beat> = beats
-        .into_iter()
-        .zip(&answers)
-        .filter(|(_, answer)| answer.is_none())
-        .map(|(beat, _)| beat)
-        .collect();
+    let asked = without_answer(beats, &answers);
     if !asked.is_empty() {
         let asking = Arc::clone(core);
         let heard = in_time(core, async move { ask_store(&asking, asked).await }).await;

@@ -38,6 +38,8 @@ pub(crate) struct ForLater {
     listener: OnceLock<Listener>,
     inner: Mutex<Inner>,
     is_applying: AtomicBool,
+    /// Some record could not be applied: then, and only then, it matters what its database takes.
+    is_failing: AtomicBool,
     counts: Counts,
 }
 
@@ -47,6 +49,8 @@ struct Inner {
     away: HashSet<usize>,
     /// Databases that made no leases of queues that hand over without them.
     no_leases: HashSet<usize>,
+    /// Databases that have taken an outcome since a record of theirs could not be applied.
+    taken: HashSet<usize>,
     /// How often records could not be applied that others did not wait for.
     tries: HashMap<AttemptKey, u32>,
     looked_around_at: Option<Instant>,
@@ -160,6 +164,19 @@ impl ForLater {
         self.inner.lock().no_leases.insert(part);
     }
 
+    /// A database has accepted an outcome.
+    pub(super) fn takes(&self, part: usize) {
+        if self.is_failing.load(Relaxed) {
+            self.inner.lock().taken.insert(part);
+        }
+    }
+
+    /// Whether it has since this was last asked, because of a record that could not be applied.
+    pub(super) fn has_taken(&self, part: usize) -> bool {
+        self.is_failing.store(true, Relaxed);
+        self.inner.lock().taken.remove(&part)
+    }
+
     /// It could not be applied, and not for want of its database. True: for the first time.
     pub(super) fn failed_alone(&self, key: AttemptKey) -> bool {
         let mut inner = self.inner.lock();
@@ -182,6 +199,9 @@ impl ForLater {
             for key in keys {
                 inner.tries.remove(&key);
             }
+        }
+        if inner.tries.is_empty() {
+            self.is_failing.store(false, Relaxed);
         }
     }
 

@@ -18,6 +18,9 @@ use tokio::time::timeout;
 
 pub(super) type WaitingLease = (u64, JournalledLease);
 
+/// An outcome that waits is applied so soon after its lease is made, however many wait before it.
+const OUTCOME_FOLLOWS_MS: i64 = 10_000;
+
 /// What became of a lease.
 enum Written {
     /// The store has it.
@@ -109,10 +112,15 @@ impl Run<'_> {
         }
     }
 
-    /// As the last sign of life has set it.
+    /// As the last sign of life has set it. Where its outcome waits behind it, it does not end before that is applied: another
+    /// engine would end it.
     fn until(&self, lease: &JournalledLease) -> Millis {
-        let table = self.core.live.lock();
-        table.for_later(lease.place.id, lease.fence).map_or(lease.until, |known| known.until)
+        let known = self.core.live.lock().for_later(lease.place.id, lease.fence).map(|known| known.until);
+        let until = known.unwrap_or(lease.until);
+        if self.journal.digest_of(lease.key()).is_none() {
+            return until;
+        }
+        until.max(self.core.now().plus(OUTCOME_FOLLOWS_MS)).min(lease.longest)
     }
 
     /// A call whose answer was lost has made the lease: signs of life have come since.

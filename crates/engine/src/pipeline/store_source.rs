@@ -91,13 +91,17 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
 /// Once more what is due now, as far as it lies behind the watermark.
 async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Result<usize, Error> {
     let (now, mut found) = (core.now(), 0);
+    let until = now.plus(SOON_MS);
+    // However long ago the last look was, nothing lies between the two; the refill has what is older.
+    let begin = mark.looked_until.map_or(now, |looked_until| looked_until.clamp(now.plus(-REACH_MS), now));
     for _ in 0..PAGES {
-        let after = Some(mark.looked_to.unwrap_or_else(|| (now.plus(-BACK_MS), i64::MIN)));
-        let page = Scan { partition: tenure.partition, until: now.plus(SOON_MS), after, limit: STEP_LIMIT };
-        let (count, next) = take_again(core, page).await?;
+        let after = Some(mark.looked_to.unwrap_or_else(|| (begin.plus(-BACK_MS), i64::MIN)));
+        let (count, next) =
+            take_again(core, Scan { partition: tenure.partition, until, after, limit: STEP_LIMIT }).await?;
         found += count;
         mark.looked_to = next;
         if next.is_none() {
+            mark.looked_until = Some(until);
             break;
         }
     }

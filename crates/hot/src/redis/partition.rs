@@ -82,13 +82,13 @@ impl RedisHot {
     ) -> Vec<Result<Vec<HotEntry>, Error>> {
         let no_keys = |tenure: &Tenure| self.keys_of(DRAIN, tenure.partition).err().map(Err);
         let mut answers: Vec<Option<Drained>> = tenures.iter().map(no_keys).collect();
-        loop {
+        // Each call answers the first of its partitions at least, so that there are no more rounds than partitions.
+        for _ in tenures {
             let mut open: Vec<(&Tenure, &mut Option<Drained>)> =
                 tenures.iter().zip(&mut answers).filter(|(_, answer)| answer.is_none()).collect();
             if open.is_empty() {
                 break;
             }
-            // Each call answers the first of its partitions at least.
             let bundles: Vec<_> = open.chunks_mut(self.partitions_a_call()).collect();
             let calls = bundles.iter().map(|bundle| self.drain_call(bundle, until, limit)).collect();
             let mut results = self.quick.run(calls).await.into_iter();
@@ -106,7 +106,8 @@ impl RedisHot {
                 }
             }
         }
-        answers.into_iter().flatten().collect()
+        let unanswered = || Err(unexpected(DRAIN, "an answer for each partition"));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 
     /// Of partitions that have keys.

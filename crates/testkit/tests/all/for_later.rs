@@ -249,6 +249,28 @@ async fn no_lease_ends_of_what_waits(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
+/// The database answers reads and refuses writes: read only, or its disk is full. No outcome is at fault, and no lease of one that waits
+/// ends when writes are taken again.
+async fn what_waits_for_a_database_that_only_reads_keeps_its_lease(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let reported = rig.leased(SHORT_MS).await;
+    rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
+    assert_eq!(rig.settle(succeeded(&reported)).await, Settled::ForLater);
+    let failed = || rig.store.faults.counts(StoreGroup::Apply).failed();
+    let before = failed();
+    until("it was tried again and again", || async { failed() > before + 20 }).await;
+    rig.journal.hides.store(true, SeqCst);
+    rig.store.faults.heal();
+    let silent = rig.leased(SHORT_MS).await;
+    let again = rig.lease(LONG_MS).await;
+    assert_eq!((again.place.id, again.attempt), (silent.place.id, 2));
+    assert_eq!(rig.task(&reported).await.state, State::Dispatched);
+    rig.journal.hides.store(false, SeqCst);
+    rig.has_ended_well(&reported).await;
+    rig.stop().await;
+}
+
 /// Another engine has ended the lease before what waits was applied: at least once, and the fence refuses the older one.
 async fn what_another_engine_has_given_back_runs_again(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
@@ -367,6 +389,7 @@ on_both! {
     what_the_store_had_written_all_the_same_counts_once
     what_does_not_fit_is_refused_and_its_task_runs_again
     no_lease_ends_of_what_waits
+    what_waits_for_a_database_that_only_reads_keeps_its_lease
     what_another_engine_has_given_back_runs_again
     what_is_said_with_it_is_heard_and_a_token_reaches_no_further
 }

@@ -23,7 +23,7 @@ pub(super) async fn win(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<Vec<(H
     if due.is_empty() {
         return Ok(Vec::new());
     }
-    let plans: Vec<Vec<Step>> = due.iter().map(|it| steps(core, it, now)).collect();
+    let plans: Vec<Vec<Step>> = due.iter().map(|entry| steps(core, entry, now)).collect();
     let steps: Vec<Step> = plans.iter().flatten().cloned().collect();
     let mut applied =
         if steps.is_empty() { Vec::new() } else { core.store.apply(steps, now).await? }.into_iter();

@@ -20,6 +20,8 @@ pub(super) struct Watermark {
     pub(super) read_to: Option<Key>,
     /// The look at what was committed behind the watermark goes on here. None: it begins anew.
     pub(super) looked_to: Option<Key>,
+    /// Up to here the last of these looks has come to its end.
+    pub(super) looked_until: Option<Millis>,
 }
 
 impl Watermarks {

@@ -49,7 +49,8 @@ dies_at! {
 /// Another engine inserts it, which tells nobody. Nothing but the lease is written before an executor has it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_the_databases_know_waits_on_the_wheel_and_needs_no_mark() {
-    let rig = rig_with(&*OnDatabases::ground().await, false, |it| Options { ahead_ms: 0, ..it }).await;
+    let rig =
+        rig_with(&*OnDatabases::ground().await, false, |options| Options { ahead_ms: 0, ..options }).await;
     let running = rig.engine.start().unwrap();
     rig.warm_up().await;
     let due_at = rig.engine.now().plus(3_000);
