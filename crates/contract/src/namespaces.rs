@@ -8,6 +8,7 @@ use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef},
     state::State,
+    time::Millis,
 };
 
 /// Promises:
@@ -48,8 +49,9 @@ pub struct DeleteTasks {
     pub from: Option<TaskPosition>,
     /// Most tasks that are looked at, and most answers that are deleted.
     pub limit: usize,
-    /// Those that executors are at, too.
+    /// Those that executors are at, too. Otherwise their executors are asked to stop: they learn it with their next heartbeat.
     pub in_flight: bool,
+    pub now: Millis,
 }
 
 /// Where a batch begins, in the order of the part.
@@ -70,7 +72,7 @@ impl TaskPosition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletedTasks {
     pub deleted: Vec<DeletedTask>,
-    /// Those that executors are at, which were left.
+    /// Those that executors are at, which were left, and asked to stop.
     pub in_flight: Vec<TaskRef>,
     pub replies: usize,
     /// Where the next batch goes on; None: to the end.

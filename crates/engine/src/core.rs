@@ -165,11 +165,21 @@ impl Core {
     }
 
     pub(crate) fn moment(&self) -> Moment {
-        Moment::now(self.breaks())
+        self.present().moment()
     }
 
     pub(crate) fn present(&self) -> Present {
-        Present { breaks: self.breaks(), now: self.now() }
+        // A break between the two makes the result older, not younger.
+        let breaks = self.breaks();
+        Present { breaks, now: self.now(), steady: self.steady() }
+    }
+
+    /// On a clock that goes on evenly. Where nothing watches over the time it is the time itself.
+    fn steady(&self) -> Duration {
+        self.clock.trust().map_or_else(
+            || Duration::from_millis(u64::try_from(self.now().0).unwrap_or_default()),
+            Trust::steady,
+        )
     }
 
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {

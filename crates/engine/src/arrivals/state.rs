@@ -107,7 +107,7 @@ impl Seats {
 }
 
 fn is_good(present: Present) -> impl Fn(&Shelved) -> bool {
-    move |shelved| shelved.asked.age(present.breaks) <= GOOD_FOR
+    move |shelved| shelved.asked.age(present) <= GOOD_FOR
 }
 
 /// How many were handed over in the present tenth of a second, and in the one before.

@@ -3,11 +3,11 @@
 
 use punctual_domain::time::Millis;
 use std::time::Duration;
-use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    instant: Instant,
+    /// On the engine's steady clock.
+    at: Duration,
     breaks: u64,
 }
 
@@ -15,22 +15,25 @@ pub(crate) struct Moment {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Present {
     pub(crate) now: Millis,
+    /// On the engine's steady clock.
+    pub(crate) steady: Duration,
     pub(crate) breaks: u64,
 }
 
+impl Present {
+    pub(crate) const fn moment(self) -> Moment {
+        Moment { at: self.steady, breaks: self.breaks }
+    }
+}
+
 impl Moment {
-    /// The present; `breaks`: those of time until now.
-    pub(crate) fn now(breaks: u64) -> Self {
-        Self { instant: Instant::now(), breaks }
-    }
-
     #[cfg(test)]
-    pub(crate) fn of_test() -> Self {
-        Self::now(0)
+    pub(crate) const fn of_test() -> Self {
+        Self { at: Duration::ZERO, breaks: 0 }
     }
 
-    /// At the most; `breaks`: those of the present.
-    pub(crate) fn age(&self, breaks: u64) -> Duration {
-        if self.breaks == breaks { self.instant.elapsed() } else { Duration::MAX }
+    /// At the most.
+    pub(crate) fn age(&self, present: Present) -> Duration {
+        if self.breaks == present.breaks { present.steady.saturating_sub(self.at) } else { Duration::MAX }
     }
 }

@@ -1,14 +1,13 @@
-//! Brings back what could not be sent, and settles what the store could not be told about. Nothing rests on what is
-//! remembered here: the refill and the look through a partition that was just taken over see every task that is
-//! `dispatch_failed` and show it to `Unsent`, so that a crash costs one more look. Never sends anything itself: what
-//! comes back is loaded, fired and published as for the first time.
+//! Brings back what could not be sent. Nothing rests on what is remembered here: the refill and the look through a partition
+//! that was just taken over see every task that is `dispatch_failed` and show it to `Unsent`, so that a crash costs one more look.
+//! Never sends anything itself: what comes back is loaded, fired and published as for the first time.
 
 pub(crate) mod state;
 
 use crate::{
     core::Core,
     options::STEP_LIMIT,
-    pipeline::{fire, intake, push},
+    pipeline::{fire, intake},
 };
 use punctual_contract::Error;
 use punctual_domain::{place::Partition, time::Millis};
@@ -16,8 +15,6 @@ use std::sync::Arc;
 
 /// Tasks brought back. At most `compensate_max` in a run.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let unsettled = core.maintenance.unsent.unsettled(STEP_LIMIT);
-    push::mark_failed(core, unsettled).await;
     let is_mine = |it: Partition| core.holdings.tenure(it).is_some();
     let back = core.maintenance.unsent.take_due(now, core.options.compensate_max, is_mine);
     if back.is_empty() {

@@ -93,11 +93,10 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
             batches -= 1;
             let key = (namespace.clone(), part);
             let from = core.maintenance.deletions.inner.lock().from.get(&key).copied();
-            let asked = DeleteTasks { namespace: namespace.clone(), from, limit: BATCH, in_flight };
+            let asked = DeleteTasks { namespace: namespace.clone(), from, limit: BATCH, in_flight, now };
             let done = core.store.delete_tasks_in(part, asked).await?;
             count += done.deleted.len();
             settle(&core, &done).await;
-            ask_to_stop(&core, &done.in_flight, now).await?;
             let mut inner = core.maintenance.deletions.inner.lock();
             match done.next {
                 Some(next) => drop(inner.from.insert(key, next)),
@@ -130,16 +129,6 @@ async fn settle(core: &Arc<Core>, done: &DeletedTasks) {
     freed::free(core, members.collect()).await;
 }
 
-/// Once each: their executors hear of it with their next heartbeat.
-async fn ask_to_stop(core: &Core, in_flight: &[TaskRef], now: Millis) -> Result<(), Error> {
-    for place in in_flight {
-        if core.maintenance.deletions.inner.lock().asked.insert(place.id) {
-            core.store.request_stop(*place, now).await?;
-        }
-    }
-    Ok(())
-}
-
 /// Makes an end of what has nothing left.
 async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Millis) -> Result<(), Error> {
     let is_too_early = (0..GONE_AFTER_MS).contains(&now.since(deletion.since));
@@ -147,7 +136,8 @@ async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Milli
         return Ok(());
     }
     for part in 0..core.store.parts() {
-        let asked = DeleteTasks { namespace: namespace.clone(), from: None, limit: BATCH, in_flight: true };
+        let asked =
+            DeleteTasks { namespace: namespace.clone(), from: None, limit: BATCH, in_flight: true, now };
         let done = core.store.delete_tasks_in(part, asked).await?;
         if done.replies > 0 || !done.deleted.is_empty() {
             settle(core, &done).await;

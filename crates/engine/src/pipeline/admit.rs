@@ -21,7 +21,7 @@ use crate::{
         from_store, kinds,
         ready_set::unpark,
         request::{LeaseRequest, Restrictions, may_run},
-        terms::{Terms, next_attempt},
+        terms::Terms,
     },
 };
 use punctual_contract::{
@@ -72,11 +72,28 @@ pub(crate) struct Since {
 }
 
 impl Since {
+    fn now(core: &Core) -> Self {
+        Self { at: core.now(), instant: Instant::now() }
+    }
+
+    /// By the engine's clock: what the limiter was told.
+    pub(crate) const fn at(self) -> Millis {
+        self.at
+    }
+
     /// The places may be freed, because no lease has followed for so long.
     pub(crate) fn is_long_ago(&self, now: Millis) -> bool {
         self.instant.elapsed() > SLOTS_GOOD
             || u128::from(now.since(self.at).unsigned_abs()) > SLOTS_GOOD.as_millis()
     }
+}
+
+/// What all grants of one admission have in common.
+#[derive(Clone, Copy)]
+struct Grants {
+    /// When the limiter is to look at them.
+    until: Millis,
+    since: Since,
 }
 
 /// What may go now.
@@ -187,9 +204,9 @@ async fn limited(
         look.found_the_end();
     }
     let entries = keep_the_callers(core, request, only, terms, popped, limit).await?;
-    let until = now.plus(request.lease_ms);
-    let granted = grant(core, terms, &look, entries, until).await?;
-    let granted = go_past_full_lanes(core, request, only, (terms, &look), granted, (limit, until)).await;
+    let grants = Grants { until: now.plus(request.lease_ms), since: Since::now(core) };
+    let granted = grant(core, terms, &look, entries, grants).await?;
+    let granted = go_past_full_lanes(core, request, only, (terms, &look), granted, (limit, grants)).await;
     // Where some were put aside their room is still there, for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
@@ -203,7 +220,7 @@ async fn go_past_full_lanes(
     only: &Restrictions,
     (terms, look): (&Terms, &Look<'_>),
     mut granted: Admitted,
-    (most, until): (usize, Millis),
+    (most, grants): (usize, Grants),
 ) -> Admitted {
     for _ in 0..PASSED_BY_MAX {
         let left = most.saturating_sub(granted.entries.len());
@@ -218,7 +235,7 @@ async fn go_past_full_lanes(
         if entries.is_empty() {
             break;
         }
-        let Ok(next) = grant(core, terms, look, entries, until).await else { break };
+        let Ok(next) = grant(core, terms, look, entries, grants).await else { break };
         granted.entries.extend(next.entries);
         granted.full_lanes.extend(next.full_lanes);
         // The queue's own limit is reached.
@@ -237,14 +254,14 @@ async fn grant(
     terms: &Terms,
     look: &Look<'_>,
     entries: Vec<HotEntry>,
-    until: Millis,
+    grants: Grants,
 ) -> Result<Admitted, Error> {
     if entries.is_empty() {
         return Ok(Admitted { more: true, ..Admitted::default() });
     }
-    let now = core.now();
-    let since = Some(Since { at: now, instant: Instant::now() });
-    let wishes = entries.iter().map(|it| terms.wish(it, until)).collect();
+    let Grants { until, since } = grants;
+    let now = since.at();
+    let wishes = entries.iter().map(|entry| terms.wish(entry, until)).collect();
     let answers = match core.limiter_of(&terms.queue).grant(wishes, now).await {
         Ok(answers) => answers,
         Err(error) => {
@@ -257,8 +274,6 @@ async fn grant(
         look.answered(answer);
         core.limits.shares.kept_back(terms, Some(answer));
     }
-    let places = entries.iter().zip(&answers).filter(|it| *it.1 == Answer::Granted);
-    core.limits.admissions.granted.lock().note(places.map(|it| next_attempt(it.0)), now);
     let (mut granted, mut back, mut lanes) = (Vec::new(), Vec::new(), BTreeMap::<Lane, Vec<HotEntry>>::new());
     for (entry, answer) in entries.into_iter().zip(answers) {
         let lane = match answer {
@@ -297,7 +312,7 @@ async fn grant(
     if let Err(error) = given_back {
         tracing::warn!(%error, "tasks that may not go now could not be offered again; that is repeated");
     }
-    Ok(Admitted { entries: granted, more, is_end: false, since, full_lanes })
+    Ok(Admitted { entries: granted, more, is_end: false, since: Some(since), full_lanes })
 }
 
 /// Whether they are parked.

@@ -15,7 +15,6 @@
 
 use crate::{
     arrivals::state::{Arrival, GOOD_FOR, Shelved},
-    clock::Present,
     core::Core,
     for_later::hand_over as without_store,
     live::{Granted, Ready, Unreported, leased_entry},
@@ -282,7 +281,8 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     if ready.is_empty() {
         return;
     }
-    let Present { now, breaks } = core.present();
+    let present = core.present();
+    let now = present.now;
     let (mut late, mut good) = (Vec::new(), HashMap::<Arc<QueueKey>, Vec<Shelved>>::new());
     let mut handed_over = Vec::new();
     for Ready { entry, assignment, asked } in ready {
@@ -290,7 +290,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
             core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
             from_store::count_fired(core, [&entry].into_iter());
         }
-        if asked.age(breaks) > GOOD_FOR || core.settings.is_paused(&entry.queue) {
+        if asked.age(present) > GOOD_FOR || core.settings.is_paused(&entry.queue) {
             late.push(assignment);
             continue;
         }
@@ -329,9 +329,10 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
     if given.is_empty() {
         return Vec::new();
     }
-    let Present { now, breaks } = core.present();
+    let present = core.present();
+    let now = present.now;
     let (given, late): (Vec<_>, Vec<_>) =
-        given.into_iter().partition(|it| it.asked.age(breaks) < Duration::MAX);
+        given.into_iter().partition(|it| it.asked.age(present) < Duration::MAX);
     if !late.is_empty() {
         let its = Arc::clone(core);
         let late = late.into_iter().map(|it| it.assignment).collect();

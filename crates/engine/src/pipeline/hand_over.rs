@@ -448,7 +448,7 @@ async fn dispatch_in(
     let leased = match without_store::ask(core, part, &request.queue, grants, now).await {
         Ok(dispatched) => {
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
-            admit::never_began(core, not_made.map(|it| it.0)).await;
+            admit::never_began(core, &request.queue, not_made.map(|(entry, _)| entry), slots_since).await;
             let (entries, paused) = split_paused(entries, &dispatched);
             forget(core, &entries);
             let meters = core.meters.queue(&request.queue);
@@ -460,7 +460,7 @@ async fn dispatch_in(
         }
         Err(error) => {
             let (given, entries) = without_store::hand_over(core, request, entries, now).await;
-            let offered = failed(core, part, request, (entries, now), &error).await;
+            let offered = failed(core, part, request, (entries, now, slots_since), &error).await;
             if given.is_empty() {
                 offered?;
                 return Err(error);
@@ -481,7 +481,7 @@ async fn failed(
     core: &Arc<Core>,
     part: usize,
     request: &LeaseRequest,
-    (entries, asked_at): (Vec<HotEntry>, Millis),
+    (entries, asked_at, slots_since): (Vec<HotEntry>, Millis, Option<Since>),
     error: &Error,
 ) -> Result<(), Error> {
     if error.happened == Happened::Maybe {
@@ -493,7 +493,7 @@ async fn failed(
         parts::set_aside(core, &entries);
     }
     if error.happened == Happened::No {
-        admit::never_began(core, entries.iter()).await;
+        admit::never_began(core, &request.queue, entries.iter(), slots_since).await;
     }
     if core.store.parts() == 1 && !core.settings.is_scanned(&request.queue) {
         let count = entries.len();

@@ -4,11 +4,12 @@
 //! 1. The lease is committed (`dispatched`). Crash: nothing was sent; the lease runs out, and the task is tried again.
 //! 2. The message is published; one that is refused is published once more, at once. Crash: as 1, or it was sent.
 //! 3. What was refused twice is marked `dispatch_failed`, its attempt given back; a mark that fails is made once more, at
-//!    once, and after that by the compensator. Crash: as 1.
+//!    once. After that the lease is in doubt (`unknown`): it is given back, and the task is ready again. Crash: as 1.
 //! 4. The compensator brings back what is `dispatch_failed`. Crash: the partition's next owner finds it in the store.
 
 use crate::{
     core::Core,
+    live::leased_entry,
     parts,
     pipeline::{
         freed,
@@ -154,9 +155,8 @@ async fn publish(core: &Core, messages: Vec<Assignment>) -> Vec<(Assignment, Str
     failed
 }
 
-/// Tells the store what could not be sent: once, and once more at once; then it is for the compensator to try, and
-/// for the end of the lease.
-pub(crate) async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, String)>) {
+/// Tells the store what could not be sent: once, and once more at once; then its lease is one of which no executor has heard.
+async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, String)>) {
     parts::apart(core, failed, |it| it.0.place.partition, mark_failed_in).await;
 }
 
@@ -178,7 +178,8 @@ async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
             }
         }
     }
-    core.maintenance.unsent.not_settled(failed);
+    let leases = failed.iter().map(|(lease, _)| leased_entry(lease, &Arc::new(lease.queue.clone())));
+    core.live.lock().doubt_made(leases.collect(), core.now());
 }
 
 /// Two for each task, in one unit of work: the attempt is given back, and the task could not be sent.

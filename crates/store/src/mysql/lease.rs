@@ -268,9 +268,14 @@ pub(crate) async fn request_stop(
     now: Millis,
 ) -> sqlx::Result<Applied> {
     let found = place::find(conn, sql::HELD, &[place]).await?;
-    let Some(it) = found.rows.into_iter().flatten().next() else { return Ok(Applied::Lost) };
-    let partition = row::partition_no(it.place.partition);
-    let stop = sqlx::query(sql::STOP).bind(now.0).bind(partition).bind(it.place.due_at.0).bind(it.place.id);
+    let Some(spotted) = found.rows.into_iter().flatten().next() else { return Ok(Applied::Lost) };
+    stop(conn, spotted.place, now).await
+}
+
+/// `place`: where it stands now.
+pub(crate) async fn stop(conn: &mut MySqlConnection, place: TaskRef, now: Millis) -> sqlx::Result<Applied> {
+    let partition = row::partition_no(place.partition);
+    let stop = sqlx::query(sql::STOP).bind(now.0).bind(partition).bind(place.due_at.0).bind(place.id);
     let marked = stop.execute(conn).await?.rows_affected();
     Ok(if marked == 0 { Applied::Lost } else { Applied::Moved })
 }

@@ -6,6 +6,7 @@ use super::{
     calls::{answered, push, spread},
     executors,
     job::{Job, Refused, Work},
+    lease,
     ledger::Ledger,
     line::Lane,
     moves::long_bytes,
@@ -82,6 +83,10 @@ pub(crate) async fn forget(
     for spotted in place::find(conn, moves::OVER, &places).await?.rows.into_iter().flatten() {
         let state: State = row::state(&spotted.row, 4)?;
         if state.is_in_flight() && !asked.in_flight {
+            let is_asked_to_stop: bool = spotted.row.try_get(9)?;
+            if !is_asked_to_stop {
+                lease::stop(conn, spotted.place, asked.now).await?;
+            }
             done.in_flight.push(spotted.place);
             continue;
         }

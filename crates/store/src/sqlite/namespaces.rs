@@ -1,6 +1,6 @@
 //! The deletion of what a namespace holds, batch by batch: along the index of callers' ids; and of single finished tasks.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql, workflows};
+use super::{SqliteStore, lanes::Lane, lease, ledger::Ledger, row, statements as sql, workflows};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,
@@ -93,6 +93,7 @@ struct Found {
     state: State,
     /// Of its payload.
     bytes: i64,
+    is_asked_to_stop: bool,
 }
 
 fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
@@ -106,6 +107,7 @@ fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
         queue: it.get(5)?,
         state,
         bytes: it.get::<_, Option<i64>>(8)?.unwrap_or(0),
+        is_asked_to_stop: it.get(9)?,
     })
 }
 
@@ -121,6 +123,9 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
     let mut done = DeletedTasks { replies, next, ..DeletedTasks::default() };
     for it in page.into_iter().take(asked.limit) {
         if it.task.was_in_flight && !asked.in_flight {
+            if !it.is_asked_to_stop {
+                lease::request_stop(conn, it.task.place, asked.now)?;
+            }
             done.in_flight.push(it.task.place);
             continue;
         }

@@ -2,7 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
-use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_contract::hot::HotEntry;
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
 use std::sync::Arc;
 
@@ -25,8 +25,6 @@ pub(crate) struct Unsent {
 struct Inner {
     /// By id.
     failed: HashMap<i64, Failed>,
-    /// Leased in the bus's name, not published, and the store did not say that it knows: with the error.
-    unsettled: Vec<(Assignment, String)>,
     /// Of these queues the last message was refused.
     failing: HashSet<Arc<QueueKey>>,
 }
@@ -57,18 +55,6 @@ impl Unsent {
         let mut inner = self.inner.lock();
         found.extract_if(.., is_unsent).for_each(|it| inner.saw(it, now));
         found
-    }
-
-    pub(crate) fn not_settled(&self, more: Vec<(Assignment, String)>) {
-        let mut inner = self.inner.lock();
-        let room = REMEMBERED_MAX.saturating_sub(inner.unsettled.len());
-        inner.unsettled.extend(more.into_iter().take(room));
-    }
-
-    pub(super) fn unsettled(&self, limit: usize) -> Vec<(Assignment, String)> {
-        let mut inner = self.inner.lock();
-        let count = inner.unsettled.len().min(limit);
-        inner.unsettled.drain(..count).collect()
     }
 
     /// What is to come back now, the longest overdue first. Forgets what other engines work on.
@@ -123,8 +109,7 @@ impl Unsent {
 
     /// What is remembered as not sent.
     pub(crate) fn len(&self) -> usize {
-        let inner = self.inner.lock();
-        inner.failed.values().filter(|it| !it.is_back).count() + inner.unsettled.len()
+        self.inner.lock().failed.values().filter(|failed| !failed.is_back).count()
     }
 }
 

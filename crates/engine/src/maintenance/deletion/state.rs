@@ -1,6 +1,6 @@
 //! How far this engine has come with the namespaces that are being deleted. Deletes nothing.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::namespaces::TaskPosition;
 use punctual_domain::name::Name;
@@ -16,6 +16,4 @@ pub(crate) struct Deletions {
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     pub(super) from: HashMap<(Name, usize), TaskPosition>,
-    /// Ids of tasks whose executors have been asked to stop.
-    pub(super) asked: HashSet<i64>,
 }

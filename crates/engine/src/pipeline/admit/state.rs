@@ -1,9 +1,7 @@
 //! What this engine knows of its queues' admission. Losing any of it costs an interval. Admits nothing itself.
 
 use crate::{
-    pipeline::{
-        bounds::state::Bounds, freed::state::KeptBack, granted::state::Granted, kinds::state::ParkedKinds,
-    },
+    pipeline::{bounds::state::Bounds, freed::state::KeptBack, kinds::state::ParkedKinds},
     settings::Known,
 };
 use hashbrown::HashMap;
@@ -21,7 +19,6 @@ pub(crate) struct Admissions {
     queues: Mutex<HashMap<Arc<QueueKey>, Lately>>,
     /// Limits have been set since this process began: then attempts that end may hold places.
     revision: Mutex<(i64, bool)>,
-    pub(crate) granted: Mutex<Granted>,
     pub(crate) kept_back: KeptBack,
     pub(crate) kinds: ParkedKinds,
     pub(crate) bounds: Bounds,

@@ -196,7 +196,13 @@ pub async fn what_is_deleted_is_found_no_more_and_its_id_can_come_again(store: A
     assert_eq!(found(&*store, &of("blue"), "label").await, [4, 3], "and those whose time is over");
     insert(&*store, labelled(0, "blue")).await;
     assert_eq!(found(&*store, &of("blue"), "label").await, [0, 4, 3]);
-    let asked = DeleteTasks { namespace: Name::default_namespace(), from: None, limit: 100, in_flight: true };
+    let asked = DeleteTasks {
+        namespace: Name::default_namespace(),
+        from: None,
+        limit: 100,
+        in_flight: true,
+        now: NOW,
+    };
     for part in 0..store.parts() {
         let mut asked = asked.clone();
         while let Some(next) = store.delete_tasks_in(part, asked.clone()).await.unwrap().next {

@@ -17,6 +17,7 @@ use punctual_domain::{
     settings::{QueueSettings, Scope, Setting},
     state::State,
     task::{Content, NewTask, Task},
+    time::Millis,
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,17 +25,21 @@ const GONE: &str = "default";
 /// Names that stand beside it in every order.
 const OTHERS: [&str; 4] = ["defaul", "default-", "default2", "a"];
 
-fn asked(from: Option<TaskPosition>, limit: usize, in_flight: bool) -> DeleteTasks {
-    DeleteTasks { namespace: name(GONE), from, limit, in_flight }
+fn asked(from: Option<TaskPosition>, limit: usize, in_flight: bool, now: Millis) -> DeleteTasks {
+    DeleteTasks { namespace: name(GONE), from, limit, in_flight, now }
 }
 
 /// Batches of all parts, to the end.
 async fn delete_all(store: &dyn Store, limit: usize, in_flight: bool) -> Vec<DeletedTasks> {
+    delete_all_at(store, limit, in_flight, LATER).await
+}
+
+async fn delete_all_at(store: &dyn Store, limit: usize, in_flight: bool, now: Millis) -> Vec<DeletedTasks> {
     let mut batches = Vec::new();
     for part in 0..store.parts() {
         let mut from = None;
         loop {
-            let batch = store.delete_tasks_in(part, asked(from, limit, in_flight)).await.unwrap();
+            let batch = store.delete_tasks_in(part, asked(from, limit, in_flight, now)).await.unwrap();
             assert!(batch.deleted.len() + batch.in_flight.len() <= limit, "{batch:?}");
             super::balanced(store).await;
             from = batch.next;
@@ -103,8 +108,16 @@ pub async fn those_that_executors_are_at_are_left_until_they_are_asked_for(store
     let batches = delete_all(&*store, 3, false).await;
     let left: BTreeSet<i64> = batches.iter().flat_map(|it| &it.in_flight).map(|it| it.id).collect();
     assert_eq!(left, flying);
-    for task in tasks.iter().filter(|it| it.state.is_in_flight()) {
-        assert_eq!(&read(&*store, task.place).await, task);
+    let mut asked = Vec::new();
+    for task in tasks.iter().filter(|task| task.state.is_in_flight()) {
+        let wanted = Task { cancel_requested: true, updated_at: LATER, ..task.clone() };
+        asked.push(read(&*store, task.place).await);
+        assert_eq!(asked.last(), Some(&wanted), "its executor is asked to stop");
+    }
+    let again = delete_all_at(&*store, 3, false, LATER.plus(1)).await;
+    assert_eq!(again.iter().map(|batch| batch.in_flight.len()).sum::<usize>(), flying.len());
+    for task in &asked {
+        assert_eq!(&read(&*store, task.place).await, task, "it is asked once");
     }
     let batches = delete_all(&*store, 1, true).await;
     let deleted: Vec<_> = batches.iter().flat_map(|it| &it.deleted).collect();

@@ -6,21 +6,17 @@ use super::tree::{File, RUST, before_tests};
 use std::collections::BTreeSet;
 
 /// File and field.
-const KEEPS_TASKS: [(&str, &str); 10] = [
+const KEEPS_TASKS: [(&str, &str); 7] = [
     ("live/table.rs", "slots"),
     ("live/table.rs", "by_id"),
     ("live/index.rs", "slots"),
     // What has fired and waits for busy executors, in its order and by how long it waits.
     ("arrivals/backlog.rs", "order"),
     ("arrivals/backlog.rs", "since"),
-    // Places of the limiter.
-    ("pipeline/granted/state.rs", "granted_at"),
     // The bus did not take them.
     ("maintenance/compensate/state.rs", "failed"),
-    ("maintenance/compensate/state.rs", "unsettled"),
-    // Looked at again: overdue, and those of a namespace that goes.
+    // Overdue: looked at again.
     ("maintenance/overdue/state.rs", "suspects"),
-    ("maintenance/deletion/state.rs", "asked"),
 ];
 
 /// What is found by its type and keeps no task: a position, or ids of something else.
