@@ -92,8 +92,16 @@ enum Hold {
 /// What a caller has seen of a task: false refuses the change.
 pub(crate) type Expected = dyn Fn(&Task) -> bool + Send + Sync;
 
-/// The fence of the entry that one call has withdrawn, if any: it cannot fire, whatever became of the row meanwhile.
-type Removed = Option<i64>;
+/// What one call has taken out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Removed {
+    /// Of the table, or of the hot set. It decides nothing against a lease that was asked for later, or by another engine: that
+    /// one may have read the task from the store.
+    is_some: bool,
+    /// The fence of an entry that was taken out of the table while this engine asked for its lease, or had it: no executor is given
+    /// that lease.
+    leased: Option<i64>,
+}
 
 async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, Error> {
     let place = task.place;
@@ -106,30 +114,31 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
     }
     let here = core.live.lock().withdraw(place.id, fence);
     match here {
-        Withdrawal::Withdrawn => {
-            *removed = Some(fence);
+        Withdrawal::Withdrawn { has_lease } => {
+            removed.is_some = true;
+            removed.leased = has_lease.then_some(fence).or(removed.leased);
             return Ok(Hold::Held);
         }
         Withdrawal::Fired => return Ok(Hold::Fired),
         Withdrawal::Unknown => {}
     }
-    // Without the hot set the store decides, as it does about what another engine has drained.
-    let is_removed = !core.fires_from_store(&task.ask.queue)
-        && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
-    if is_removed {
-        *removed = Some(fence);
-    } else if is_ahead && *removed != Some(fence) {
-        // The engine that has leased it may be about to hand it over.
-        return Ok(Hold::Fired);
+    if is_ahead {
+        // This engine may be about to hand it over.
+        return Ok(if removed.leased == Some(fence) { Hold::Held } else { Hold::Fired });
     }
+    // Without the hot set the store decides, as it does about what another engine has drained.
+    removed.is_some |= !core.fires_from_store(&task.ask.queue)
+        && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
     Ok(Hold::Held)
 }
 
-/// It has an engine's lease, and its instant has not come, or never will because this call has withdrawn it.
+/// This engine has leased it, and its instant has not come, or never will because this call has withdrawn it. A lease of another
+/// engine is not taken back: only that engine knows whether it has handed the task over.
 fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
+    let is_own = |lease: &Lease| lease.executor == Lease::ahead(&core.options.name);
     task.state == State::Dispatched
-        && task.lease.as_ref().is_some_and(Lease::is_ahead)
-        && (task.due_at > core.now() || removed == Some(task.fence - 1))
+        && task.lease.as_ref().is_some_and(is_own)
+        && (task.due_at > core.now() || removed.leased == Some(task.fence - 1))
 }
 
 /// An engine has the task's lease and has not said who has the task: it is about to be handed over, or another call has
@@ -177,7 +186,7 @@ pub(crate) async fn cancel(
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Cancel>, Error> {
-    let (mut removed, mut tries, began) = (None, 0, Instant::now());
+    let (mut removed, mut tries, began) = (Removed::default(), 0, Instant::now());
     while tries < TRIES {
         let task = subject.look(core).await?;
         if !expected(&task) {
@@ -331,7 +340,7 @@ async fn try_reschedule(
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
-    let (mut removed, mut tries, began) = (None, 0, Instant::now());
+    let (mut removed, mut tries, began) = (Removed::default(), 0, Instant::now());
     while tries < TRIES {
         let task = subject.look(core).await?;
         if !expected(&task) {
@@ -492,7 +501,7 @@ pub(crate) async fn bury(
 ) -> Result<Option<Changed>, Error> {
     let why = reason.unwrap_or_else(|| "buried by hand".to_owned());
     let note = Note { error: Some(why), ..note(by) };
-    let (mut removed, mut tries, began) = (None, 0, Instant::now());
+    let (mut removed, mut tries, began) = (Removed::default(), 0, Instant::now());
     while tries < TRIES {
         let task = subject.look(core).await?;
         if !expected(&task) {
@@ -533,7 +542,7 @@ pub(crate) async fn bury(
 
 /// What an earlier try has taken out of the hot set, and is not to be changed any more: without this the refill would find it.
 async fn put_back_unchanged(core: &Arc<Core>, task: &Task, removed: Removed) {
-    if removed.is_some() && task.state.is_waiting() {
+    if removed.is_some && task.state.is_waiting() {
         intake::admit(core, vec![intake::entry_of(task)]).await;
     }
 }

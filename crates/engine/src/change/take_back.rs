@@ -3,7 +3,8 @@
 //! it waits for another attempt; so is what was cancelled by another.
 
 use super::{
-    Cancel, Cancelled, Core, Hold, Lease, State, Step, Subject, Task, TaskRef, cancel, hold, intake, note,
+    Cancel, Cancelled, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef, cancel, hold, intake,
+    note,
 };
 use crate::answer::Error;
 use futures_util::{StreamExt as _, stream};
@@ -119,7 +120,7 @@ async fn cancel_plain(
 }
 
 async fn hold_one<'t>(core: &Core, nth: usize, task: &'t Task) -> (usize, &'t Task, Result<Hold, Error>) {
-    let held = hold(core, task, &mut None).await;
+    let held = hold(core, task, &mut Removed::default()).await;
     (nth, task, held)
 }
 

@@ -5,7 +5,7 @@ use super::{
     Live, Withdrawal,
     fired::{Fired, Granted, Ready},
     stage::{Event, Gate, Report, Stage},
-    steps::{FOR_LATER, REPORTED, STEPS, awaits_executor, has_not_fired},
+    steps::{FOR_LATER, REPORTED, STEPS, awaits_executor, has_lease, has_not_fired},
 };
 use crate::{clock::moment::Moment, pipeline::drain::tests::entry};
 use fastrand::Rng;
@@ -337,7 +337,10 @@ impl World {
             None => (entry, None),
         };
         match self.live.lock().withdraw(id, fence) {
-            Withdrawal::Withdrawn => assert!(stage.is_some_and(has_not_fired), "{stage:?}"),
+            Withdrawal::Withdrawn { has_lease: said } => {
+                assert!(stage.is_some_and(has_not_fired), "{stage:?}");
+                assert_eq!(said, stage.is_some_and(has_lease), "{stage:?}");
+            }
             Withdrawal::Fired => {
                 let is_due =
                     matches!(stage, Some(Stage::Claiming { due: true } | Stage::Leasing { due: true }));

@@ -5,7 +5,7 @@ use super::{
     fired::{Fired, Ready},
     index::{Group, Rank},
     stage::{Event, Stage},
-    steps::{FOR_LATER, awaits_executor, has_not_fired, is_executors},
+    steps::{FOR_LATER, awaits_executor, has_lease, has_not_fired, is_executors},
     table::{Moved, Slot, Table},
 };
 use punctual_contract::{hot::HotEntry, store::Assignment};
@@ -30,8 +30,9 @@ pub(crate) struct Loaded {
 /// What a caller that withdraws a task finds of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Withdrawal {
-    /// It has not fired, and will not unless it is loaded again.
-    Withdrawn,
+    /// It has not fired, and will not unless it is loaded again. `has_lease`: this engine has its lease, or asks for it, and gives
+    /// it to no executor.
+    Withdrawn { has_lease: bool },
     /// It has fired, or its instant has come.
     Fired,
     /// The table does not decide: it does not have the task at such a fence, or another call has withdrawn it.
@@ -199,7 +200,7 @@ impl Table {
             return Withdrawal::Unknown;
         }
         if self.advance(nth, Event::Withdrawn).is_some() {
-            return Withdrawal::Withdrawn;
+            return Withdrawal::Withdrawn { has_lease: has_lease(stage) };
         }
         if awaits_executor(stage) || matches!(stage, Stage::Claiming { .. } | Stage::Leasing { .. }) {
             return Withdrawal::Fired;

@@ -156,7 +156,7 @@ async fn publish(core: &Core, messages: Vec<Assignment>) -> Vec<(Assignment, Str
 }
 
 /// Tells the store what could not be sent: once, and once more at once; then its lease is one of which no executor has heard.
-async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, String)>) {
+pub(crate) async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, String)>) {
     parts::apart(core, failed, |it| it.0.place.partition, mark_failed_in).await;
 }
 

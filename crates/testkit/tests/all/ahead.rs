@@ -3,6 +3,7 @@
 //! and on real MySQL and Redis.
 
 mod counted;
+mod elsewhere;
 mod lying;
 mod taken_back;
 mod urgent;

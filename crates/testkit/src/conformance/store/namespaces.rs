@@ -16,7 +16,7 @@ use punctual_domain::{
     name::QueueKey,
     settings::{QueueSettings, Scope, Setting},
     state::State,
-    task::{Content, NewTask, Task},
+    task::{Content, Lease, NewTask, Task},
     time::Millis,
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -110,7 +110,8 @@ pub async fn those_that_executors_are_at_are_left_until_they_are_asked_for(store
     assert_eq!(left, flying);
     let mut asked = Vec::new();
     for task in tasks.iter().filter(|task| task.state.is_in_flight()) {
-        let wanted = Task { cancel_requested: true, updated_at: LATER, ..task.clone() };
+        let lease = task.lease.clone().map(|lease| Lease { cancel_requested: true, ..lease });
+        let wanted = Task { lease, updated_at: LATER, ..task.clone() };
         asked.push(read(&*store, task.place).await);
         assert_eq!(asked.last(), Some(&wanted), "its executor is asked to stop");
     }

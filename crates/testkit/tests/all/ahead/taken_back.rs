@@ -54,14 +54,14 @@ pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
         let first = Call::take_back(&rig, task.place);
         let is_under_way = || async { applying.came() > 0 || first.is_finished() };
         until("the first has withdrawn it and is about to change it", is_under_way).await;
-        // The first found the task in the engine's table, the second finds it gone there and asks the hot set.
-        let withdrawals = || rig.hot.faults.counts(HotGroup::Withdraw).passed;
-        let before = withdrawals();
+        // The first found the task in the engine's table; the second reads its row, and finds it gone there.
+        let reads = || rig.store.faults.counts(StoreGroup::Read).passed;
+        let before = reads();
         let second = Call::take_back(&rig, task.place);
         let has_looked =
-            || async { withdrawals() > before || second.is_finished() || WallClock.now() >= task.due_at };
+            || async { reads() > before || second.is_finished() || WallClock.now() >= task.due_at };
         until("the second has looked for it", has_looked).await;
-        has_met = !first.is_finished() && withdrawals() > before;
+        has_met = !first.is_finished() && reads() > before;
         applying.open();
         held.let_go();
         let (first, second) = (first.answer().await, second.answer().await);
