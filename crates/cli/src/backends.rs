@@ -132,8 +132,13 @@ impl Standing {
         let mut away = None;
         let (mut backends, store) = match &settings.place {
             Place::Embedded { sqlite_path } => {
-                let memory = settings.memory_max_bytes.unwrap_or_else(memory::for_tasks);
-                embedded(sqlite_path, archive, memory, bound).await?
+                if settings.memory_max_bytes.is_some() {
+                    tracing::warn!(
+                        "hot.memory_max_mib is of no use here: without Redis, only what is due within ten seconds \
+                         and what waits for executors is in memory"
+                    );
+                }
+                embedded(sqlite_path, archive, bound).await?
             }
             Place::Shared(place) => {
                 options.name = engine_name();
@@ -280,14 +285,12 @@ async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Bl
 async fn embedded(
     sqlite_path: &Path,
     archive: &Archive,
-    memory_max_bytes: u64,
     clock_bound: Duration,
 ) -> Result<(Backends, Closing)> {
     let store = Arc::new(archive::of_sqlite(open(sqlite_path).await?, archive).await?);
-    let partitions = store.partitions();
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions }).with_memory_max(memory_max_bytes)),
+        hot: Arc::new(MemoryHot::default()),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(TrustedClock::new(Machine, clock_bound, Witness::Nobody)),

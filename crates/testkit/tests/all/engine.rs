@@ -68,7 +68,7 @@ fn rig(options: Options) -> Rig {
 fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
     let store = Arc::new(FaultyStore::new(truth, 1));
     let bus = Arc::new(FaultyBus::new(Arc::new(MemoryBus::default()), 1));
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+    let hot = Arc::new(MemoryHot::default());
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let backends = Backends {
         store: store.clone(),
