@@ -101,7 +101,7 @@ impl Rig {
     async fn is_looked_through(&self) {
         let has_run = || async {
             let services = self.engine.meters().services();
-            services.iter().any(|it| it.name == "adopt" && it.runs > 0)
+            services.iter().any(|service| service.name == "from_store" && service.runs > 0)
         };
         until("it is looked through", has_run).await;
     }

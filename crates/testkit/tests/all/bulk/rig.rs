@@ -30,7 +30,7 @@ pub(super) struct Rig {
     pub(super) runner: Runner,
     pub(super) store: Arc<FaultyStore>,
     pub(super) bulks: Arc<FaultyBulk>,
-    hot: Arc<dyn Hot>,
+    pub(super) hot: Arc<dyn Hot>,
 }
 
 /// Stamps a test of a rig for both kinds of back ends.
