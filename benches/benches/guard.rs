@@ -69,7 +69,7 @@ fn engine() -> Engine {
     let clock = ManualClock::at(NOW);
     assert_eq!(clock.now(), NOW);
     let backends = Backends {
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+        hot: Arc::new(MemoryHot::default()),
         store: Arc::new(store),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),

@@ -5,7 +5,7 @@ use crate::{
     archive, audited,
     clock::Machine,
     config::{Archive, Payloads, Place, Settings, SharedPlace},
-    durability, journal, logs, memory, other_engines,
+    durability, journal, logs, other_engines,
 };
 use anyhow::{Context, Result, bail};
 use punctual_bulk::Runner;
@@ -132,8 +132,7 @@ impl Standing {
         let mut away = None;
         let (mut backends, store) = match &settings.place {
             Place::Embedded { sqlite_path } => {
-                let memory = settings.memory_max_bytes.unwrap_or_else(memory::for_tasks);
-                embedded(sqlite_path, archive, memory, bound).await?
+                embedded(sqlite_path, archive, settings.memory_max_bytes, bound).await?
             }
             Place::Shared(place) => {
                 options.name = engine_name();
@@ -280,14 +279,19 @@ async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Bl
 async fn embedded(
     sqlite_path: &Path,
     archive: &Archive,
-    memory_max_bytes: u64,
+    hot_memory_max_bytes: Option<u64>,
     clock_bound: Duration,
 ) -> Result<(Backends, Closing)> {
+    if hot_memory_max_bytes.is_some() {
+        tracing::warn!(
+            "hot.memory_max_mib is of no use here: without Redis, only what is due within ten seconds and what waits for \
+             executors is in memory"
+        );
+    }
     let store = Arc::new(archive::of_sqlite(open(sqlite_path).await?, archive).await?);
-    let partitions = store.partitions();
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions }).with_memory_max(memory_max_bytes)),
+        hot: Arc::new(MemoryHot::default()),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(TrustedClock::new(Machine, clock_bound, Witness::Nobody)),

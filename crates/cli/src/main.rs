@@ -36,7 +36,6 @@ mod executor;
 mod journal;
 mod limit;
 mod man;
-mod memory;
 mod namespace;
 mod openapi;
 mod profile;

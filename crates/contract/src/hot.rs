@@ -81,10 +81,9 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// store has lost. From then on older terms drain nothing.
     async fn clear(&self, tenure: Tenure) -> Result<(), Error>;
 
-    /// Whether there is a hot set. False: it is always empty, every task fires from the store, and the store alone decides
-    /// whether a task was withdrawn. Makes no call.
-    fn is_there(&self) -> bool {
-        true
+    /// What of a task's way it keeps, always the same. Makes no call.
+    fn keeps(&self) -> Keeps {
+        Keeps::DueAndReady
     }
 
     /// In words, whose it is, once `is_whole` has found that it is not this store's: from then on until it is found to
@@ -99,17 +98,21 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         self.stranger()
     }
 
-    /// How far ahead of their instants entries are to bring what a hand-over needs, in milliseconds. What is kept outside of this
-    /// process brings it always; in this process memory is dearer than a read of a row. A back end may keep less of it than it is
-    /// given, and answer entries without it.
-    fn asks_ahead_ms(&self) -> i64 {
-        i64::MAX
-    }
-
     /// How full it is, in thousandths of what it may hold, where it is fullest; 0: it has no bound. From 1000 on `load`
     /// may be refused, which changes nothing of what is there; every other method goes on. Cheap: asked after each
     /// thousand entries.
     async fn fullness(&self) -> Result<u32, Error>;
+}
+
+/// What of a task's way a hot set keeps. What it does not keep, the store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    DueAndReady,
+    /// What has fired. Nothing is due here: `load` puts nothing in, `drain` gives nothing, and `withdraw` answers `Absent`; a
+    /// partition is always whole.
+    Ready,
+    /// It is always empty.
+    Nothing,
 }
 
 /// What became of a partition in the hot set.

@@ -12,7 +12,10 @@ use crate::{
     meters::{Meters, ProcessMeters},
     options::Options,
 };
-use punctual_contract::{Bus, Error as BackendError, Store, hot::Lane};
+use punctual_contract::{
+    Bus, Error as BackendError, Store,
+    hot::{Keeps, Lane},
+};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
@@ -164,7 +167,7 @@ impl Engine {
     /// False: there is none, and firing goes by the store for good.
     #[must_use]
     pub fn has_hot_set(&self) -> bool {
-        self.core.hot.is_there()
+        self.core.from_store.hot_set_keeps() != Keeps::Nothing
     }
 
     /// The hot set was found to be another cluster's: nothing of it is used.

@@ -113,7 +113,7 @@ pub(crate) fn owned(core: &Core, part: usize) -> Vec<Partition> {
 }
 
 pub(crate) fn is_in(core: &Core, part: usize, partition: Partition) -> bool {
-    core.store.parts() == 1 || core.store.part_of(partition) == part
+    core.store.part_of(partition) == part
 }
 
 /// Items by the part that has their partition.

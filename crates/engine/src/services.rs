@@ -16,7 +16,7 @@ use crate::{
     supervisor::Supervisor,
 };
 use futures_util::future::BoxFuture;
-use punctual_contract::Error;
+use punctual_contract::{Error, hot::Keeps};
 use punctual_domain::time::Millis;
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -109,7 +109,7 @@ impl Engine {
         self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, ticks);
-        if self.has_hot_set() {
+        if self.core.from_store.hot_set_keeps() == Keeps::DueAndReady {
             self.supervise_hot_set(&supervisor);
         }
         self.supervise_store_source(&supervisor);
@@ -174,7 +174,7 @@ impl Engine {
         });
     }
 
-    /// What fills the hot set, and looks after what is in it.
+    /// What fills the hot set, and looks after what is due in it.
     fn supervise_hot_set(&self, supervisor: &Supervisor) {
         let core = &self.core;
         let asked = |core: Arc<Core>| async move { core.filling.look_through.notified().await };

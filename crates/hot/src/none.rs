@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
     ownership::{Signal, Signals, Tenure},
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
@@ -17,8 +17,8 @@ pub struct NoHot;
 
 #[async_trait]
 impl Hot for NoHot {
-    fn is_there(&self) -> bool {
-        false
+    fn keeps(&self) -> Keeps {
+        Keeps::Nothing
     }
 
     async fn load(&self, _entries: Vec<HotEntry>) -> Result<usize, Error> {

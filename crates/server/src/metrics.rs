@@ -163,7 +163,7 @@ metrics! {
     TASKS_READY Gauge "punctual_tasks_ready" ["namespace", "queue"]
         "Fired tasks that wait for an executor, in the hot set."
     HOT_DUE Gauge "punctual_hot_due_tasks" []
-        "Tasks in the hot set whose time has not come."
+        "Tasks in the hot set and in this engine's memory whose time has not come; embedded, and without Redis, those of the next ten seconds."
     HOT_FIRING Gauge "punctual_hot_firing_tasks" []
         "Tasks that have fired and whose hand-over is not known yet."
     WHEEL_TASKS Gauge "punctual_wheel_tasks" []

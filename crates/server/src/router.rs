@@ -256,7 +256,7 @@ mod tests {
     fn app() -> Shared {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
         let backends = Backends {
-            hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 4 })),
+            hot: Arc::new(MemoryHot::default()),
             store: Arc::new(store),
             limiter: Arc::new(MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::new()),

@@ -55,7 +55,7 @@ impl TestEngine {
         let clock = ManualClock::at(START);
         let options = punctual_store::sqlite::Options { partitions: 2, ..Default::default() };
         let store = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
-        let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+        let hot = Arc::new(MemoryHot::default());
         let backends = Backends {
             store: Arc::clone(&store) as Arc<dyn Store>,
             hot,

@@ -146,12 +146,12 @@ pub(crate) static KEYS: &[Key] = &[
         default: || "punctual".to_owned(),
         about: "before every key in Redis: engines of one prefix share a hot set",
     },
-    // 0: `maxmemory` of the servers, where they have one, and half of their machines; in memory, a quarter of this machine.
+    // 0: `maxmemory` of the servers, where they have one, and half of their machines.
     Key {
         name: HOT_MEMORY_MAX_MIB,
         variable: "PUNCTUAL_HOT_MEMORY_MAX_MIB",
         default: || "0".to_owned(),
-        about: "memory that tasks due soon may fill, in all Redis servers or in this process; near it the horizon shrinks, and at it what is due waits in the store behind its queue's backlog; 0: their maxmemory, or a quarter of this machine's",
+        about: "memory that tasks due soon may fill, in all Redis servers together; near it the horizon shrinks, and at it what is due waits in the store behind its queue's backlog; 0: their maxmemory. Without Redis it is of no use: only what is due within ten seconds is in memory",
     },
     Key {
         name: PUSH_QUEUES,
@@ -169,7 +169,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: HORIZON_MS,
         variable: "PUNCTUAL_ENGINE_HORIZON_MS",
         default: || Options::default().horizon_ms.to_string(),
-        about: "how far ahead tasks are held in the hot set",
+        about: "how far ahead tasks are held in Redis",
     },
     Key {
         name: LOOKAHEAD_MS,

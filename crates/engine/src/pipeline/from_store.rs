@@ -21,14 +21,18 @@ use punctual_contract::{
 };
 use punctual_domain::settings::Retries;
 pub(crate) use serve::{serve, serve_ready};
+use state::Source;
 
-/// What needs the hot set, and has nothing to do while it is away: its tasks come from the store meanwhile, and what it misses is
+/// What fills the hot set or drains it, and has nothing to do while tasks come from the store: what a hot set that is away misses is
 /// brought to it when it is back.
 pub(crate) async fn with_hot_set(
     core: &Core,
     work: impl Future<Output = Result<usize, Error>>,
 ) -> Result<usize, Error> {
-    if core.from_store.is_away() { Ok(0) } else { work.await }
+    match core.from_store.source() {
+        Source::HotSet => work.await,
+        Source::Store => Ok(0),
+    }
 }
 
 /// Fired while the hot set was away, and counted as such.

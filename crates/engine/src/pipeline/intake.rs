@@ -107,13 +107,13 @@ fn split_near(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEnt
     entries.into_iter().partition(is_near)
 }
 
-/// Until when tasks of a partition are in the hot set. Where another engine preloads, or may have begun to without this
-/// one knowing, it is the furthest that it may have come to: what lies behind its frontier must load itself.
+/// Until when tasks of a partition are in the hot set, where it keeps what is due. Where another engine preloads, or may have begun to
+/// without this one knowing, it is the furthest that it may have come to: what lies behind its frontier must load itself.
 fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
     let frontier = core.holdings.frontier(partition);
     let is_mine = core.holdings.tenure(partition).is_some();
     let is_short = core.filling.room.is_short();
-    if core.shared.is_none() || (is_mine && (is_short || core.filling.is_crowded.load(Relaxed))) {
+    if is_mine && (is_short || core.filling.is_crowded.load(Relaxed)) {
         return frontier.max(now.plus(SOON_MS));
     }
     frontier.max(now.plus(core.filling.room.horizon_ms(core.options.horizon_ms) + CLOCKS_APART_MS))
@@ -143,16 +143,15 @@ async fn load_hot(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> Result<usize,
 
 /// What a hand-over needs travels with the entry as far as the hot set has room for it; where it is left out, the row is read.
 fn leave_out_asks(core: &Core, entries: &mut [HotEntry]) {
-    let ahead_ms = if core.filling.room.is_short() { ASK_MS } else { core.hot.asks_ahead_ms() };
-    let until = core.now().plus(ahead_ms);
+    if !core.filling.room.is_short() {
+        return;
+    }
+    let until = core.now().plus(ASK_MS);
     entries.iter_mut().filter(|entry| entry.due_at > until).for_each(HotEntry::leave_out_ask);
 }
 
 /// Tells the owners of what is due before their next look at the hot set.
 fn announce_soon(core: &Core, entries: &[HotEntry]) {
-    if core.shared.is_none() {
-        return;
-    }
     let interval_ms = i64::try_from(core.options.claim_interval_ms).unwrap_or(i64::MAX);
     let soon = core.now().plus(core.options.lookahead_ms.saturating_add(interval_ms));
     let is_anothers = |it: &&HotEntry| core.holdings.tenure(it.place.partition).is_none();

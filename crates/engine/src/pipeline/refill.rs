@@ -211,12 +211,13 @@ pub(super) async fn bring_back(
 ) -> Result<usize, Error> {
     let (_, page) = core.split_scanned(page);
     let page = core.maintenance.unsent.sort_out(page, core.now());
-    let (mut unknown, mut offered) = (Vec::new(), Vec::new());
+    let (mut unknown, mut offered, now) = (Vec::new(), Vec::new(), core.now());
     {
         let table = core.live.lock();
         for entry in page {
             match table.overdue(&entry) {
-                Overdue::Unknown if entry.state == State::Ready => offered.push(entry),
+                // One that was leased ahead of its instant, and given back, is ready and not due.
+                Overdue::Unknown if entry.state == State::Ready && entry.due_at <= now => offered.push(entry),
                 Overdue::Unknown => unknown.push(entry),
                 Overdue::Offered(fired) if fired.fired_at <= before => offered.push(fired),
                 Overdue::Offered(_) | Overdue::InHand => {}

@@ -244,6 +244,7 @@ async fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
 
 /// As if all partitions of this engine had just been taken over.
 fn look_through(core: &Core) {
+    core.from_store.watermarks.begin_anew();
     for tenure in core.holdings.tenures() {
         if core.holdings.begin_anew(tenure) {
             core.live.lock().open(tenure.partition);

@@ -1,5 +1,6 @@
 //! Which source tasks come from. While the hot set does not answer, or where there is none, what a partition's owner fires comes
-//! from the store (`store_source`), and executors are served from the live table (`from_store`).
+//! from the store (`store_source`), and executors are served from the live table (`from_store`). What an embedded engine fires
+//! comes from its store, too, and waits for executors in the ready sets in its memory, which is never away.
 //!
 //! A switch between the two sources needs no hand-over. What both have is refused by the table, by fence, or by the store when its
 //! lease is asked for. Away: each partition is read from the oldest task on, and what stood in ready sets is served from the table.
@@ -20,7 +21,7 @@ use crate::{
 use hashbrown::HashSet;
 use punctual_contract::{
     Error,
-    hot::{HotEntry, Wholeness},
+    hot::{HotEntry, Keeps, Wholeness},
     ownership::Tenure,
 };
 use punctual_domain::place::Partition;
@@ -32,7 +33,7 @@ use std::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-/// Between two looks at the hot set while it answers.
+/// Between two looks at the hot set while it answers, and between two of an engine at a store that nobody else writes to.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// Between two looks at the store while it does not, or where there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
@@ -48,8 +49,17 @@ pub(crate) async fn store_is_due(core: Arc<Core>) {
     }
 }
 
-/// Looks whether the hot set answers and has what was put into it. Tasks fired without it.
+/// Sees to it that what is due comes into the table. Tasks fired without the hot set.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    match core.from_store.hot_set_keeps() {
+        Keeps::DueAndReady => look_at_hot_set(core).await,
+        Keeps::Ready => store_source::run_once(core).await.map(|_| 0),
+        Keeps::Nothing => fire_all(core).await,
+    }
+}
+
+/// Whether the hot set answers and has what was put into it.
+async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     let tenures = core.holdings.tenures();
     // One connection that broke, or fell silent, is not the hot set: it is asked once more, on another one.
     let twice = async {

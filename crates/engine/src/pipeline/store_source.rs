@@ -1,16 +1,20 @@
-//! Step 3 where no hot set gives what is due: the owner of a partition drains it from the store. Order of steps, and what a crash,
-//! a hang or a cut between two of them leaves:
+//! Step 3 where no hot set gives what is due: the owner of a partition drains it from the store. So does an embedded engine, always;
+//! one without any Redis; and one whose Redis is away. Order of steps, and what a crash, a hang or a cut between two of them leaves:
 //!
 //! 1. *Read ahead.* Rows of the partition behind its watermark are read, until `REACH_MS` ahead; with a new tenure, and when the hot
-//!    set has just gone away, from the oldest on. Changes no row. Crash, or no answer: the watermark stands where it stood.
+//!    set has just gone away, from the oldest on. Changes no row. Crash, or no answer: the watermark stands where it stood. What this
+//!    engine inserts or changes within its reach it puts into the table itself (`intake`), a crash before that leaves it to the
+//!    next tenure, and a lost answer of the store to the refill's look at what is overdue.
 //! 2. *Taken in.* What the table does not know comes into it, and its instant on the wheel; what it knows with this fence is
 //!    refused, whichever source had it before. What has fired and stood in the ready sets of the hot set is served from the table
 //!    now. Crash: the next owner reads it again. Only then does the watermark move.
 //! 3. *Looked back.* What another engine has inserted or changed behind the watermark nobody can announce: each run reads what is due
-//!    now once more. What it misses, because it was committed long after it was due, the refill's look at what is overdue finds.
+//!    now once more. What it misses, because it was committed long after it was due, the refill's look at what is overdue finds. An
+//!    engine that shares its store with none has nothing to look for.
 //! 4. *Fired* at its instant by the wheel, as with a hot set (`fire`): the table decides between that and a cancel at this engine,
 //!    and the store's conditional update between it and everything else. Crash: `scheduled`, for the next owner to fire.
-//! 5. *Served* to executors of this engine from the table (`from_store::serve`). Crash: the same.
+//! 5. *Served* to executors of this engine from the table (`from_store::serve`), or, in an embedded engine, from the ready sets in its
+//!    memory. Crash: the same.
 //! 6. *Marked* as `ready`, where it is not handed over within `mark_ready::FOR_OTHERS_MS` and other engines live: these read it in
 //!    the store, and serve their executors with it (`from_store::others`). Crash: each of them has it. Whoever leases it first has
 //!    it; the others are refused by its fence.
@@ -20,6 +24,7 @@
 pub(crate) mod state;
 
 use crate::{
+    control,
     core::Core,
     live::Overdue,
     options::STEP_LIMIT,
@@ -32,10 +37,14 @@ use punctual_domain::time::Millis;
 use state::{Key, Watermark};
 use std::sync::Arc;
 
-/// So far ahead it is read: as far as what is inserted here comes into the table at once.
-const REACH_MS: i64 = intake::NEAR_MS;
+/// So far ahead it is read: a little less far than what is inserted here comes into the table at once, because an insert may look at
+/// the clock a moment before a read that is done first, and time may be set back a little.
+const REACH_MS: i64 = intake::NEAR_MS - 1_000;
 /// Once less than this is left.
 const REACH_LEFT_MS: i64 = REACH_MS / 2;
+/// A new tenure reads a little less far, each partition of it by another number of these: their next reads do not fall together.
+const APART_MS: i64 = 500;
+const APART_MAX: i64 = (REACH_MS - REACH_LEFT_MS) / APART_MS;
 /// The look back begins so long before the present, and ends so long after it: several periods.
 const BACK_MS: i64 = 500;
 const SOON_MS: i64 = 200;
@@ -46,6 +55,8 @@ const WAITING_MAX: usize = 500_000;
 
 /// Entries that are new in the table.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    // Nothing comes into the table before it is known which queues are scanned.
+    control::loaded(core).await?;
     parts::each(core, "from_store", parts::PATIENCE, drain_part).await
 }
 
@@ -64,19 +75,22 @@ async fn drain_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
 async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<(), Error> {
     let marks = &core.from_store.watermarks;
     let mut mark = marks.of(tenure);
-    if mark.read_to.is_some() {
+    if core.from_store.others_write && mark.read_to.is_some() {
         let before = mark;
         *drained += look_back(core, tenure, &mut mark).await?;
         marks.remember(tenure.partition, before, mark);
     }
-    let now = core.now();
-    let is_far = mark.read_to.is_some_and(|read_to| read_to.0 >= now.plus(REACH_LEFT_MS));
+    let left_until = core.now().plus(REACH_LEFT_MS);
+    let is_far = mark.read_to.is_some_and(|read_to| read_to.0 >= left_until);
     if is_far || core.live.lock().len() >= WAITING_MAX {
         return Ok(());
     }
-    let until = now.plus(REACH_MS);
+    let apart = if mark.read_to.is_none() { i64::from(tenure.partition.0) % APART_MAX } else { 0 };
     for _ in 0..PAGES {
         let before = marks.of(tenure);
+        // After that: by a clock that is set back meanwhile, no watermark is moved.
+        let now = core.now();
+        let until = now.plus(REACH_MS - apart * APART_MS);
         let page = Scan { partition: tenure.partition, until, after: before.read_to, limit: STEP_LIMIT };
         let (count, next) = take_page(core, page, now).await?;
         *drained += count;

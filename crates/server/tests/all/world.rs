@@ -19,6 +19,7 @@ use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore},
+    shared::SharedHot,
 };
 use punctual_workflows::Runner as Workflows;
 use serde_json::{Value, json};
@@ -151,14 +152,14 @@ impl World {
 
     pub(crate) fn with(options: ServerOptions) -> Self {
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
-        let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
+        let memory = MemoryHot::default();
         Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), options, Options::default())
     }
 
     /// What the hot set loses is not read again from the store.
     pub(crate) fn that_repairs_nothing() -> Self {
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
-        let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
+        let memory = SharedHot::new(4);
         let options = Options { overdue_after_ms: 86_400_000, ..Options::default() };
         Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), ServerOptions::default(), options)
     }
@@ -166,7 +167,7 @@ impl World {
     /// Callers need a token, and this one may do everything.
     pub(crate) fn guarded_by(token: &str) -> Self {
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
-        let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
+        let memory = MemoryHot::default();
         let engine = Options { admin_token: Some(SecretHash::of(token)), ..Options::default() };
         Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), ServerOptions::default(), engine)
     }
@@ -208,7 +209,7 @@ impl World {
 
     /// The API of another engine on the same store.
     pub(crate) fn another_router(&self) -> Router {
-        let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
+        let memory = MemoryHot::default();
         let backends = Backends {
             store: self.store.clone(),
             hot: Arc::new(memory),

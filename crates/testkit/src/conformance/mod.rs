@@ -344,6 +344,15 @@ macro_rules! for_each_durable_case {
 #[macro_export]
 macro_rules! for_each_hot_case {
     ($stamp:ident) => {
+        $crate::for_each_due_case!($stamp);
+        $crate::for_each_ready_case!($stamp);
+    };
+}
+
+/// Of one that keeps what is due.
+#[macro_export]
+macro_rules! for_each_due_case {
+    ($stamp:ident) => {
         $stamp! {
             due::loading_puts_into_due_and_counts,
             due::loading_twice_is_harmless,
@@ -370,6 +379,15 @@ macro_rules! for_each_hot_case {
             drain::a_question_with_an_older_term_than_has_drained_is_answered_with_the_newer,
             drain::what_is_due_is_cleared_for_the_newest_term_only,
             drain::fullness_is_a_share_and_an_empty_hot_set_is_not_full,
+        }
+    };
+}
+
+/// Of one that keeps what has fired, whether or not it keeps what is due.
+#[macro_export]
+macro_rules! for_each_ready_case {
+    ($stamp:ident) => {
+        $stamp! {
             ready::admitted_by_priority_then_age,
             ready::of_two_versions_the_newer_goes_first,
             ready::each_queue_has_a_ready_set_of_its_own,

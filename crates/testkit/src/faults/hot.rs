@@ -4,7 +4,7 @@ use super::{Fate, Faults};
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
@@ -145,8 +145,8 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Look, "measure the depth", self.inner.depth()).await
     }
 
-    fn is_there(&self) -> bool {
-        self.inner.is_there()
+    fn keeps(&self) -> Keeps {
+        self.inner.keeps()
     }
 
     fn refusal(&self) -> Option<String> {
@@ -163,10 +163,6 @@ impl Hot for FaultyHot {
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         self.faults.run(HotGroup::Look, "look whether it is whole", self.inner.is_whole(tenures)).await
-    }
-
-    fn asks_ahead_ms(&self) -> i64 {
-        self.inner.asks_ahead_ms()
     }
 
     async fn fullness(&self) -> Result<u32, Error> {

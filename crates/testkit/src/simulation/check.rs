@@ -1,10 +1,7 @@
 //! The promises, as checks: kept, never early, at least once and fenced, definite cancel, accounted for.
 
 use super::{ops::How, world::World};
-use punctual_contract::{
-    Hot as _,
-    store::{Assignment, Query},
-};
+use punctual_contract::store::{Assignment, Query};
 use punctual_domain::{
     history::Entry,
     state::{Event, State},
@@ -130,7 +127,7 @@ impl World {
             self.turn().await;
             self.lease(1_000, 10_000).await?;
         }
-        let depth = self.true_hot.depth().await.map_err(|it| it.to_string())?;
+        let depth = self.true_hot.hot().depth().await.map_err(|it| it.to_string())?;
         if !depth.ready.is_empty() {
             return Err(format!("all is finished, and the hot set still has {depth:?}"));
         }

@@ -5,7 +5,7 @@ use super::{
     known::Known,
     mortal::{End, Life, Mortal},
     ops::Work,
-    world::{World, queue},
+    world::{Due, World, queue},
 };
 use crate::faults::Dials;
 use punctual_contract::{
@@ -95,7 +95,11 @@ impl World {
         self.turns = if are_whole { (Some(now), self.turns.0) } else { (None, None) };
     }
 
+    /// What is in an engine's own memory is never away.
     pub(super) fn set_hot_away(&mut self, away: bool) {
+        if self.setup.due == Due::InStore {
+            return;
+        }
         (self.hot_is_away, self.turns) = (away, (None, None));
         self.faulty_hot.faults.set_all(if away { Dials::REFUSES } else { Dials::SOUND });
     }

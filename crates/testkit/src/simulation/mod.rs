@@ -25,7 +25,7 @@ pub use ops::{
 pub use order::{Order, Ready, judge};
 pub use schedules::run_schedules;
 pub use workflows::run_workflows;
-pub use world::{Faults, Hands, Setup, World};
+pub use world::{Due, Faults, Hands, Setup, World};
 
 /// Runs a list of operations in a fresh world, then lets everything that is left finish. What the engines chose.
 ///

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Bus, Error, Hot, IdentityStore, Limiter, Ownership, ScheduleStore, SettingStore, Store,
     bus::Delivery,
-    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
     limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
     ownership::{Live, Owner, Says, Tenure},
     schedules::{
@@ -266,6 +266,9 @@ impl Store for Mortal<dyn Store> {
 
 #[async_trait]
 impl Hot for Mortal<dyn Hot> {
+    fn keeps(&self) -> Keeps {
+        self.inner.keeps()
+    }
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
         self.life.call(self.inner.load(entries)).await
     }

@@ -73,7 +73,7 @@ pub(super) fn queue() -> QueueKey {
 }
 
 pub(super) fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+    let hot = Arc::new(MemoryHot::default());
     let backends = Backends {
         store,
         hot,

@@ -85,7 +85,7 @@ fn queue() -> QueueKey {
 }
 
 fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+    let hot = Arc::new(MemoryHot::default());
     let backends = Backends {
         store,
         hot,

@@ -2,7 +2,7 @@
 //! told. It believes only what it was told; what it was not told (an error) it marks as uncertain.
 
 use super::{
-    back_ends::{PARTITIONS, back_ends},
+    back_ends::{PARTITIONS, TrueHot, back_ends},
     engines::Node,
     known::Known,
     limits::Losing,
@@ -31,7 +31,6 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Cancelled, Changed, Engine, Error, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::MemoryHot;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// Whether store and hot set fail now and then.
@@ -59,6 +58,15 @@ pub struct Setup {
     pub hands: Hands,
     /// The queue, its keys and its retries have limits, and the queue a rate.
     pub limits: bool,
+    pub due: Due,
+}
+
+/// Where engines have what is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// As an embedded engine, which is one.
+    InStore,
+    InRedis,
 }
 
 /// How tasks come to executors.
@@ -78,7 +86,7 @@ pub struct World {
     pub(super) latest: Millis,
     /// Without faults: what the checks read.
     pub(super) truth: Arc<dyn Store>,
-    pub(super) true_hot: Arc<MemoryHot>,
+    pub(super) true_hot: TrueHot,
     pub(super) limiter: Arc<Losing>,
     /// When executors were handed something, since the limiter last began anew.
     pub(super) starts: Vec<Millis>,
@@ -119,7 +127,7 @@ impl World {
     pub(super) fn new(setup: Setup) -> Self {
         let clock = Arc::new(ManualClock::at(START));
         let truth: Arc<dyn Store> = stores::fresh(PARTITIONS);
-        let (faulty_store, true_hot, faulty_hot) = back_ends(&truth, setup.faults, 0);
+        let (faulty_store, true_hot, faulty_hot) = back_ends(&truth, (setup.due, setup.faults), 0);
         let true_bus = Arc::new(MemoryBus::default());
         let faulty_bus = Arc::new(FaultyBus::new(true_bus.clone(), setup.faults.seed()));
         let ownership = Arc::new(MemoryOwnership::new(clock.clone()));
@@ -296,7 +304,8 @@ impl World {
         self.turns = (None, None);
         self.nodes.drain(..).for_each(Node::die);
         let seed = u64::try_from(self.started).unwrap_or(0);
-        (self.faulty_store, self.true_hot, self.faulty_hot) = back_ends(&self.truth, self.faults, seed);
+        (self.faulty_store, self.true_hot, self.faulty_hot) =
+            back_ends(&self.truth, (self.setup.due, self.faults), seed);
         self.limiter = Arc::default();
         self.starts.clear();
         (0..self.setup.engines).for_each(|_| self.start_engine());

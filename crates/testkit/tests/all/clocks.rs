@@ -103,7 +103,7 @@ fn rig(options: Options) -> Rig {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     let backends = Backends {
         store: Arc::clone(&store),
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+        hot: Arc::new(MemoryHot::default()),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(clock.clone()),

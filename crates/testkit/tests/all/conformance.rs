@@ -2,8 +2,9 @@
 
 use punctual_bus::MemoryBus;
 use punctual_contract::{Bus, Hot, Store};
-use punctual_hot::{MemoryHot, Options as HotOptions};
+use punctual_hot::MemoryHot;
 use punctual_store::{Options as StoreOptions, SqliteStore};
+use punctual_testkit::{conformance::hot::PARTITIONS, shared::SharedHot};
 use std::{
     path::Path,
     sync::{
@@ -13,7 +14,12 @@ use std::{
 };
 
 fn memory_hot() -> Arc<dyn Hot> {
-    Arc::new(MemoryHot::new(HotOptions { partitions: punctual_testkit::conformance::hot::PARTITIONS }))
+    Arc::new(MemoryHot::default())
+}
+
+/// By which tests stand in for Redis.
+fn shared_hot() -> Arc<dyn Hot> {
+    Arc::new(SharedHot::new(PARTITIONS))
 }
 
 fn memory_bus() -> Arc<dyn Bus> {
@@ -37,11 +43,23 @@ mod hot_in_memory {
             }
         )*};
     }
+    punctual_testkit::for_each_ready_case!(stamp);
+}
+
+mod hot_of_tests {
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                punctual_testkit::conformance::hot::$module::$case(super::shared_hot()).await;
+            }
+        )*};
+    }
     punctual_testkit::for_each_hot_case!(stamp);
 
     #[test]
     fn agrees_with_the_model() {
-        punctual_testkit::conformance::hot::model::agrees_with(2_000, async || super::memory_hot());
+        punctual_testkit::conformance::hot::model::agrees_with(2_000, async || super::shared_hot());
     }
 }
 

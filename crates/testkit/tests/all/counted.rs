@@ -64,7 +64,7 @@ macro_rules! on_each_ground {
             use super::*;
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                super::$case(&*Embedded::ground().await).await;
+                super::$case(&*Embedded::with_due_in_hot_set().await).await;
             })*
         }
         mod on_servers {

@@ -25,6 +25,7 @@ use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
     patience::{HANG_LIMIT, until},
     servers,
+    shared::SharedHot,
 };
 use std::{
     sync::{
@@ -102,21 +103,36 @@ pub(crate) struct Stand {
 }
 
 /// The hot set and the bus go down with their process.
-pub(crate) struct Embedded(Arc<SqliteStore>);
+pub(crate) struct Embedded {
+    store: Arc<SqliteStore>,
+    /// What is due is in the hot set, as with Redis.
+    has_due: bool,
+}
 
 impl Embedded {
     pub(crate) async fn ground() -> Arc<dyn Ground> {
-        Arc::new(Self(Arc::new(SqliteStore::in_memory(&Default::default()).unwrap())))
+        let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+        Arc::new(Self { store, has_due: false })
+    }
+
+    /// A stand-in for an engine with Redis.
+    pub(crate) async fn with_due_in_hot_set() -> Arc<dyn Ground> {
+        let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+        Arc::new(Self { store, has_due: true })
     }
 }
 
 #[async_trait]
 impl Ground for Embedded {
     async fn stand(&self) -> Stand {
-        let partitions = self.0.partitions();
+        let hot: Arc<dyn Hot> = if self.has_due {
+            Arc::new(SharedHot::new(self.store.partitions()))
+        } else {
+            Arc::new(MemoryHot::default())
+        };
         Stand {
-            store: self.0.clone(),
-            hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+            store: self.store.clone(),
+            hot,
             limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::default()),
             shared: None,
@@ -439,30 +455,51 @@ pub(crate) async fn delivered(rig: &Rig) -> Assignment {
     }
 }
 
+macro_rules! dies_on {
+    ($ground:expr; $($case:ident: $at:expr;)*) => {
+        $(#[test]
+        fn $case() {
+            let ground = Runtime::new().unwrap().block_on($ground);
+            dies(&ground, $at);
+        })*
+    };
+}
+
 macro_rules! on_each_ground {
-    ($($case:ident: $at:expr;)*) => {
+    ($($cases:tt)*) => {
         mod embedded {
             use super::*;
-            $(#[test]
-            fn $case() {
-                let ground = Runtime::new().unwrap().block_on(Embedded::ground());
-                dies(&ground, $at);
-            })*
+            dies_on! { Embedded::ground(); $($cases)* }
         }
         mod on_servers {
             use super::*;
-            $(#[test]
-            fn $case() {
-                let ground = Runtime::new().unwrap().block_on(OnServers::ground());
-                dies(&ground, $at);
-            })*
+            dies_on! { OnServers::ground(); $($cases)* }
         }
     };
 }
 
+/// An embedded engine has what is due from its store.
+mod embedded_source {
+    use super::*;
+    dies_on! {
+        Embedded::ground();
+        before_it_has_read_what_is_far: At::Store(StoreGroup::Scan);
+        after_the_read_before_the_instant: At::ReadAhead;
+        after_the_mark_before_an_executor_asks: At::Ready;
+    }
+}
+
+/// With Redis it is loaded and drained.
+mod by_redis {
+    use super::*;
+    dies_on! {
+        OnServers::ground();
+        after_the_insert_before_the_load: At::Hot(HotGroup::Load);
+        after_the_load_before_the_drain: At::Hot(HotGroup::Drain);
+    }
+}
+
 on_each_ground! {
-    after_the_insert_before_the_load: At::Hot(HotGroup::Load);
-    after_the_load_before_the_drain: At::Hot(HotGroup::Drain);
     after_the_drain_before_the_mark: At::Claim;
     after_the_drain_before_the_instant: At::OnWheel;
     after_the_instant_before_the_offer: At::Hot(HotGroup::Ready);

@@ -68,7 +68,7 @@ fn rig(options: Options) -> Rig {
 fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
     let store = Arc::new(FaultyStore::new(truth, 1));
     let bus = Arc::new(FaultyBus::new(Arc::new(MemoryBus::default()), 1));
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+    let hot = Arc::new(MemoryHot::default());
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let backends = Backends {
         store: store.clone(),
@@ -101,7 +101,7 @@ impl Rig {
     async fn is_looked_through(&self) {
         let has_run = || async {
             let services = self.engine.meters().services();
-            services.iter().any(|it| it.name == "adopt" && it.runs > 0)
+            services.iter().any(|service| service.name == "from_store" && service.runs > 0)
         };
         until("it is looked through", has_run).await;
     }

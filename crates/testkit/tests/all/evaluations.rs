@@ -106,7 +106,7 @@ impl World {
     }
 
     fn over<S: Store + ScheduleStore + WorkflowStore + BulkStore>(store: Arc<S>) -> Self {
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let hot = MemoryHot::default();
         Self {
             clock: ManualClock::at(START),
             store: store.clone(),

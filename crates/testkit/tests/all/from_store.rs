@@ -7,13 +7,14 @@ use punctual_domain::{
     task::NewTask,
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_hot::MemoryLimiter;
 use punctual_store::{SqliteStore, sqlite};
 use punctual_testkit::{
     clock::ManualClock,
     faults::{Dials, FaultyHot, HotGroup},
     patience::until,
+    shared::{MemoryOwnership, SharedHot, SignalHub},
 };
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -32,9 +33,11 @@ impl Rig {
     /// One partition, and a hot set that refuses everything.
     async fn away() -> Self {
         let options = sqlite::Options { partitions: 1, ..sqlite::Options::default() };
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: 1 });
+        let hot = SharedHot::new(1);
         let hot = Arc::new(FaultyHot::new(Arc::new(hot), 1));
         let clock = ManualClock::at(Millis(1_700_000_000_000));
+        let ownership = Arc::new(MemoryOwnership::new(Arc::new(clock.clone())));
+        let signals = SignalHub::default().join();
         let backends = Backends {
             store: Arc::new(SqliteStore::in_memory(&options).unwrap()),
             hot: hot.clone(),
@@ -42,7 +45,7 @@ impl Rig {
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(clock.clone()),
             blobs: None,
-            shared: None,
+            shared: Some(Shared { ownership, signals, stored_limiter: None }),
         };
         let rig = Self { engine: Engine::new(backends, Options::default()), hot, clock };
         until("it owns its partition", || async {

@@ -18,10 +18,9 @@ use std::{
 
 fn engine() -> Engine {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
-    let partitions = store.partitions();
     let backends = Backends {
         store,
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+        hot: Arc::new(MemoryHot::default()),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(WallClock),

@@ -77,7 +77,7 @@ impl Rig {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let limiter = Arc::new(MemoryLimiter::default());
         let backends = Backends {
-            hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+            hot: Arc::new(MemoryHot::default()),
             store: store.clone(),
             limiter: limiter.clone(),
             bus: Arc::new(MemoryBus::default()),
@@ -534,7 +534,7 @@ async fn a_limiter_that_lost_its_members_is_rebuilt_from_the_leases() {
     // The same store, and a limiter that knows nothing: another process.
     let limiter = Arc::new(MemoryLimiter::default());
     let backends = Backends {
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: rig.store.partitions() })),
+        hot: Arc::new(MemoryHot::default()),
         store: rig.store.clone(),
         limiter: limiter.clone(),
         bus: Arc::new(MemoryBus::default()),

@@ -15,12 +15,12 @@ use punctual_contract::{
 };
 use punctual_domain::{limits::Scope, name::Name, settings::QueueSettings, task::NewTask};
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::MemoryLimiter;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
     servers,
-    shared::{MemoryOwnership, SignalHub},
+    shared::{MemoryOwnership, SharedHot, SignalHub},
 };
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Site for InMemory {
 fn in_memory(clock: &ManualClock) -> Box<dyn Site> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     Box::new(InMemory {
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+        hot: Arc::new(SharedHot::new(store.partitions())),
         store,
         limiter: Arc::new(MemoryLimiter::default()),
         ownership: Arc::new(MemoryOwnership::new(Arc::new(clock.clone()))),

@@ -175,7 +175,7 @@ async fn a_database_that_is_away_keeps_only_its_own_tasks_and_they_go_when_it_is
     let store = Arc::new(MysqlStore::open(&urls, options).await.unwrap());
     let backends = Backends {
         store: store.clone(),
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 8 })),
+        hot: Arc::new(MemoryHot::default()),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(WallClock),

@@ -16,6 +16,7 @@ use punctual_testkit::{
     faults::FaultyHot,
     patience::until,
     servers::{MariaDb, Redis},
+    shared::SharedHot,
 };
 use std::{
     collections::BTreeSet,
@@ -70,7 +71,7 @@ async fn work(engine: Engine) {
 async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired() {
     let embedded = punctual_store::sqlite::Options { partitions: PARTITIONS, ..Default::default() };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&embedded).unwrap());
-    let hot = MemoryHot::new(punctual_hot::Options { partitions: PARTITIONS });
+    let hot = SharedHot::new(PARTITIONS);
     let hot = Arc::new(FaultyHot::new(Arc::new(hot), 1));
     let backends = Backends {
         store,
@@ -181,7 +182,7 @@ async fn one_of_a_long_backlog_is_found(store: Arc<dyn Store>, hot: Arc<dyn Hot>
 async fn one_of_a_long_backlog_is_found_embedded() {
     let options = punctual_store::sqlite::Options { partitions: 1, ..Default::default() };
     let store = SqliteStore::in_memory(&options).unwrap();
-    let hot = MemoryHot::new(punctual_hot::Options { partitions: 1 });
+    let hot = MemoryHot::default();
     one_of_a_long_backlog_is_found(Arc::new(store), Arc::new(hot), Arc::new(MemoryLimiter::default())).await;
 }
 

@@ -5,12 +5,12 @@ use crate::engine::{WallClock, queue};
 use punctual_contract::{Clock, Store, store::Assignment};
 use punctual_domain::{name::Name, task::NewTask, time::Millis};
 use punctual_engine::{AlertKind, Backends, Engine, LeaseRequest, Options, Shared};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::MemoryLimiter;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     faults::{FaultyStore, StoreGroup},
     patience::{HANG_LIMIT, until},
-    shared::{MemoryOwnership, SignalHub},
+    shared::{MemoryOwnership, SharedHot, SignalHub},
 };
 use std::{
     sync::{
@@ -52,7 +52,7 @@ struct Node {
     trap: Arc<Trap>,
 }
 
-fn node(truth: Arc<dyn Store>, hot: Arc<MemoryHot>, shared: Option<Shared>, options: Options) -> Node {
+fn node(truth: Arc<dyn Store>, hot: Arc<SharedHot>, shared: Option<Shared>, options: Options) -> Node {
     let (store, trap) = (Arc::new(FaultyStore::new(truth, 1)), Arc::new(Trap::default()));
     let backends = Backends {
         store: store.clone(),
@@ -68,7 +68,7 @@ fn node(truth: Arc<dyn Store>, hot: Arc<MemoryHot>, shared: Option<Shared>, opti
 
 fn alone() -> Node {
     let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: truth.partitions() }));
+    let hot = Arc::new(SharedHot::new(truth.partitions()));
     // Nothing but the wheel fires.
     node(truth, hot, None, Options { sweep_interval_ms: HOUR_MS, ..Options::default() })
 }
@@ -149,7 +149,7 @@ async fn writers_that_cannot_write_are_said_until_they_can() {
 async fn an_engine_that_cannot_fire_leaves_its_partitions_to_one_that_can_until_it_can() {
     let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     let partitions = usize::from(truth.partitions());
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: truth.partitions() }));
+    let hot = Arc::new(SharedHot::new(truth.partitions()));
     let ownership = Arc::new(MemoryOwnership::new(Arc::new(WallClock)));
     let signals = SignalHub::default();
     let joins = |name: &str| {

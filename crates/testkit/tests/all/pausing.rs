@@ -15,13 +15,12 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
-use punctual_hot::MemoryHot;
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{Dials, FaultyStore, StoreGroup},
     patience::{HANG_LIMIT, until},
     servers,
-    shared::{MemoryOwnership, SignalHub},
+    shared::{MemoryOwnership, SharedHot, SignalHub},
 };
 use std::sync::{
     Arc,
@@ -45,7 +44,7 @@ struct Two {
 }
 
 fn two(stores: [Arc<dyn Store>; 2]) -> Two {
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: stores[0].partitions() }));
+    let hot = Arc::new(SharedHot::new(stores[0].partitions()));
     let (ownership, signals) = (Arc::new(MemoryOwnership::new(Arc::new(WallClock))), SignalHub::default());
     let [one, other] = stores;
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());

@@ -29,7 +29,7 @@ async fn insert(engine: &Engine) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_mode_of_a_queue_changes_while_it_runs() {
     let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 8 }));
+    let hot = Arc::new(MemoryHot::default());
     let bus = Arc::new(punctual_bus::MemoryBus::default());
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let clock = Arc::new(WallClock);

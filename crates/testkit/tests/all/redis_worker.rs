@@ -85,7 +85,7 @@ impl<'r> Rig<'r> {
         let place = ObjectBlobs::in_memory();
         let blobs: Arc<dyn Blobs> = Arc::new(store.own_payloads(place, true).await.unwrap());
         let store: Arc<dyn Store> = Arc::new(store);
-        let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+        let hot = Arc::new(MemoryHot::default());
         let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
         let (clock, blobs) = (Arc::new(WallClock), Some(blobs));
         let backends = Backends { store, hot, limiter, bus, clock, blobs, shared: None };

@@ -3,7 +3,7 @@
 
 use crate::engine::queue;
 use punctual_bus::MemoryBus;
-use punctual_contract::{Hot as _, Store, store::Assignment};
+use punctual_contract::{Hot, Store, store::Assignment};
 use punctual_domain::{
     name::{Name, QueueKey},
     outcome::Report,
@@ -14,44 +14,47 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
 use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_store::SqliteStore;
-use punctual_testkit::clock::ManualClock;
+use punctual_testkit::{
+    clock::ManualClock,
+    shared::{ENTRY_BYTES, SharedHot},
+};
 use std::sync::Arc;
 
 const START: Millis = Millis(1_767_225_600_000);
 const MINUTE_MS: i64 = 60_000;
-/// Of one task in memory, with all that belongs to it.
-const ENTRY_BYTES: u64 = 560;
 
 struct Rig {
     clock: ManualClock,
-    hot: Arc<MemoryHot>,
     engine: Engine,
 }
 
 impl Rig {
-    fn new(memory_max_bytes: u64) -> Self {
-        Self::with(memory_max_bytes, Options::default())
+    /// Embedded.
+    fn new() -> Self {
+        Self::with(Options::default())
     }
 
-    fn with(memory_max_bytes: u64, options: Options) -> Self {
+    fn with(options: Options) -> Self {
+        Self::over(Arc::new(MemoryHot::default()), options)
+    }
+
+    fn over(hot: Arc<dyn Hot>, options: Options) -> Self {
         let clock = ManualClock::at(START);
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
-        let hot = Arc::new(hot.with_memory_max(memory_max_bytes));
         let backends = Backends {
-            store,
-            hot: hot.clone(),
+            store: Arc::new(SqliteStore::in_memory(&Default::default()).unwrap()),
+            hot,
             limiter: Arc::new(MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(clock.clone()),
             blobs: None,
             shared: None,
         };
-        Self { clock, hot, engine: Engine::new(backends, options) }
+        Self { clock, engine: Engine::new(backends, options) }
     }
 
+    /// In memory, before its instant.
     async fn due(&self) -> usize {
-        self.hot.depth().await.unwrap().due
+        self.engine.depth().await.unwrap().due
     }
 
     async fn lease(&self, queue: &QueueKey) -> Vec<Assignment> {
@@ -76,14 +79,30 @@ fn task(queue: &QueueKey, at: Millis) -> NewTask {
     NewTask::new(queue.clone(), Name::new("k").unwrap(), at)
 }
 
+const TASKS: i64 = 10_000;
+const STEP_MS: i64 = 20_000;
+
 #[tokio::test]
-async fn what_does_not_fit_into_memory_waits_in_the_store_and_is_on_time() {
+async fn what_does_not_fit_into_a_hot_set_waits_in_the_store_and_is_on_time() {
     const ROOM: usize = 2_000;
-    const TASKS: i64 = 10_000;
     /// Partitions are preloaded three at a time, and how full it is is looked at after each page of a thousand.
     const PAGES: usize = 3_000;
-    const STEP_MS: i64 = 20_000;
-    let rig = Rig::new(ENTRY_BYTES * u64::try_from(ROOM).unwrap());
+    let partitions = SqliteStore::in_memory(&Default::default()).unwrap().partitions();
+    let hot = SharedHot::new(partitions).with_memory_max(ENTRY_BYTES * u64::try_from(ROOM).unwrap());
+    let most = all_are_on_time(Rig::over(Arc::new(hot), Options::default()), ROOM + PAGES).await;
+    assert!((ROOM / 2..=ROOM).contains(&most), "{most} in memory");
+}
+
+/// Whatever is inserted: an embedded engine reads a few seconds ahead.
+#[tokio::test]
+async fn only_what_is_due_within_seconds_is_in_the_memory_of_an_embedded_engine() {
+    // Of ten seconds, and a few that have the same instant.
+    let near = usize::try_from(TASKS * 10_000 / (40 * MINUTE_MS)).unwrap() + 20;
+    assert_eq!(all_are_on_time(Rig::new(), near).await, 0, "none of it was near");
+}
+
+/// Tasks over 40 minutes, of which no more than `due_max` are in memory ahead of their instants. How many were after the inserts.
+async fn all_are_on_time(rig: Rig, due_max: usize) -> usize {
     rig.engine.turn().await.unwrap();
     let mut most = 0;
     for batch in 0..20 {
@@ -93,13 +112,12 @@ async fn what_does_not_fit_into_memory_waits_in_the_store_and_is_on_time() {
         rig.engine.insert(tasks, "test").await.unwrap();
         most = most.max(rig.due().await);
     }
-    assert!((ROOM / 2..=ROOM).contains(&most), "{most} in memory");
     let (mut came, mut latest_ms) = (0, 0);
     for _ in 0..46 * MINUTE_MS / STEP_MS {
         rig.clock.advance_ms(u64::try_from(STEP_MS).unwrap());
         rig.engine.turn().await.unwrap();
         let due = rig.due().await;
-        assert!(due <= ROOM + PAGES, "{due}: what was left in the store came too early");
+        assert!(due <= due_max, "{due}: what was left in the store came too early");
         let leased = rig.lease(&queue()).await;
         latest_ms = leased.iter().map(|it| it.fired_at.since(it.due_at)).fold(latest_ms, i64::max);
         came += leased.len();
@@ -107,12 +125,13 @@ async fn what_does_not_fit_into_memory_waits_in_the_store_and_is_on_time() {
     }
     assert_eq!(came, usize::try_from(TASKS).unwrap());
     assert!(latest_ms < STEP_MS, "{latest_ms} ms late, where the clock moves {STEP_MS} ms at a time");
+    most
 }
 
 /// What was set for a file by an older build, and for a bus that nobody can reach: its tasks wait for whoever pulls.
 #[tokio::test]
 async fn a_queue_that_cannot_be_pushed_is_pulled_whatever_is_set() {
-    let rig = Rig::with(u64::MAX, Options { can_push: false, ..Options::default() });
+    let rig = Rig::with(Options { can_push: false, ..Options::default() });
     let push = QueueSettings { mode: Some(Mode::Push), ..QueueSettings::default() };
     rig.engine.put_queue(queue(), push, None, "test", |_| true).await.unwrap();
     rig.engine.insert(vec![task(&queue(), START)], "test").await.unwrap();
@@ -125,7 +144,7 @@ async fn a_queue_that_cannot_be_pushed_is_pulled_whatever_is_set() {
 #[tokio::test]
 async fn names_of_queues_that_nobody_uses_any_more_are_forgotten() {
     const QUEUES: usize = 200;
-    let rig = Rig::new(u64::MAX);
+    let rig = Rig::new();
     rig.engine.turn().await.unwrap();
     let name = |nth: usize| QueueKey { queue: Name::new(&format!("customer-{nth}")).unwrap(), ..queue() };
     for nth in 0..QUEUES {

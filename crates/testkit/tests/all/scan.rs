@@ -18,12 +18,12 @@ use punctual_domain::{
 use punctual_engine::{
     AlertKind, Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, ScanByHand, Settled, Shared,
 };
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::MemoryLimiter;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
     faults::{Dials, FaultyStore, StoreGroup},
-    shared::{MemoryOwnership, SignalHub},
+    shared::{MemoryOwnership, SharedHot, SignalHub},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -74,7 +74,7 @@ impl Site {
         let options = punctual_store::sqlite::Options { partitions: 4, ..Default::default() };
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).unwrap());
         let calls = Calls::default();
-        let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: truth.partitions() }));
+        let hot = Arc::new(SharedHot::new(truth.partitions()));
         let limiter = Arc::new(MemoryLimiter::default());
         let mut site = Self {
             ownership: Arc::new(MemoryOwnership::new(Arc::new(clock.clone()))),

@@ -15,13 +15,12 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
-use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
     faults::{FaultyStore, StoreGroup},
     patience::{HANG_LIMIT, a_moment, until},
-    shared::{MemoryOwnership, SignalHub},
+    shared::{MemoryOwnership, SharedHot, SignalHub},
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
@@ -57,7 +56,7 @@ mod signals_in_memory {
 struct Cluster {
     clock: Arc<dyn Clock>,
     truth: Arc<dyn Store>,
-    hot: Arc<MemoryHot>,
+    hot: Arc<SharedHot>,
     limiter: Arc<punctual_hot::MemoryLimiter>,
     ownership: Arc<MemoryOwnership>,
     signals: SignalHub,
@@ -75,7 +74,7 @@ impl Cluster {
 
     fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
-        let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: truth.partitions() }));
+        let hot = Arc::new(SharedHot::new(truth.partitions()));
         let ownership = Arc::new(MemoryOwnership::new(clock.clone()));
         Self { clock, truth, hot, limiter: Arc::default(), ownership, signals: SignalHub::default() }
     }
@@ -458,7 +457,6 @@ async fn what_another_engine_has_inserted_is_handed_over_without_a_look() {
         !owned.contains(&0) && owned.iter().sum::<usize>() == cluster.partitions()
     })
     .await;
-    // A hot set in memory wants what a hand-over needs for ten seconds.
     inserts.insert(TASKS, 9_000).await;
     turn().await;
     clock.advance(Duration::from_millis(9_000));

@@ -99,9 +99,8 @@ impl Rig {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let limiter = Arc::new(MemoryLimiter::default());
-        let partitions = punctual_contract::Store::partitions(&*store);
         let backends = Backends {
-            hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+            hot: Arc::new(MemoryHot::default()),
             store,
             limiter: limiter.clone(),
             bus: Arc::new(MemoryBus::default()),

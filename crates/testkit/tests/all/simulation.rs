@@ -1,8 +1,8 @@
 //! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
 
 use punctual_testkit::simulation::{
-    Faults, Hands, Op, Order, Setup, run, run_changes, run_schedules, run_workflows, seeded, seeded_for_many,
-    seeded_with_order, with_a_bus, with_copies, with_limits, with_the_hot_set_away,
+    Due, Faults, Hands, Op, Order, Setup, run, run_changes, run_schedules, run_workflows, seeded,
+    seeded_for_many, seeded_with_order, with_a_bus, with_copies, with_limits, with_the_hot_set_away,
 };
 
 /// More by `PUNCTUAL_SEEDS` (`scripts/test --nightly`: 10,000), from another place by `PUNCTUAL_FIRST_SEED`.
@@ -24,6 +24,15 @@ fn run_seeds(engines: usize, hands: Hands, faults: impl Fn(u64) -> Faults) {
 }
 
 fn run_seeds_with(limits: bool, engines: usize, hands: Hands, faults: impl Fn(u64) -> Faults) {
+    run_seeds_of(due_of(engines), limits, engines, hands, faults);
+}
+
+/// One engine is embedded, unless it is said.
+const fn due_of(engines: usize) -> Due {
+    if engines > 1 { Due::InRedis } else { Due::InStore }
+}
+
+fn run_seeds_of(due: Due, limits: bool, engines: usize, hands: Hands, faults: impl Fn(u64) -> Faults) {
     let first = number("PUNCTUAL_FIRST_SEED", 0);
     // One with limits takes its time: all that waits goes three at a time.
     let seeds = if limits { SEEDS / 4 } else { SEEDS };
@@ -31,7 +40,7 @@ fn run_seeds_with(limits: bool, engines: usize, hands: Hands, faults: impl Fn(u6
         let ops = if engines > 1 { seeded_for_many(seed, STEPS) } else { seeded(seed, STEPS) };
         let ops = if hands == Hands::Push { with_a_bus(ops, seed) } else { ops };
         let ops = if limits { with_limits(ops, seed) } else { ops };
-        let setup = Setup { engines, faults: faults(seed), hands, limits };
+        let setup = Setup { engines, faults: faults(seed), hands, limits, due };
         if let Err(broken) = block_on(run(&ops, setup)) {
             let ops = shrink(&ops, setup);
             panic!("seed {seed}: {broken}\nthe shortest list found that breaks a promise:\n{ops:#?}");
@@ -56,16 +65,23 @@ fn thousands_of_lives_keep_every_promise() {
     run_seeds(1, Hands::Pull, |_| Faults::None);
 }
 
+#[test]
+fn thousands_of_lives_by_redis_keep_every_promise() {
+    run_seeds_of(Due::InRedis, false, 1, Hands::Pull, |_| Faults::None);
+}
+
 /// Lives that have found a fault. 2419: a lease that was made ahead and had become too old stood first in the backlog, and an executor
 /// got nothing, although others waited behind it. (Its shortest list found one more: the store refused the first task of the backlog.)
 const KNOWN_LIVES: [u64; 1] = [2419];
 
 #[test]
 fn lives_of_one_engine_that_have_found_a_fault_find_it_no_more() {
-    let setup = Setup { engines: 1, faults: Faults::None, hands: Hands::Pull, limits: false };
-    for seed in KNOWN_LIVES {
+    for (due, seed) in
+        [Due::InStore, Due::InRedis].into_iter().flat_map(|due| KNOWN_LIVES.map(|seed| (due, seed)))
+    {
+        let setup = Setup { engines: 1, faults: Faults::None, hands: Hands::Pull, limits: false, due };
         let lived = block_on(run(&seeded(seed, STEPS), setup));
-        lived.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        lived.unwrap_or_else(|broken| panic!("seed {seed}, due {due:?}: {broken}"));
     }
 }
 
@@ -94,18 +110,20 @@ fn an_executor_gets_what_waits_behind_a_task_that_the_store_refuses() {
         insert(61, Some((1, 0)), 1, 902),
         Op::Lease { max: 1, lease_ms: 18_423 },
     ];
-    let setup = Setup { engines: 1, faults: Faults::None, hands: Hands::Pull, limits: false };
-    block_on(run(&ops, setup)).unwrap();
+    for due in [Due::InStore, Due::InRedis] {
+        let setup = Setup { engines: 1, faults: Faults::None, hands: Hands::Pull, limits: false, due };
+        block_on(run(&ops, setup)).unwrap();
+    }
 }
 
 /// By rule four in five go to the most urgent of what waits, in one level the oldest, and of a task the newest version; each list
 /// that breaks the last two fails by itself.
 fn keeps_order(engines: usize, limits: bool) {
-    keeps_order_with(engines, limits, |ops, _| ops);
+    keeps_order_with(due_of(engines), engines, limits, |ops, _| ops);
 }
 
-fn keeps_order_with(engines: usize, limits: bool, change: fn(Vec<Op>, u64) -> Vec<Op>) {
-    let setup = Setup { engines, faults: Faults::None, hands: Hands::Pull, limits };
+fn keeps_order_with(due: Due, engines: usize, limits: bool, change: fn(Vec<Op>, u64) -> Vec<Op>) {
+    let setup = Setup { engines, faults: Faults::None, hands: Hands::Pull, limits, due };
     let pause_ms = if limits { 500 } else { 0 };
     let mut order = Order::default();
     let (first, seeds) = (number("PUNCTUAL_FIRST_SEED", 0), number("PUNCTUAL_SEEDS", ORDER_SEEDS));
@@ -138,13 +156,18 @@ fn the_most_urgent_the_oldest_and_the_newest_version_go_first() {
 }
 
 #[test]
+fn they_go_first_by_redis() {
+    keeps_order_with(Due::InRedis, 1, false, |ops, _| ops);
+}
+
+#[test]
 fn they_go_first_wherever_executors_ask_three_engines() {
     keeps_order(3, false);
 }
 
 #[test]
 fn they_go_first_while_the_hot_set_comes_and_goes() {
-    keeps_order_with(1, false, with_the_hot_set_away);
+    keeps_order_with(Due::InRedis, 1, false, with_the_hot_set_away);
 }
 
 #[test]
@@ -163,6 +186,11 @@ fn a_store_that_fails_and_lies_about_it_breaks_no_promise() {
 }
 
 #[test]
+fn a_store_and_a_redis_that_fail_and_lie_about_it_break_no_promise() {
+    run_seeds_of(Due::InRedis, false, 1, Hands::Pull, Faults::Some);
+}
+
+#[test]
 fn engines_that_come_and_die_and_sleep_at_any_step_break_no_promise() {
     run_seeds(2, Hands::Pull, |_| Faults::None);
 }
@@ -178,7 +206,7 @@ const COPY_SEEDS: u64 = 60;
 /// of the hot set has not taken the task from that engine.
 #[test]
 fn copies_in_the_hot_set_of_what_engines_have_break_no_promise() {
-    let setup = Setup { engines: 3, faults: Faults::None, hands: Hands::Pull, limits: false };
+    let setup = Setup { engines: 3, faults: Faults::None, hands: Hands::Pull, limits: false, due: Due::HotSet };
     let first = number("PUNCTUAL_FIRST_SEED", 0);
     for seed in first..first + number("PUNCTUAL_SEEDS", COPY_SEEDS) {
         let ops = with_copies(seeded_for_many(seed, STEPS), seed);
@@ -197,6 +225,7 @@ fn a_bus_that_goes_away_and_comes_back_loses_no_task() {
 #[test]
 fn a_bus_that_fails_and_lies_about_it_breaks_no_promise() {
     run_seeds(1, Hands::Push, Faults::Some);
+    run_seeds_of(Due::InRedis, false, 1, Hands::Push, Faults::Some);
 }
 
 #[test]
@@ -257,9 +286,12 @@ const KNOWN_PUSHED: [u64; 1] = [5753];
 #[test]
 fn lives_of_a_push_queue_that_have_found_a_fault_find_it_no_more() {
     for seed in KNOWN_PUSHED {
-        let setup = Setup { engines: 1, faults: Faults::Some(seed), hands: Hands::Push, limits: false };
-        let lived = block_on(run(&with_a_bus(seeded(seed, STEPS), seed), setup));
-        lived.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        for due in [Due::InStore, Due::InRedis] {
+            let setup =
+                Setup { engines: 1, faults: Faults::Some(seed), hands: Hands::Push, limits: false, due };
+            let lived = block_on(run(&with_a_bus(seeded(seed, STEPS), seed), setup));
+            lived.unwrap_or_else(|broken| panic!("seed {seed}, due {due:?}: {broken}"));
+        }
     }
 }
 

@@ -155,7 +155,7 @@ macro_rules! on_both {
         mod $case {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn in_memory() {
-                super::$case(super::Embedded::ground().await).await;
+                super::$case(super::Embedded::with_due_in_hot_set().await).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

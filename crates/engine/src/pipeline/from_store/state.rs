@@ -1,8 +1,9 @@
-//! Whether the hot set answers. Asks neither the hot set nor the store.
+//! From where tasks come, and whether the hot set answers. Asks neither the hot set nor the store.
 
 use crate::pipeline::{scan::state::Scans, store_source::state::Watermarks};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use punctual_contract::hot::Keeps;
 use punctual_domain::{place::Partition, time::Millis};
 use std::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
@@ -25,6 +26,13 @@ pub(crate) enum HasHot {
     No,
 }
 
+/// From where what is due comes into the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    HotSet,
+    Store,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) enum Since {
     Away(Instant),
@@ -34,8 +42,10 @@ pub(in crate::pipeline) enum Since {
 #[derive(Debug)]
 pub(crate) struct FromStore {
     pub(in crate::pipeline) is_away: AtomicBool,
-    /// There is none.
-    is_for_good: bool,
+    /// What of a task's way the hot set has while it answers.
+    keeps: Keeps,
+    /// Other engines write to this store, and say nothing of it where there is no hot set.
+    pub(in crate::pipeline) others_write: bool,
     /// When that changed. None: it has always answered, or there is none.
     pub(in crate::pipeline) since: Mutex<Option<Since>>,
     /// Something was not loaded because the hot set was away, or has fired without it.
@@ -50,10 +60,22 @@ pub(crate) struct FromStore {
 
 impl FromStore {
     /// Without a hot set, firing goes by the store from the beginning to the end.
-    pub(crate) fn new(has_hot_set: bool) -> Self {
+    pub(crate) fn new(keeps: Keeps, others_write: bool) -> Self {
         let (since, has_passed_by, watermarks, positions, scans) = Default::default();
-        let (is_away, is_for_good) = (AtomicBool::new(!has_hot_set), !has_hot_set);
-        Self { is_away, is_for_good, since, has_passed_by, watermarks, positions, scans }
+        let is_away = AtomicBool::new(keeps == Keeps::Nothing);
+        Self { is_away, keeps, others_write, since, has_passed_by, watermarks, positions, scans }
+    }
+
+    pub(crate) const fn hot_set_keeps(&self) -> Keeps {
+        self.keeps
+    }
+
+    /// Said here and nowhere else. What is ready is a second question: it may be served from the hot set all the same.
+    pub(crate) fn source(&self) -> Source {
+        match self.keeps {
+            Keeps::DueAndReady if !self.is_away.load(SeqCst) => Source::HotSet,
+            Keeps::DueAndReady | Keeps::Ready | Keeps::Nothing => Source::Store,
+        }
     }
 
     /// The hot set did not answer when last asked, or there is none.
@@ -63,7 +85,7 @@ impl FromStore {
 
     /// The hot set is away, and with it the limiter that stands beside it.
     pub(crate) fn hides_limits(&self) -> bool {
-        !self.is_for_good && self.is_away.load(SeqCst)
+        self.keeps != Keeps::Nothing && self.is_away.load(SeqCst)
     }
 
     pub(crate) fn has_hot(&self) -> HasHot {

@@ -10,12 +10,21 @@ pub(super) type Key = (Millis, i64);
 
 /// Of each partition, as long as its tasks come from the store.
 #[derive(Debug, Default)]
-pub(crate) struct Watermarks(Mutex<HashMap<Partition, Watermark>>);
+pub(crate) struct Watermarks(Mutex<Marks>);
+
+#[derive(Debug, Default)]
+struct Marks {
+    of: HashMap<Partition, Watermark>,
+    /// How often all was begun anew.
+    beginnings: u64,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Watermark {
     /// Of the tenure that it is of: another one begins with the oldest.
     term: i64,
+    /// A read that began before the last of these moves nothing.
+    beginnings: u64,
     /// All up to here was read. None: nothing was.
     pub(super) read_to: Option<Key>,
     /// The look at what was committed behind the watermark goes on here. None: it begins anew.
@@ -26,16 +35,19 @@ pub(super) struct Watermark {
 
 impl Watermarks {
     pub(super) fn of(&self, tenure: Tenure) -> Watermark {
-        let known = self.0.lock().get(&tenure.partition).copied();
-        known
-            .filter(|known| known.term == tenure.term)
-            .unwrap_or_else(|| Watermark { term: tenure.term, ..Watermark::default() })
+        let marks = self.0.lock();
+        let known = marks.of.get(&tenure.partition).copied().filter(|known| known.term == tenure.term);
+        let (term, beginnings) = (tenure.term, marks.beginnings);
+        known.unwrap_or_else(|| Watermark { term, beginnings, ..Watermark::default() })
     }
 
     /// What was lowered meanwhile, since `before` was read, stays low.
     pub(super) fn remember(&self, partition: Partition, before: Watermark, after: Watermark) {
         let mut marks = self.0.lock();
-        let mark = marks.entry(partition).or_insert(before);
+        if before.beginnings != marks.beginnings {
+            return;
+        }
+        let mark = marks.of.entry(partition).or_insert(before);
         let is_lower = mark.term == before.term && mark.read_to < before.read_to;
         let read_to = if is_lower { mark.read_to } else { after.read_to };
         *mark = Watermark { read_to, ..after };
@@ -43,14 +55,16 @@ impl Watermarks {
 
     /// Something of this instant did not come into the table: it is read again.
     pub(crate) fn lower(&self, partition: Partition, due_at: Millis) {
-        if let Some(mark) = self.0.lock().get_mut(&partition) {
+        if let Some(mark) = self.0.lock().of.get_mut(&partition) {
             mark.read_to = mark.read_to.min(Some((due_at.plus(-1), i64::MAX)));
         }
     }
 
     /// All is read again.
     pub(crate) fn begin_anew(&self) {
-        self.0.lock().clear();
+        let mut marks = self.0.lock();
+        marks.of.clear();
+        marks.beginnings += 1;
     }
 }
 
@@ -80,6 +94,18 @@ mod tests {
         assert_eq!(marks.of(Tenure { term: 5, ..tenure }).read_to, None);
         marks.begin_anew();
         assert_eq!(marks.of(tenure).read_to, None);
+    }
+
+    #[test]
+    fn a_read_that_began_before_all_was_begun_anew_moves_nothing() {
+        let (marks, tenure) = (Watermarks::default(), Tenure { partition: P, term: 4 });
+        let before = marks.of(tenure);
+        marks.begin_anew();
+        marks.remember(P, before, Watermark { read_to: key(9), ..before });
+        assert_eq!(marks.of(tenure).read_to, None);
+        let before = marks.of(tenure);
+        marks.remember(P, before, Watermark { read_to: key(9), ..before });
+        assert_eq!(marks.of(tenure).read_to, key(9));
     }
 
     #[test]

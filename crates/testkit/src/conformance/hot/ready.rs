@@ -3,7 +3,7 @@
 use super::{entry, ids, queue, strict};
 use punctual_contract::{
     Hot,
-    hot::{Admission, Depth, HotEntry, Lane},
+    hot::{Admission, Depth, HotEntry, Keeps, Lane},
 };
 use punctual_domain::{
     chooser::{Chooser, Draws, LEVELS, Level},
@@ -195,14 +195,15 @@ pub async fn admitting_is_bounded(hot: Arc<dyn Hot>) {
 pub async fn depth_says_what_is_where(hot: Arc<dyn Hot>) {
     let entries = vec![entry(1, 1, 1), entry(2, 1, 1), in_queue("sms", entry(3, 1, 1))];
     offered(&*hot, entries).await;
-    hot.load(vec![entry(4, 1, 1), entry(5, 1, 1)]).await.unwrap();
+    let due = hot.load(vec![entry(4, 1, 1), entry(5, 1, 1)]).await.unwrap();
+    assert_eq!(due, if hot.keeps() == Keeps::DueAndReady { 2 } else { 0 });
     let mut depth = hot.depth().await.unwrap();
     depth.ready.sort();
     let ready = vec![(Arc::new(queue("mail")), 2), (Arc::new(queue("sms")), 1)];
-    assert_eq!(depth, Depth { due: 2, ready, parked: vec![] });
+    assert_eq!(depth, Depth { due, ready, parked: vec![] });
     admit(&*hot, 9).await;
     let ready = vec![(Arc::new(queue("sms")), 1)];
-    assert_eq!(hot.depth().await.unwrap(), Depth { due: 2, ready, parked: vec![] });
+    assert_eq!(hot.depth().await.unwrap(), Depth { due, ready, parked: vec![] });
 }
 
 pub async fn of_many_who_admit_each_entry_goes_to_one(hot: Arc<dyn Hot>) {

@@ -141,7 +141,7 @@ fn options(name: &str, admin: bool) -> Options {
 impl Site {
     pub(crate) async fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let hot = MemoryHot::default();
         Self::over(Arc::new(store), Arc::new(hot), true)
     }
 
@@ -162,7 +162,7 @@ impl Site {
     /// Nothing is configured.
     pub(crate) async fn open() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let hot = MemoryHot::default();
         Self::over(Arc::new(store), Arc::new(hot), false)
     }
 

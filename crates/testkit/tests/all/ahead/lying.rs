@@ -1,7 +1,7 @@
 //! What fires while all executors are busy, and lies in the engine until one of them comes back.
 
 use super::*;
-use punctual_contract::Hot as _;
+use punctual_contract::{Hot as _, hot::Keeps};
 use punctual_domain::{place::TaskRef, task::Priority, time::Millis};
 use punctual_engine::{Engine, ServiceNumbers};
 use punctual_testkit::faults::Gate;
@@ -32,7 +32,12 @@ impl Busy {
         let running = rig.engine.start().unwrap();
         warm_up(&rig).await;
         let partitions = u64::from(rig.store.partitions());
-        let are_looked_through = || async { of_service(&rig.engine, "adopt", |it| it.handled) >= partitions };
+        let are_looked_through = || async {
+            match rig.hot.keeps() {
+                Keeps::DueAndReady => of_service(&rig.engine, "adopt", |it| it.handled) >= partitions,
+                Keeps::Ready | Keeps::Nothing => of_service(&rig.engine, "from_store", |it| it.runs) > 0,
+            }
+        };
         until("nothing of another engine is there", are_looked_through).await;
         assert_eq!(rig.engine.lease(request(0)).await.unwrap(), []);
         let asked_at = rig.engine.now();

@@ -30,7 +30,7 @@ pub(super) struct Rig {
     pub(super) runner: Runner,
     pub(super) store: Arc<FaultyStore>,
     pub(super) bulks: Arc<FaultyBulk>,
-    hot: Arc<dyn Hot>,
+    pub(super) hot: Arc<dyn Hot>,
 }
 
 /// Stamps a test of a rig for both kinds of back ends.
@@ -67,7 +67,7 @@ pub(super) const CANCEL: Action = Action::Cancel { stop_if_fired: false };
 impl Rig {
     pub(super) fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let hot = MemoryHot::default();
         Self::over(Arc::new(store), Arc::new(hot))
     }
 
@@ -93,7 +93,7 @@ impl Rig {
         urls[1] = urls[1].replace(&format!(":{}/", server.port()), &format!(":{}/", second.port()));
         let options = MysqlOptions { partitions: 8, ..MysqlOptions::default() };
         let store = MysqlStore::open(&urls, options).await.unwrap();
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let hot = MemoryHot::default();
         (Self::over(Arc::new(store), Arc::new(hot)), second)
     }
 

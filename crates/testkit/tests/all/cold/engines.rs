@@ -34,7 +34,7 @@ fn queue(name: &str) -> QueueKey {
 fn engine(store: &Arc<MysqlStore>, clock: &ManualClock) -> Engine {
     let backends = Backends {
         store: Arc::clone(store) as Arc<dyn Store>,
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+        hot: Arc::new(MemoryHot::default()),
         limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(clock.clone()),

@@ -55,7 +55,7 @@ fn capped(max_waiting: u64) -> QueueSettings {
 
 fn engine(clock: &ManualClock, store: &Arc<FaultyStore>, limiter: &Arc<MemoryLimiter>) -> Engine {
     let backends = Backends {
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+        hot: Arc::new(MemoryHot::default()),
         store: store.clone(),
         limiter: limiter.clone(),
         bus: Arc::new(MemoryBus::default()),

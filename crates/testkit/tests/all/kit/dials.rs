@@ -6,16 +6,16 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     time::Millis,
 };
-use punctual_hot::{MemoryHot, Options};
 use punctual_testkit::{
     conformance::{bus::assignment, hot::entry},
     faults::{BusGroup, Counts, Dials, FaultyBus, FaultyHot, HotGroup},
+    shared::SharedHot,
 };
 use std::{sync::Arc, time::Duration};
 
 async fn load_under(dials: Dials) -> (Option<Happened>, usize, Counts) {
-    let inner = Arc::new(MemoryHot::new(Options::default()));
-    let hot = FaultyHot::new(Arc::<MemoryHot>::clone(&inner), 1);
+    let inner = Arc::new(SharedHot::new(64));
+    let hot = FaultyHot::new(Arc::<SharedHot>::clone(&inner), 1);
     hot.faults.set(HotGroup::Load, dials);
     let said = hot.load(vec![entry(1, 5, 1)]).await.err().map(|error| error.happened);
     (said, inner.depth().await.unwrap().due, hot.faults.counts(HotGroup::Load))
@@ -35,7 +35,7 @@ async fn each_pair_of_dials_does_what_its_row_says() {
 
 #[tokio::test]
 async fn dials_turn_while_running_and_only_for_their_group() {
-    let hot = FaultyHot::new(Arc::new(MemoryHot::new(Options::default())), 1);
+    let hot = FaultyHot::new(Arc::new(SharedHot::new(64)), 1);
     let drain = async || hot.drain(&[Tenure::sole(Partition(0))], Millis(5), 1).await.remove(0);
     hot.faults.set(HotGroup::Drain, Dials::REFUSES);
     hot.load(vec![entry(1, 5, 1)]).await.unwrap();
@@ -49,8 +49,8 @@ async fn dials_turn_while_running_and_only_for_their_group() {
 
 /// A drain of every second partition, each with one entry: what was said of each, and how many entries stayed in `due`.
 async fn drain_under(set: impl Fn(&FaultyHot)) -> (Vec<Result<usize, Happened>>, usize, Counts) {
-    let inner = Arc::new(MemoryHot::new(Options::default()));
-    let hot = FaultyHot::new(Arc::<MemoryHot>::clone(&inner), 7);
+    let inner = Arc::new(SharedHot::new(64));
+    let hot = FaultyHot::new(Arc::<SharedHot>::clone(&inner), 7);
     let due = |number: u16| {
         let entry = entry(i64::from(number), 5, 1);
         HotEntry { place: TaskRef { partition: Partition(number), ..entry.place }, ..entry }

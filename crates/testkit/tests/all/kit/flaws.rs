@@ -8,8 +8,10 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use punctual_hot::{MemoryHot, Options};
-use punctual_testkit::conformance::hot::{PARTITIONS, model::agrees_with, strict};
+use punctual_testkit::{
+    conformance::hot::{PARTITIONS, model::agrees_with, strict},
+    shared::SharedHot,
+};
 use std::{collections::HashMap, panic::catch_unwind, sync::Arc};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +40,7 @@ enum Flaw {
 
 #[derive(Debug)]
 struct Flawed {
-    inner: MemoryHot,
+    inner: SharedHot,
     flaw: Flaw,
     /// By partition.
     terms: Mutex<HashMap<Partition, i64>>,
@@ -189,7 +191,7 @@ impl Hot for Flawed {
 
 fn is_noticed(flaw: Flaw) -> bool {
     let fresh = async || {
-        let inner = MemoryHot::new(Options { partitions: PARTITIONS });
+        let inner = SharedHot::new(PARTITIONS);
         let hot: Arc<dyn Hot> = Arc::new(Flawed { inner, flaw, terms: Mutex::default() });
         hot
     };

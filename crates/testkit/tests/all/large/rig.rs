@@ -114,7 +114,7 @@ pub(crate) async fn in_mysql() -> Rig {
 
 fn engine_on(store: Arc<dyn Store>, blobs: Arc<Objects>, clock: &ManualClock) -> Engine {
     let backends = Backends {
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+        hot: Arc::new(MemoryHot::default()),
         store,
         limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),

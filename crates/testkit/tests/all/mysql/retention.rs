@@ -184,10 +184,9 @@ async fn a_pass_goes_on_where_a_call_found_nothing_because_it_was_bounded() {
     let ended = "UPDATE task SET keep_until = 1 WHERE partition_no = 15 ORDER BY due_at DESC LIMIT 10";
     sql(&stand.url, ended).await;
     let store = Arc::new(stand.store);
-    let partitions = store.partitions();
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+        hot: Arc::new(MemoryHot::default()),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(ManualClock::at(NOW)),

@@ -13,12 +13,13 @@ const SCRIPTS: usize = 24;
 /// Fields of the engine's `Core`, which every step can reach.
 const FIELDS_OF_CORE: usize = 27;
 /// Places where the engine asks in which mode it runs.
-const MODE_BRANCHES: usize = 51;
+const MODE_BRANCHES: usize = 50;
 const LONG_FILES: usize = 22;
 const LONG_FILE_LINES: usize = 500;
 
-/// The questions: are there other engines, or other owners; is there a Redis, is it away; is there more than one database?
-const MODE_QUESTIONS: [&str; 11] = [
+/// The questions: are there other engines, or other owners, who write; is there a Redis, is it away, does what is due come from it; is
+/// there more than one database?
+const MODE_QUESTIONS: [&str; 14] = [
     ".shared.is_some()",
     ".shared.is_none()",
     "= &core.shared",
@@ -28,7 +29,10 @@ const MODE_QUESTIONS: [&str; 11] = [
     ".parts() > 1",
     ".is_away()",
     ".hides_limits()",
-    ".is_there()",
+    ".keeps()",
+    ".hot_set_keeps()",
+    ".source()",
+    ".others_write",
     "is_only_owner()",
 ];
 /// Not where it is defined.

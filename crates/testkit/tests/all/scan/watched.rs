@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot, Limiter,
-    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
     limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
     ownership::Tenure,
 };
@@ -35,6 +35,10 @@ pub(super) struct WatchedHot {
 
 #[async_trait]
 impl Hot for WatchedHot {
+    fn keeps(&self) -> Keeps {
+        self.inner.keeps()
+    }
+
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
         self.calls.note("load", !entries.is_empty());
         self.inner.load(entries).await

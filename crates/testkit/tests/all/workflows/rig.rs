@@ -92,7 +92,7 @@ pub(super) fn document(nodes: Vec<(&str, Node)>) -> Definition {
 impl Rig {
     pub(super) fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let hot = MemoryHot::default();
         Self::over(Arc::new(store), Arc::new(hot))
     }
 

@@ -234,7 +234,7 @@ fn begin(
     let (store, journal) = (Arc::new(FaultyStore::new(Arc::clone(truth), 1)), journal(directory, 1 << 20));
     let backends = Backends {
         store: store.clone(),
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: PARTITIONS })),
+        hot: Arc::new(MemoryHot::default()),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(clock.clone()),
