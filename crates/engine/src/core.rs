@@ -188,7 +188,7 @@ impl Core {
 
     /// The same for one part of the store: whoever works on its first partition reaches it, as far as anybody does.
     pub(crate) fn leads_in(&self, part: usize) -> bool {
-        let is_there = |it: &Partition| self.store.parts() == 1 || self.store.part_of(*it) == part;
+        let is_there = |partition: &Partition| self.store.part_of(*partition) == part;
         let first = self.partitions().find(is_there);
         first.map_or_else(|| self.leads(), |it| self.holdings.tenure(it).is_some())
     }
