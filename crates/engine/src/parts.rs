@@ -1,7 +1,11 @@
 //! The parts of the store (databases), which fail by themselves: they are asked side by side, one that does not answer is
 //! not waited for, and what was to be handed over from one that fails is set aside until it answers, out of the way of
 //! the others' tasks. Nothing rests on what is set aside: its partition's owner reads it from the store and offers it
-//! again should this engine die. Must not decide anything about a task. A store of one part pays nothing here.
+//! again should this engine die. Must not decide anything about a task.
+//!
+//! A store of one part is the case where there is one: its loops do not stand still with it, and what they began goes on by itself. As
+//! no other part answers meanwhile, it is never doubted (`is_doubtful`), nothing of it is set aside here, and whoever asks it waits for
+//! its answer as long as the store does: there is nothing else that could be had sooner.
 
 mod pace;
 pub(crate) mod state;
@@ -15,7 +19,7 @@ use punctual_domain::{
     place::Partition,
     time::{Millis, Span},
 };
-use state::{Asked, LEASES_WITHIN};
+use state::{Asked, LEASES_WITHIN, Trouble};
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     sync::oneshot,
@@ -70,12 +74,8 @@ pub(crate) async fn each<W>(
 where
     W: Future<Output = Result<usize, Error>> + Send + 'static,
 {
-    let count = core.store.parts();
-    if count == 1 {
-        return work(Arc::clone(core), 0).await;
-    }
     let (mut running, mut done, mut failed) = (FuturesUnordered::new(), 0, None);
-    for part in 0..count {
+    for part in 0..core.store.parts() {
         match Turn::begin(core, (name, part)) {
             Ok(turn) => {
                 let (ended, end) = oneshot::channel();
@@ -122,12 +122,6 @@ pub(crate) fn split<T>(
     items: Vec<T>,
     partition: impl Fn(&T) -> Partition,
 ) -> Vec<(usize, Vec<T>)> {
-    if items.is_empty() {
-        return Vec::new();
-    }
-    if core.store.parts() == 1 {
-        return vec![(0, items)];
-    }
     let mut parts: Vec<(usize, Vec<T>)> = Vec::new();
     for item in items {
         let part = core.store.part_of(partition(&item));
@@ -139,7 +133,7 @@ pub(crate) fn split<T>(
     parts
 }
 
-/// Does what nobody waits for: at a store of one part at once, else side by side, each part by itself.
+/// Does what nobody waits for but `claims_settled`: side by side, each part by itself.
 pub(crate) async fn apart<T, W>(
     core: &Arc<Core>,
     items: Vec<T>,
@@ -148,15 +142,14 @@ pub(crate) async fn apart<T, W>(
 ) where
     W: Future<Output = ()> + Send + 'static,
 {
-    let is_one = core.store.parts() == 1;
     for (_, some) in split(core, items, partition) {
-        let work = work(Arc::clone(core), some);
-        if is_one { work.await } else { core.work.detach_claim(work) }
+        core.work.detach_claim(work(Arc::clone(core), some));
     }
 }
 
 /// Asks each part for its items, side by side. Answers stand in the order of the items; of a part that has failed, or has not
-/// answered in time, each is an error.
+/// answered in time, each is an error. A part that is asked alone keeps nobody's answer back: unless it is known to fail while others
+/// do not, it is waited for as long as the store itself waits for it.
 pub(crate) async fn ask_each<T, A, W>(
     core: &Arc<Core>,
     doing: &'static str,
@@ -168,51 +161,63 @@ where
     A: Send + 'static,
     W: Future<Output = Result<Vec<A>, Error>> + Send + 'static,
 {
-    if core.store.parts() == 1 {
-        let count = items.len();
-        return to_each(work(Arc::clone(core), items).await, count);
-    }
-    let silent = || Err(Error::may_have_happened(doing, "a database has not answered in time"));
-    let mut answers: Vec<Result<A, Error>> = items.iter().map(|_| silent()).collect();
+    let mut answers: Vec<Option<Result<A, Error>>> = items.iter().map(|_| None).collect();
+    let parts = split(core, items.into_iter().enumerate().collect(), |numbered| partition(&numbered.1));
+    let is_alone = parts.len() == 1;
     let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
-    for (part, some) in split(core, items.into_iter().enumerate().collect(), |it| partition(&it.1)) {
+    for (part, some) in parts {
         let (numbers, some): (Vec<usize>, Vec<T>) = some.into_iter().unzip();
-        // What is asked of one that fails is asked all the same, and may be done; but the others' answers are not kept back.
-        patience = patience.max(if core.parts.is_failing(part) { LEASES_WITHIN } else { ANSWERS_WITHIN });
-        let (answer, answered) = oneshot::channel();
         let work = work(Arc::clone(core), some);
+        let is_failing = core.parts.trouble(part) == Trouble::Fails && is_doubtful(core, part);
+        if is_alone && !is_failing {
+            fill(&mut answers, numbers, work.await);
+            break;
+        }
+        // What is asked of one that fails is asked all the same, and may be done; but the others' answers are not kept back.
+        patience = patience.max(if is_failing { LEASES_WITHIN } else { ANSWERS_WITHIN });
+        let (answer, answered) = oneshot::channel();
         core.work.detach(async move { drop(answer.send(work.await)) });
         asked.push(async move { (numbers, answered.await) });
     }
     let end = Instant::now() + patience;
     while let Ok(Some((numbers, answer))) = timeout_at(end, asked.next()).await {
-        let Ok(answer) = answer else { continue };
-        let each = to_each(answer, numbers.len());
-        for (nth, it) in numbers.into_iter().zip(each) {
-            if let Some(place) = answers.get_mut(nth) {
-                *place = it;
-            }
+        if let Ok(answer) = answer {
+            fill(&mut answers, numbers, answer);
         }
     }
-    answers
+    let silent = || Err(Error::may_have_happened(doing, "a database has not answered in time"));
+    answers.into_iter().map(|answer| answer.unwrap_or_else(silent)).collect()
 }
 
-fn to_each<A>(answer: Result<Vec<A>, Error>, count: usize) -> Vec<Result<A, Error>> {
-    match answer {
+/// What a part has answered, to the items with these numbers.
+fn fill<A>(answers: &mut [Option<Result<A, Error>>], numbers: Vec<usize>, answer: Result<Vec<A>, Error>) {
+    let each: Vec<Result<A, Error>> = match answer {
         Ok(all) => all.into_iter().map(Ok).collect(),
-        Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
+        Err(error) => numbers.iter().map(|_| Err(error.clone())).collect(),
+    };
+    for (nth, one) in numbers.into_iter().zip(each) {
+        if let Some(place) = answers.get_mut(nth) {
+            *place = Some(one);
+        }
     }
+}
+
+/// It is in more trouble than the part that is in least: who could have something of that one meanwhile does not wait for it. Where
+/// all are in the same trouble there is nothing to go on with, and it is asked as if all were well.
+pub(crate) fn is_doubtful(core: &Core, part: usize) -> bool {
+    core.parts.doubtful(core.store.parts()).contains(&part)
 }
 
 /// Those of parts that answer; the others are set aside.
 pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntry> {
-    if core.store.parts() == 1 || !(0..core.store.parts()).any(|it| core.parts.is_doubtful(it)) {
+    let doubtful = core.parts.doubtful(core.store.parts());
+    if doubtful.is_empty() {
         return entries;
     }
     // What is handed over while its database is away is not kept from it.
-    let is_doubtful = |it: &HotEntry| {
-        core.parts.is_doubtful(core.store.part_of(it.place.partition))
-            && !core.settings.queue(&it.queue).hands_over_while_away()
+    let is_doubtful = |entry: &HotEntry| {
+        doubtful.contains(&core.store.part_of(entry.place.partition))
+            && !core.settings.queue(&entry.queue).hands_over_while_away()
     };
     let (doubtful, good): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_doubtful);
     set_aside(core, &doubtful);
@@ -236,14 +241,11 @@ pub(crate) async fn leasing<T>(
     patience: Duration,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    if core.store.parts() == 1 {
-        return work.await;
-    }
     let asked = Asked::new(&core.parts, part);
     let answer = watched(core, part, patience, work).await;
     if answer.is_ok() {
         asked.pace(|it| it.leased(asked.asked, Instant::now()));
-        if !core.parts.is_doubtful(part) {
+        if !is_doubtful(core, part) {
             let back = take_aside(core, part);
             if !back.is_empty() {
                 let its = Arc::clone(core);
@@ -257,9 +259,6 @@ pub(crate) async fn leasing<T>(
 
 /// The work for a part, which is said to fail when it takes too long.
 async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Future<Output = T>) -> T {
-    if core.store.parts() == 1 {
-        return work.await;
-    }
     let mut work = pin!(work);
     match timeout(patience, work.as_mut()).await {
         Ok(done) => done,

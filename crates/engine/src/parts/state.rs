@@ -26,10 +26,31 @@ pub(super) struct Inner {
     pub(super) pace: HashMap<usize, Pace>,
 }
 
+/// How it stands with a part, from well to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    None,
+    /// It takes much longer to lease than it usually does.
+    Slow,
+    Fails,
+}
+
 #[derive(Debug)]
 struct Failing {
     in_a_row: u32,
     look_at: Instant,
+}
+
+impl Inner {
+    fn trouble(&self, part: usize, now: Instant) -> Trouble {
+        if self.failing.contains_key(&part) {
+            Trouble::Fails
+        } else if self.pace.get(&part).is_some_and(|pace| pace.is_doubtful(now)) {
+            Trouble::Slow
+        } else {
+            Trouble::None
+        }
+    }
 }
 
 impl Parts {
@@ -49,15 +70,16 @@ impl Parts {
         it.in_a_row += 1;
     }
 
-    pub(super) fn is_failing(&self, part: usize) -> bool {
-        self.0.lock().failing.contains_key(&part)
+    pub(super) fn trouble(&self, part: usize) -> Trouble {
+        self.0.lock().trouble(part, Instant::now())
     }
 
-    /// It fails, or takes much longer to lease than it usually does: who could have something of the others does not wait.
-    pub(crate) fn is_doubtful(&self, part: usize) -> bool {
-        let inner = self.0.lock();
-        inner.failing.contains_key(&part)
-            || inner.pace.get(&part).is_some_and(|it| it.is_doubtful(Instant::now()))
+    /// Of so many parts, those that are in more trouble than the one in least.
+    pub(super) fn doubtful(&self, count: usize) -> Vec<usize> {
+        let (inner, now) = (self.0.lock(), Instant::now());
+        let troubles: Vec<Trouble> = (0..count).map(|part| inner.trouble(part, now)).collect();
+        let least = troubles.iter().min().copied().unwrap_or(Trouble::None);
+        troubles.iter().enumerate().filter(|(_, trouble)| **trouble > least).map(|(part, _)| part).collect()
     }
 
     pub(super) fn answers(&self, part: usize) {
@@ -147,9 +169,28 @@ mod tests {
             pauses.push(now.duration_since(began).as_millis());
         }
         assert_eq!(pauses, [200, 400, 800, 1_600, 2_000, 2_000]);
-        assert!(it.is_failing(1) && !it.is_failing(0));
+        assert_eq!((it.trouble(1), it.trouble(0)), (Trouble::Fails, Trouble::None));
         it.answers(1);
-        assert!(!it.is_failing(1));
+        assert_eq!(it.trouble(1), Trouble::None);
+    }
+
+    #[test]
+    fn a_part_is_doubted_only_where_another_is_in_less_trouble() {
+        let (parts, now) = (Parts::default(), Instant::now());
+        parts.failed_at(0, now);
+        assert_eq!(parts.doubtful(1), [0_usize; 0], "there is nothing else to go on with");
+        assert_eq!(parts.doubtful(3), [0]);
+        let slow = Asked::new(&parts, 1);
+        let long_ago = Instant::now().checked_sub(LEASES_WITHIN * 2).unwrap();
+        slow.pace(|pace| drop(pace.asks(long_ago)));
+        assert_eq!(
+            (parts.trouble(1), parts.doubtful(2), parts.doubtful(3)),
+            (Trouble::Slow, vec![0], vec![0, 1])
+        );
+        parts.failed_at(1, now);
+        assert_eq!(parts.doubtful(2), [0_usize; 0], "both fail");
+        parts.answers(0);
+        assert_eq!(parts.doubtful(2), [1]);
     }
 
     #[test]

@@ -142,7 +142,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         return Ok(0);
     }
     let mut near = parts::split(core, near, |it| it.place.partition);
-    near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !core.parts.is_doubtful(it.0));
+    near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !parts::is_doubtful(core, it.0));
     let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
     let chosen = core.live.lock().begin_leases(chosen, core.moment());
     let count = chosen.len();
@@ -230,9 +230,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         Ok(it) => it,
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "leases could not be made ahead of their time");
-            if core.store.parts() > 1 {
-                core.parts.failed(part);
-            }
+            core.parts.failed(part);
             return go_on_without(core, &entries).await;
         }
     };

@@ -100,39 +100,24 @@ pub(crate) async fn go_on(core: &Arc<Core>, fired: Vec<HotEntry>) -> Result<usiz
     }
     let (to_mark, rest): (Vec<_>, Vec<_>) =
         fired.into_iter().partition(|entry| drain::needs_mark(core, entry));
-    let offered = offer(core, rest).await;
-    Ok(mark_late(core, to_mark).await? + offered?)
+    let (offered, marked) = (offer(core, rest).await, to_mark.len());
+    // Nobody waits for them: their database may be silent, and what is marked is offered by itself.
+    parts::apart(core, to_mark, |entry| entry.place.partition, mark_late).await;
+    Ok(offered? + marked)
 }
 
-/// At several parts nobody waits for them: one may be silent, and what they mark they offer by themselves.
-async fn mark_late(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
-    if entries.is_empty() {
-        return Ok(0);
-    }
-    if core.store.parts() == 1 {
-        return mark_late_in(core, entries).await;
-    }
-    let count = entries.len();
-    for (_, some) in parts::split(core, entries, |entry| entry.place.partition) {
-        let its = Arc::clone(core);
-        core.work.detach_claim(async move {
-            if let Err(error) = mark_late_in(&its, some).await {
-                tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
-            }
-        });
-    }
-    Ok(count)
-}
-
-async fn mark_late_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
-    match drain::mark(core, &entries).await {
+/// Of one part.
+async fn mark_late(core: Arc<Core>, entries: Vec<HotEntry>) {
+    let offered = match drain::mark(&core, &entries).await {
         // Those that the store refused were cancelled, changed or handed over.
-        Ok((won, _)) => offer(core, won).await,
+        Ok((won, _)) => offer(&core, won).await,
         Err(error) => {
-            tracing::warn!(%error, tasks = entries.len(), "tasks could not be marked as they fired; it will be repeated");
             core.live.lock().hold_back(&entries);
-            Ok(0)
+            Err(error)
         }
+    };
+    if let Err(error) = offered {
+        tracing::warn!(%error, tasks = entries.len(), "tasks could not be marked or offered as they fired; it will be repeated");
     }
 }
 

@@ -17,13 +17,12 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 
 /// Asks the writers of each database that has answered, and waits for none. How many were asked.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    let count = core.store.parts();
     // Who is alone keeps everything, and who has one database and not that has no sign of life either.
-    if count == 1 || !core.holdings.has_others() {
+    if core.store.parts() == 1 || !core.holdings.has_others() {
         return Ok(0);
     }
     let mut asked = 0;
-    for part in 0..count {
+    for part in 0..core.store.parts() {
         if !core.sharing.reach.with(part, |it| it.ask(Instant::now())) {
             continue;
         }
@@ -47,7 +46,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// It is not reached from here, and from another engine it is.
 pub(crate) fn is_only_elsewhere(core: &Core, part: usize) -> bool {
-    if core.store.parts() == 1 || core.sharing.reach.of(part) == Reached::Yes {
+    if core.sharing.reach.of(part) == Reached::Yes {
         return false;
     }
     let reaches = |without: &Vec<usize>| !without.contains(&part);

@@ -206,7 +206,7 @@ const COPY_SEEDS: u64 = 60;
 /// of the hot set has not taken the task from that engine.
 #[test]
 fn copies_in_the_hot_set_of_what_engines_have_break_no_promise() {
-    let setup = Setup { engines: 3, faults: Faults::None, hands: Hands::Pull, limits: false, due: Due::HotSet };
+    let setup = Setup { engines: 3, faults: Faults::None, hands: Hands::Pull, limits: false, due: Due::InRedis };
     let first = number("PUNCTUAL_FIRST_SEED", 0);
     for seed in first..first + number("PUNCTUAL_SEEDS", COPY_SEEDS) {
         let ops = with_copies(seeded_for_many(seed, STEPS), seed);
