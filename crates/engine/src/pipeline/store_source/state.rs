@@ -10,12 +10,21 @@ pub(super) type Key = (Millis, i64);
 
 /// Of each partition, as long as its tasks come from the store.
 #[derive(Debug, Default)]
-pub(crate) struct Watermarks(Mutex<HashMap<Partition, Watermark>>);
+pub(crate) struct Watermarks(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    marks: HashMap<Partition, Watermark>,
+    /// How often all began anew.
+    era: u64,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Watermark {
     /// Of the tenure that it is of: another one begins with the oldest.
     term: i64,
+    /// What was read before all began anew says nothing any more.
+    era: u64,
     /// All up to here was read. None: nothing was.
     pub(super) read_to: Option<Key>,
     /// The look at what was committed behind the watermark goes on here. None: it begins anew.
@@ -26,16 +35,19 @@ pub(super) struct Watermark {
 
 impl Watermarks {
     pub(super) fn of(&self, tenure: Tenure) -> Watermark {
-        let known = self.0.lock().get(&tenure.partition).copied();
-        known
-            .filter(|known| known.term == tenure.term)
-            .unwrap_or_else(|| Watermark { term: tenure.term, ..Watermark::default() })
+        let inner = self.0.lock();
+        let known = inner.marks.get(&tenure.partition).copied();
+        let anew = || Watermark { term: tenure.term, era: inner.era, ..Watermark::default() };
+        known.filter(|known| known.term == tenure.term).unwrap_or_else(anew)
     }
 
-    /// What was lowered meanwhile, since `before` was read, stays low.
+    /// What was lowered meanwhile, since `before` was read, stays low. Where all began anew meanwhile, nothing is remembered.
     pub(super) fn remember(&self, partition: Partition, before: Watermark, after: Watermark) {
-        let mut marks = self.0.lock();
-        let mark = marks.entry(partition).or_insert(before);
+        let mut inner = self.0.lock();
+        if before.era != inner.era {
+            return;
+        }
+        let mark = inner.marks.entry(partition).or_insert(before);
         let is_lower = mark.term == before.term && mark.read_to < before.read_to;
         let read_to = if is_lower { mark.read_to } else { after.read_to };
         *mark = Watermark { read_to, ..after };
@@ -43,14 +55,16 @@ impl Watermarks {
 
     /// Something of this instant did not come into the table: it is read again.
     pub(crate) fn lower(&self, partition: Partition, due_at: Millis) {
-        if let Some(mark) = self.0.lock().get_mut(&partition) {
+        if let Some(mark) = self.0.lock().marks.get_mut(&partition) {
             mark.read_to = mark.read_to.min(Some((due_at.plus(-1), i64::MAX)));
         }
     }
 
-    /// All is read again.
+    /// All is read again, also what is being read while this is called.
     pub(crate) fn begin_anew(&self) {
-        self.0.lock().clear();
+        let mut inner = self.0.lock();
+        inner.marks.clear();
+        inner.era += 1;
     }
 }
 
@@ -95,5 +109,20 @@ mod tests {
         let before = marks.of(tenure);
         marks.remember(P, before, Watermark { read_to: key(20), ..before });
         assert_eq!(marks.of(tenure).read_to, key(20));
+    }
+
+    #[test]
+    fn a_read_that_was_under_way_when_all_began_anew_moves_nothing() {
+        let (marks, tenure) = (Watermarks::default(), Tenure { partition: P, term: 4 });
+        let before = marks.of(tenure);
+        marks.remember(P, before, Watermark { read_to: key(9), ..before });
+        let (read, looked_back) = (marks.of(tenure), marks.of(tenure));
+        marks.begin_anew();
+        marks.remember(P, read, Watermark { read_to: key(20), ..read });
+        marks.remember(P, looked_back, Watermark { looked_to: key(7), ..looked_back });
+        let anew = marks.of(tenure);
+        assert_eq!((anew.read_to, anew.looked_to), (None, None));
+        marks.remember(P, anew, Watermark { read_to: key(5), ..anew });
+        assert_eq!(marks.of(tenure).read_to, key(5), "what is read since then counts");
     }
 }
