@@ -24,7 +24,8 @@ use std::{fmt, sync::Arc};
 #[async_trait]
 pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// Puts entries into `due`, each unless the same id is there with the same or a newer fence. An older one is replaced.
-    /// Loading twice is harmless. Answers how many were put in.
+    /// Loading twice is harmless. Answers how many were put in. What is broken in one partition is an error, and the entries of the
+    /// others are put in.
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
 
     /// Pops what is due at or before `until` in each of these partitions, the earliest first, at most `limit` in each, which is at
@@ -123,6 +124,8 @@ pub enum Wholeness {
     Lost,
     /// This newer term has been seen: whoever asks is out of date, or the back end that gives terms has gone back in time.
     Overtaken(i64),
+    /// What is kept there is not what was put there: nothing is known of it, and of the other partitions all is.
+    Broken,
 }
 
 /// What the hot set keeps of a task.

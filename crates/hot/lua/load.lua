@@ -4,7 +4,7 @@
 -- KEYS     for each partition: due (ZSET, id by due_at in ms), body (HASH, id to body)
 -- ARGV     for each partition: how many entries, then for each entry, each id once: id (8 bytes), due_at (ms),
 --          body (its fence in bytes 2 to 9)
--- Returns  how many were put in
+-- Returns  for each partition: how many were put in. A text: what went wrong there
 local CHUNK = 300
 
 local function older(body, other)
@@ -38,10 +38,12 @@ local function load(due_key, body_key, begin, last)
   return put
 end
 
-local put, at = 0, 1
+local answers, at = {}, 1
 for k = 1, #KEYS, 2 do
   local last = at + 3 * tonumber(ARGV[at])
-  put = put + load(KEYS[k], KEYS[k + 1], at + 1, last)
+  -- What is broken in one partition keeps nothing from being put into another.
+  local is_done, answer = pcall(load, KEYS[k], KEYS[k + 1], at + 1, last)
+  answers[#answers + 1] = is_done and answer or (type(answer) == 'table' and answer.err or tostring(answer))
   at = last + 1
 end
-return put
+return answers

@@ -3,7 +3,7 @@
 -- KEYS     for each partition: whole (the newest term in which this was asked), term (the newest that has drained here)
 -- ARGV     for each partition: term (8 bytes, in the order of their numbers)
 -- Returns  for each partition: 1: the note was there; 0: it is there from now on; 8 bytes: the newest term seen here, which is
---          newer, and nothing was changed
+--          newer, and nothing was changed. A list of one text: what went wrong there
 local function older(term, other)
   local high, low = struct.unpack('>I4I4', term)
   local other_high, other_low = struct.unpack('>I4I4', other)
@@ -29,6 +29,8 @@ end
 local answers = {}
 for k = 1, #KEYS, 2 do
   local n = (k + 1) / 2
-  answers[n] = whole(KEYS[k], KEYS[k + 1], ARGV[n])
+  -- What is broken in one partition says nothing of another.
+  local is_done, answer = pcall(whole, KEYS[k], KEYS[k + 1], ARGV[n])
+  answers[n] = is_done and answer or { type(answer) == 'table' and answer.err or tostring(answer) }
 end
 return answers

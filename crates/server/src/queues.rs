@@ -382,8 +382,8 @@ pub(crate) async fn resume_queue(
 /// Scan a queue now.
 ///
 /// Of a queue whose `source` is `store`: looks for its due tasks in all databases, in time order, makes each ready in a transaction of
-/// its own, and answers what it found. Executors then lease them, at most `scan_concurrency` at one time. Answers within 20 s. The body
-/// is left out.
+/// its own, and answers what it found. Executors then lease them, at most `scan_concurrency` at one time. Answers within 20 s, with
+/// `is_complete: false` where a database has not answered by then, and with an error where none has. The body is left out.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/scan", operation_id = "scan_queue", tag = "queues",
     params(("queue" = String, Path, description = "Its name.")),

@@ -43,7 +43,7 @@ use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, settings::QueueSettings};
 use state::{Key, Report, Round};
 use std::{sync::Arc, time::Duration};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Between two looks whether a queue is to be scanned.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
@@ -55,6 +55,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SLICE: Duration = Duration::from_millis(500);
 /// A scan by hand answers after so long, also where there is more.
 const BY_HAND_WITHIN: Duration = Duration::from_secs(20);
+const SCAN: &str = "scan the queue";
+/// What to do about a database that is silent.
+const NO_ANSWER: &str = "no database has answered in time, and nothing is known to have been made ready. `punctual doctor` says which one \
+                         hangs; scan again when it answers. Until then the engine goes on scanning by itself";
 /// All engines know that a queue is scanned no more after this.
 const SETTINGS_KNOWN_MS: i64 = 1_000;
 
@@ -136,12 +140,19 @@ async fn look(
     let (mut scanned, mut found, mut failed) = (Scanned::begun(core.now()), Vec::new(), Vec::new());
     let mut bound: Option<Key> = None;
     for partition in partitions.iter().filter(|partition| !round.failed.contains(*partition)) {
+        if round.is_silent {
+            // Its database hangs: each of the others would be waited for as long.
+            failed.push(*partition);
+            continue;
+        }
         match look_at(core, queue, batch, (*partition, round.after), &mut scanned).await {
             Ok((some, read_to)) => {
                 found.extend(some);
                 bound = bound.into_iter().chain(read_to).min();
             }
             Err(error) => {
+                round.is_silent = error.is_none();
+                let error = error.unwrap_or_else(|| silent("read what is due"));
                 round.error = Some(error.to_string());
                 failed.push(*partition);
             }
@@ -153,17 +164,18 @@ async fn look(
 }
 
 /// The next tasks of a queue in one partition, a batch at least if there are so many; and up to where it is read. None: to its end.
+/// An error that is none: there was no answer.
 async fn look_at(
     core: &Arc<Core>,
     queue: &QueueKey,
     batch: usize,
     (partition, mut after): (Partition, Option<Key>),
     scanned: &mut Scanned,
-) -> Result<(Vec<HotEntry>, Option<Key>), Error> {
+) -> Result<(Vec<HotEntry>, Option<Key>), Option<Error>> {
     let mut found = Vec::new();
     for _ in 0..PAGES {
         let page = timeout(PATIENCE, page_after(core, partition, after, scanned)).await;
-        let (page, next) = page.unwrap_or_else(|_| Err(silent("read what is due")))?;
+        let (page, next) = page.map_err(|_| None)?.map_err(Some)?;
         found.extend(page.into_iter().filter(|entry| *entry.queue == *queue));
         after = next;
         if next.is_none() || found.len() >= batch {
@@ -277,42 +289,73 @@ impl Engine {
     /// Scans a queue now, in all partitions, whoever owns them. None: the queue is not scanned.
     ///
     /// # Errors
-    /// When it cannot be known what is set for the queue. What fails of the scan is part of the answer.
+    /// When it cannot be known what is set for the queue, and when no database has answered in time. What fails otherwise is part of
+    /// the answer.
     pub async fn scan_queue(&self, queue: QueueKey) -> Result<Option<ScanByHand>, crate::Error> {
+        let until = Instant::now() + BY_HAND_WITHIN;
         // One at a time: each reads all partitions. Who goes meanwhile starts none.
-        let turn = Arc::clone(&self.core.from_store.scans.by_hand).acquire_owned().await;
+        let turn = Arc::clone(&self.core.from_store.scans.by_hand).acquire_owned();
+        let Ok(turn) = timeout_at(until, turn).await else {
+            return Err(Error::did_not_happen(
+                SCAN,
+                "another scan by hand is under way; try again when it has ended",
+            )
+            .into());
+        };
         let core = Arc::clone(&self.core);
         self.run(async move {
             let _turn = turn;
-            control::run_once(&core).await?;
+            let known = timeout_at(until, control::run_once(&core)).await;
+            known.unwrap_or_else(|_| Err(Error::did_not_happen(SCAN, NO_ANSWER)))?;
             if !core.settings.is_scanned(&queue) {
                 return Ok(None);
             }
-            let began = Instant::now();
-            let rounds = (0..core.store.parts()).map(|part| scan_by_hand(&core, &queue, part, began));
-            let mut all = ScanByHand { is_complete: true, ..ScanByHand::default() };
-            for (report, is_complete) in join_all(rounds).await {
-                all.found += report.found;
-                all.handed_over += report.handed_over;
-                all.failed += report.failed;
-                all.is_complete &= is_complete;
-            }
-            Ok(Some(ScanByHand { took: began.elapsed(), ..all }))
+            scan_all_by_hand(&core, &queue, until).await.map(Some).map_err(Into::into)
         })
         .await
     }
 }
 
-/// One part of the store; and whether that was all of it.
-async fn scan_by_hand(core: &Arc<Core>, queue: &QueueKey, part: usize, began: Instant) -> (Report, bool) {
+async fn scan_all_by_hand(core: &Arc<Core>, queue: &QueueKey, until: Instant) -> Result<ScanByHand, Error> {
+    let began = Instant::now();
+    let rounds = (0..core.store.parts()).map(|part| scan_by_hand(core, queue, part, until));
+    let rounds = join_all(rounds).await;
+    if rounds.iter().all(|round| round.report == Report::default() && round.is_silent) {
+        return Err(Error::may_have_happened(SCAN, NO_ANSWER));
+    }
+    let mut all = ScanByHand { is_complete: true, ..ScanByHand::default() };
+    for ByHand { report, is_complete, .. } in rounds {
+        all.found += report.found;
+        all.handed_over += report.handed_over;
+        all.failed += report.failed;
+        all.is_complete &= is_complete;
+    }
+    Ok(ScanByHand { took: began.elapsed(), ..all })
+}
+
+/// What a scan by hand has found in one part of the store.
+struct ByHand {
+    report: Report,
+    /// All of it was looked at, and could be read.
+    is_complete: bool,
+    /// It has not answered in time.
+    is_silent: bool,
+}
+
+async fn scan_by_hand(core: &Arc<Core>, queue: &QueueKey, part: usize, until: Instant) -> ByHand {
     let settings = core.settings.queue(queue);
     let partitions: Vec<Partition> =
         core.partitions().filter(|partition| parts::is_in(core, part, *partition)).collect();
     let mut round = Round::new(core.now());
-    while !step(core, queue, &settings, &partitions, &mut round).await {
-        if began.elapsed() >= BY_HAND_WITHIN {
-            return (round.report, false);
+    loop {
+        // What is under way when the time is over is found by the next scan, as after a crash.
+        let Ok(is_over) = timeout_at(until, step(core, queue, &settings, &partitions, &mut round)).await
+        else {
+            return ByHand { report: round.report, is_complete: false, is_silent: true };
+        };
+        if is_over || Instant::now() >= until {
+            let is_complete = is_over && round.error.is_none();
+            return ByHand { report: round.report, is_complete, is_silent: round.is_silent };
         }
     }
-    (round.report, round.error.is_none())
 }

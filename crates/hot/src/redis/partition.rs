@@ -45,7 +45,7 @@ impl RedisHot {
             .iter()
             .flat_map(|(partition, entries)| entries.chunks(WRITE_MAX).map(|some| (*partition, some)))
             .collect();
-        let mut calls = Vec::new();
+        let (mut calls, mut partitions) = (Vec::new(), Vec::with_capacity(chunks.len()));
         for bundle in bundles(&chunks, self.partitions_a_call()) {
             let mut keys = Vec::with_capacity(2 * bundle.len());
             for (partition, _) in bundle {
@@ -60,12 +60,13 @@ impl RedisHot {
                 }
             }
             calls.push(call);
+            partitions.extend(bundle.iter().map(|(partition, _)| *partition));
         }
-        let mut put = 0;
+        let mut answers = Vec::with_capacity(partitions.len());
         for answer in all(doing, self.bulk().run(calls).await)? {
-            put += count(doing, answer)?;
+            answers.extend(list(doing, answer)?);
         }
-        Ok(put)
+        loaded(doing, &partitions, answers)
     }
 
     /// In a Cluster each partition is in a slot of its own, and a script may not leave its slot.
@@ -169,7 +170,8 @@ impl RedisHot {
         let mut found = Vec::with_capacity(tenures.len());
         for answer in all(DOING, self.quick.run(calls).await)? {
             for answer in list(DOING, answer)? {
-                found.push(wholeness(DOING, answer)?);
+                let partition = tenures.get(found.len()).map(|tenure| tenure.partition);
+                found.push(wholeness(DOING, partition, answer)?);
             }
         }
         let is_each = found.len() == tenures.len();
@@ -183,6 +185,29 @@ impl RedisHot {
         call.arg(&ordered(tenure.term));
         one(DOING, self.quick.run_one(call).await).map(drop)
     }
+}
+
+/// How many were put in. Of partitions in which something is broken it is an error; the others have what was put into them.
+fn loaded(doing: &'static str, partitions: &[Partition], answers: Vec<Value>) -> Result<usize, Error> {
+    if answers.len() != partitions.len() {
+        return Err(unexpected(doing, "an answer for each partition"));
+    }
+    let (mut put, mut is_broken) = (0, false);
+    for (partition, answer) in partitions.iter().zip(answers) {
+        match answer {
+            Value::BulkString(problem) => {
+                let problem = String::from_utf8_lossy(&problem).into_owned();
+                tracing::warn!(
+                    partition = partition.0,
+                    problem,
+                    "nothing can be put into a partition of the hot set"
+                );
+                is_broken = true;
+            }
+            answer => put += count(doing, answer)?,
+        }
+    }
+    if is_broken { Err(unexpected(doing, "a count for each partition")) } else { Ok(put) }
 }
 
 /// What one partition answers; None: it was not looked at.
@@ -301,10 +326,17 @@ pub(super) fn count(doing: &'static str, value: Value) -> Result<usize, Error> {
     }
 }
 
-fn wholeness(doing: &'static str, answer: Value) -> Result<Wholeness, Error> {
+fn wholeness(doing: &'static str, partition: Option<Partition>, answer: Value) -> Result<Wholeness, Error> {
     match answer {
         Value::Int(1) => Ok(Wholeness::Whole),
         Value::Int(_) => Ok(Wholeness::Lost),
+        Value::Array(problem) => {
+            let problem = problem.into_iter().next().map(|problem| bytes(doing, problem)).transpose()?;
+            let problem = String::from_utf8_lossy(&problem.unwrap_or_default()).into_owned();
+            let partition = partition.map(|partition| partition.0);
+            tracing::warn!(partition, problem, "nothing is known of a partition of the hot set");
+            Ok(Wholeness::Broken)
+        }
         term => number(&bytes(doing, term)?)
             .map(Wholeness::Overtaken)
             .ok_or_else(|| unexpected(doing, "a term of eight bytes")),

@@ -252,6 +252,21 @@ async fn a_scan_by_hand_answers_what_it_found_and_executors_have_so_many_at_a_ti
     assert_eq!(site.engine().scan_queue(other).await.unwrap(), None, "it is not scanned");
 }
 
+/// A database that hangs is not waited for once a partition, and whoever has started the scan is told what to do.
+#[tokio::test]
+async fn a_scan_by_hand_ends_with_what_to_do_while_the_database_hangs() {
+    let site = Site::new(&["a"], scanned(HOUR_MS, 9)).await;
+    let places = site.insert([0, 1]).await;
+    site.pass(500).await;
+    let gate = site.nodes[0].store.faults.hold(StoreGroup::Scan);
+    let hung = site.engine().scan_queue(queue()).await.unwrap_err().to_string();
+    assert!(hung.contains("punctual doctor") && hung.contains("scan again"), "{hung}");
+    assert_eq!(gate.came(), 1, "the other partitions are not asked while it hangs");
+    gate.open();
+    assert_eq!(site.by_hand().await.found, 2);
+    assert_eq!(site.state(places[0]).await, State::Ready);
+}
+
 #[tokio::test]
 async fn one_engine_leases_in_the_order_of_time() {
     let site = Site::new(&["a"], scanned(HOUR_MS, 1)).await;

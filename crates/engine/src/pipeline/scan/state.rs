@@ -59,6 +59,8 @@ pub(crate) struct Round {
     /// These could not be read.
     pub(super) failed: HashSet<Partition>,
     pub(super) report: Report,
+    /// A read has not been answered in time.
+    pub(super) is_silent: bool,
     /// What failed last.
     pub(super) error: Option<String>,
     pub(super) oldest_failed: Option<Millis>,
@@ -83,8 +85,8 @@ pub(crate) struct Trouble {
 
 impl Round {
     pub(super) fn new(began_at: Millis) -> Self {
-        let (after, failed, report, error, oldest_failed) = Default::default();
-        Self { began_at, after, failed, report, error, oldest_failed }
+        let (after, failed, report, is_silent, error, oldest_failed) = Default::default();
+        Self { began_at, after, failed, report, is_silent, error, oldest_failed }
     }
 }
 
