@@ -19,8 +19,7 @@ mod world;
 
 pub use changes::run_changes;
 pub use ops::{
-    How, Op, Work, seeded, seeded_for_many, seeded_with_order, with_a_bus, with_copies, with_limits,
-    with_the_hot_set_away,
+    How, Op, Work, seeded, seeded_for_many, seeded_with_order, with_a_bus, with_limits, with_the_hot_set_away,
 };
 pub use order::{Order, Ready, judge};
 pub use schedules::run_schedules;

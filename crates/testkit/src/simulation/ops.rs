@@ -103,8 +103,6 @@ pub enum Op {
     HotAway {
         away: bool,
     },
-    /// What waits is loaded into the hot set again, as by a preload beside an owner that has read it from the store.
-    LoadAgain,
     /// The limiter loses all but so many of its members, the newest first, and knows that it may have.
     LoseSlots {
         keep: usize,
@@ -152,20 +150,6 @@ pub fn with_a_bus(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     for op in ops {
         if rng.u8(..12) == 0 {
             with.push(Op::BusAway { away: rng.bool() });
-        }
-        with.push(op);
-    }
-    with
-}
-
-/// The same with copies in the hot set of what engines have in their tables: one operation in six.
-#[must_use]
-pub fn with_copies(ops: Vec<Op>, seed: u64) -> Vec<Op> {
-    let mut rng = Rng::with_seed(!seed.rotate_left(3));
-    let mut with = Vec::with_capacity(ops.len() * 7 / 6);
-    for op in ops {
-        if rng.u8(..6) == 0 {
-            with.push(Op::LoadAgain);
         }
         with.push(op);
     }

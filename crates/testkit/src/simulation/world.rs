@@ -18,13 +18,13 @@ use crate::{
 use punctual_bus::MemoryBus;
 use punctual_contract::{
     Bus, Clock, Hot, Store,
-    store::{Assignment, Beat, Change, Extended, Inserted, Scan},
+    store::{Assignment, Beat, Change, Extended, Inserted},
 };
 use punctual_domain::{
     insert::Decision,
     name::{Name, QueueKey},
     outcome::Report,
-    place::{Partition, TaskRef},
+    place::TaskRef,
     retry::RetryPolicy,
     state::State,
     task::{Content, NewTask, Priority, Task, TaskResult},
@@ -115,8 +115,6 @@ pub struct World {
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
-/// How far ahead of its instant a task is loaded into the hot set a second time.
-const LOADED_AGAIN_MS: i64 = 10_000;
 const RETRY_GUESS: Option<Millis> = None;
 
 pub(super) fn queue() -> QueueKey {
@@ -255,7 +253,6 @@ impl World {
                 self.set_hot_away(*away);
                 Ok(())
             }
-            Op::LoadAgain => self.load_again().await,
             Op::BusAway { away } => {
                 self.bus_is_away = *away;
                 self.dial_bus();
@@ -263,17 +260,6 @@ impl World {
             }
             other => self.step_of_engines(other).await,
         }
-    }
-
-    async fn load_again(&self) -> Result<(), String> {
-        for partition in (0..PARTITIONS).map(Partition) {
-            let scan =
-                Scan { partition, until: self.now().plus(LOADED_AGAIN_MS), after: None, limit: 10_000 };
-            let mut waiting = self.truth.scan(scan).await.map_err(|error| error.to_string())?;
-            waiting.retain(|entry| matches!(entry.state, State::Scheduled | State::Retrying));
-            self.true_hot.load(waiting).await.map_err(|error| error.to_string())?;
-        }
-        Ok(())
     }
 
     async fn step_of_engines(&mut self, op: &Op) -> Result<(), String> {
