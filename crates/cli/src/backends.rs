@@ -283,10 +283,7 @@ async fn embedded(
     clock_bound: Duration,
 ) -> Result<(Backends, Closing)> {
     if hot_memory_max_bytes.is_some() {
-        tracing::warn!(
-            "hot.memory_max_mib is of no use here: without Redis, only what is due within ten seconds and what waits for \
-             executors is in memory"
-        );
+        tracing::warn!("hot.memory_max_mib bounds Redis, and there is none");
     }
     let store = Arc::new(archive::of_sqlite(open(sqlite_path).await?, archive).await?);
     let backends = Backends {

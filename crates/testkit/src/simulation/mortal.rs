@@ -272,7 +272,6 @@ impl Hot for Mortal<dyn Hot> {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
         self.life.call(self.inner.load(entries)).await
     }
-    /// All partitions in one call.
     async fn drain(
         &self,
         tenures: &[Tenure],

@@ -2,6 +2,11 @@
 //! row, on the embedded back ends and on real MySQL and Redis. The dying engine has a runtime of its own, which is
 //! thrown away at the gate: nothing of it runs on, nothing says goodbye.
 
+#[macro_use]
+mod stamps;
+
+mod by_redis;
+mod embedded_source;
 mod without_redis;
 
 use async_trait::async_trait;
@@ -452,50 +457,6 @@ pub(crate) async fn delivered(rig: &Rig) -> Assignment {
                 return it.message;
             }
         }
-    }
-}
-
-macro_rules! dies_on {
-    ($ground:expr; $($case:ident: $at:expr;)*) => {
-        $(#[test]
-        fn $case() {
-            let ground = Runtime::new().unwrap().block_on($ground);
-            dies(&ground, $at);
-        })*
-    };
-}
-
-macro_rules! on_each_ground {
-    ($($cases:tt)*) => {
-        mod embedded {
-            use super::*;
-            dies_on! { Embedded::ground(); $($cases)* }
-        }
-        mod on_servers {
-            use super::*;
-            dies_on! { OnServers::ground(); $($cases)* }
-        }
-    };
-}
-
-/// An embedded engine has what is due from its store.
-mod embedded_source {
-    use super::*;
-    dies_on! {
-        Embedded::ground();
-        before_it_has_read_what_is_far: At::Store(StoreGroup::Scan);
-        after_the_read_before_the_instant: At::ReadAhead;
-        after_the_mark_before_an_executor_asks: At::Ready;
-    }
-}
-
-/// With Redis it is loaded and drained.
-mod by_redis {
-    use super::*;
-    dies_on! {
-        OnServers::ground();
-        after_the_insert_before_the_load: At::Hot(HotGroup::Load);
-        after_the_load_before_the_drain: At::Hot(HotGroup::Drain);
     }
 }
 

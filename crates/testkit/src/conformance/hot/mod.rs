@@ -1,6 +1,7 @@
 //! What every hot set must do. In reading order: what is due, what is drained or withdrawn, what is ready, what is parked; and
 //! `model`, which plays random steps against a plain model of all of them. Must not ask for more than the contract promises.
 
+mod cases;
 pub mod drain;
 pub mod due;
 pub mod parked;

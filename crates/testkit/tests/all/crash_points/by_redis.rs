@@ -1,0 +1,9 @@
+//! The same with Redis, into which what is due is loaded, and from which it is drained.
+
+use super::*;
+
+dies_on! {
+    OnServers::ground();
+    after_the_insert_before_the_load: At::Hot(HotGroup::Load);
+    after_the_load_before_the_drain: At::Hot(HotGroup::Drain);
+}

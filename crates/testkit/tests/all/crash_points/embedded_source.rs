@@ -1,0 +1,10 @@
+//! The same of an embedded engine, which reads what is due from its store.
+
+use super::*;
+
+dies_on! {
+    Embedded::ground();
+    before_it_has_read_what_is_far: At::Store(StoreGroup::Scan);
+    after_the_read_before_the_instant: At::ReadAhead;
+    after_the_mark_before_an_executor_asks: At::Ready;
+}
