@@ -8,7 +8,7 @@ pub(crate) mod state;
 use crate::{
     core::Core,
     options::STEP_LIMIT,
-    pipeline::{fire, intake, push},
+    pipeline::{fire, intake, push::unsent},
 };
 use punctual_contract::Error;
 use punctual_domain::{place::Partition, time::Millis};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Tasks brought back. At most `compensate_max` in a run.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let unsettled = core.maintenance.unsent.unsettled(STEP_LIMIT);
-    push::mark_failed(core, unsettled).await;
+    unsent::mark_failed(core, unsettled).await;
     let is_mine = |it: Partition| core.holdings.tenure(it).is_some();
     let back = core.maintenance.unsent.take_due(now, core.options.compensate_max, is_mine);
     if back.is_empty() {

@@ -13,8 +13,8 @@ const SCRIPTS: usize = 24;
 /// Fields of the engine's `Core`, which every step can reach.
 const FIELDS_OF_CORE: usize = 27;
 /// Places where the engine asks in which mode it runs.
-const MODE_BRANCHES: usize = 51;
-const LONG_FILES: usize = 22;
+const MODE_BRANCHES: usize = 50;
+const LONG_FILES: usize = 21;
 const LONG_FILE_LINES: usize = 500;
 
 /// The questions: are there other engines, or other owners; is there a Redis, is it away; is there more than one database?
