@@ -24,6 +24,7 @@ pub(crate) async fn keep_outcomes(
                 tracing::info!(
                     outcomes = found.records,
                     torn_bytes = found.torn_bytes,
+                    damaged_bytes = found.damaged_bytes,
                     of_engines_gone = found.taken_over,
                     "outcomes wait in the journal, and are applied now"
                 );

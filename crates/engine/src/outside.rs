@@ -20,7 +20,7 @@ use crate::{
     answer,
     core::Core,
     identity,
-    pipeline::{hand_over, push},
+    pipeline::{hand_over::release::give_back, push::unsent},
 };
 use futures_util::{StreamExt as _, stream};
 use key::Key;
@@ -243,7 +243,7 @@ pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assi
         return leased;
     }
     let (fitting, too_much) = within(leased, FETCH_MAX_BYTES);
-    hand_over::give_back(core, too_much, "too_much_at_once").await;
+    give_back(core, too_much, "too_much_at_once").await;
     let fetching = fitting.into_iter().map(|mut it| async move {
         let read = read(core, &mut it.payload).await;
         (it, read)
@@ -259,7 +259,7 @@ pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assi
     if let Some((_, error)) = away.first() {
         tracing::warn!(tasks = away.len(), error, "long payloads cannot be read; their tasks come again");
     }
-    push::mark_failed(core, away).await;
+    unsent::mark_failed(core, away).await;
     lost::spend(core, lost).await;
     fetched
 }

@@ -12,6 +12,10 @@
 //! 5. When nothing waits the file is cut to its header; while something does, and the file has become twice as large as its
 //!    bound, what waits is written into a new file that takes its place. Crash: as 4; the new file counts when it has the name.
 //!
+//! A frame that is damaged in the middle of the file costs what stood in it: the next whole frame is found by its mark. The damaged file
+//! is kept beside the journal (`outcomes-N.damaged-M`), which is written anew without the damage. Crash between the two: both names are
+//! of one file, and the next start does the same again.
+//!
 //! A disk that is full, or that fails, refuses at 1 or 2: what was written is cut off, and nothing is acknowledged.
 
 mod directory;
@@ -20,6 +24,7 @@ mod frame;
 mod index;
 mod medium;
 mod place;
+mod scan;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,10 @@
 //! Signs of life, of attempts of which the store knows and of those of which it does not (`hand_over`). Must not decide anything about
 //! a task.
 
-use super::{hand_over, in_time};
+use super::{
+    hand_over,
+    patience::{in_time, silent as unanswered},
+};
 use crate::{core::Core, parts};
 use punctual_contract::{
     Error,
@@ -31,7 +34,7 @@ async fn ask_store(core: &Arc<Core>, beats: Vec<Beat>) -> Vec<Result<Extended, E
 }
 
 fn silent() -> Result<Extended, Error> {
-    Err(Error::may_have_happened(DOING, "the database has not answered in time"))
+    Err(unanswered())
 }
 
 fn without_answer<A>(beats: Vec<Beat>, answers: &[Option<A>]) -> Vec<Beat> {

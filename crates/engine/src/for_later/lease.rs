@@ -35,6 +35,9 @@ pub(crate) struct JournalledLease {
     pub(crate) longest: Millis,
 }
 
+/// With the number of its record.
+pub(super) type WaitingLease = (u64, JournalledLease);
+
 #[derive(Serialize, Deserialize)]
 struct Wire {
     r#ref: String,

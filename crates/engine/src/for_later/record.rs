@@ -41,6 +41,9 @@ pub(crate) struct Submitted {
     pub(crate) at: Millis,
 }
 
+/// With the number of its record.
+pub(super) type Waiting = (u64, Submitted);
+
 #[derive(Serialize, Deserialize)]
 struct Wire {
     r#ref: String,

@@ -54,6 +54,17 @@ struct Inner {
     /// How often records could not be applied that others did not wait for.
     tries: HashMap<AttemptKey, u32>,
     looked_around_at: Option<Instant>,
+    /// By database.
+    read_to: HashMap<usize, ReadTo>,
+}
+
+/// How far one database's turns have come in the journal, by numbers of records.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReadTo {
+    /// Up to here nothing waits that is its own.
+    pub(super) passed: u64,
+    /// Up to here the table knows of its leases.
+    pub(super) seen: u64,
 }
 
 #[derive(Debug, Default)]
@@ -96,10 +107,10 @@ impl fmt::Debug for ForLater {
     }
 }
 
-/// What waits is being applied.
-pub(super) struct Turn<'s>(&'s ForLater);
+/// A run at what waits.
+pub(super) struct Begun<'s>(&'s ForLater);
 
-impl Drop for Turn<'_> {
+impl Drop for Begun<'_> {
     fn drop(&mut self) {
         self.0.is_applying.store(false, SeqCst);
     }
@@ -127,8 +138,8 @@ impl ForLater {
     }
 
     /// None: another is at it.
-    pub(super) fn begin(&self) -> Option<Turn<'_>> {
-        (!self.is_applying.swap(true, SeqCst)).then_some(Turn(self))
+    pub(super) fn begin(&self) -> Option<Begun<'_>> {
+        (!self.is_applying.swap(true, SeqCst)).then_some(Begun(self))
     }
 
     /// Whether it is time to look for what engines have left that are gone.
@@ -139,6 +150,14 @@ impl ForLater {
             inner.looked_around_at = Some(now);
         }
         is_time
+    }
+
+    pub(super) fn read_by(&self, part: usize) -> ReadTo {
+        self.inner.lock().read_to.get(&part).copied().unwrap_or_default()
+    }
+
+    pub(super) fn has_read(&self, part: usize, to: ReadTo) {
+        self.inner.lock().read_to.insert(part, to);
     }
 
     pub(super) fn is_away(&self, part: usize) -> bool {

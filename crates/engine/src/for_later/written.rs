@@ -3,9 +3,11 @@
 //! and the outcome of the refused attempt is stale. Must not decide which tasks are handed over.
 
 use super::{
-    DOING, LOOK_WITHIN, Run, STORE_ANSWERS_WITHIN, Waiting,
     hand_over::lease_in_table,
-    lease::{JournalledLease, Standing},
+    lease::{JournalledLease, Standing, WaitingLease},
+    patience::{LOOK_WITHIN, STORE_ANSWERS_WITHIN, asked},
+    record::Waiting,
+    turn::Turn,
 };
 use crate::answer::Settled;
 use punctual_contract::{
@@ -14,9 +16,6 @@ use punctual_contract::{
     store::{Beat, Dispatched, Grant},
 };
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
-use tokio::time::timeout;
-
-pub(super) type WaitingLease = (u64, JournalledLease);
 
 /// An outcome that waits is applied so soon after its lease is made, however many wait before it.
 const OUTCOME_FOLLOWS_MS: i64 = 10_000;
@@ -32,21 +31,20 @@ enum Written {
     Waits,
 }
 
-impl Run<'_> {
+impl Turn<'_> {
     /// Of one database that answers. What fails is tried again with the next run.
     pub(super) async fn leases(&mut self, waiting: Vec<WaitingLease>) -> Result<(), Error> {
         let now = self.core.now();
         let grants: Vec<Grant> = waiting.iter().map(|(_, lease)| lease.grant(self.until(lease))).collect();
-        let silent = || Error::may_have_happened(DOING, "the database has not answered in time");
-        let asked = timeout(STORE_ANSWERS_WITHIN, self.core.store.dispatch(grants, now)).await;
-        let dispatched = asked.unwrap_or_else(|_| Err(silent()))?;
+        let dispatched = asked(STORE_ANSWERS_WITHIN, self.core.store.dispatch(grants, now)).await?;
         let lost: Vec<TaskRef> = waiting
             .iter()
             .zip(&dispatched)
             .filter(|(_, dispatched)| **dispatched == Dispatched::Lost)
             .map(|((_, lease), _)| lease.place)
             .collect();
-        let rows = if lost.is_empty() { Vec::new() } else { self.core.store.read(&lost).await? };
+        let read = asked(LOOK_WITHIN, self.core.store.read(&lost));
+        let rows = if lost.is_empty() { Vec::new() } else { read.await? };
         let mut rows = rows.into_iter();
         let (mut done, mut written) = (Vec::new(), 0);
         for ((number, lease), dispatched) in waiting.into_iter().zip(dispatched) {
@@ -88,7 +86,7 @@ impl Run<'_> {
             return (waiting, settled);
         }
         let places: Vec<TaskRef> = stale.iter().map(|(_, place)| *place).collect();
-        let Ok(Ok(rows)) = timeout(LOOK_WITHIN, self.core.store.read(&places)).await else {
+        let Ok(rows) = asked(LOOK_WITHIN, self.core.store.read(&places)).await else {
             // Nobody knows which of them are early: all of them wait.
             let is_stale = |waiting: &Waiting| stale.iter().any(|(key, _)| *key == waiting.1.key());
             return waiting.into_iter().zip(settled).filter(|(waiting, _)| !is_stale(waiting)).unzip();
@@ -136,7 +134,8 @@ impl Run<'_> {
                 executor: lease.executor.clone(),
                 handed_over_at: None,
             };
-            if let Err(error) = self.core.store.extend(vec![beat], self.core.now()).await {
+            let extended = asked(STORE_ANSWERS_WITHIN, self.core.store.extend(vec![beat], self.core.now()));
+            if let Err(error) = extended.await {
                 self.failed = Some(error);
                 return Written::Waits;
             }

@@ -114,10 +114,17 @@ impl Table {
 
     /// Of how many the store has not heard.
     pub(crate) fn count_for_later(&self) -> usize {
-        let attempts =
-            self.index.all(Group::ForLater).filter_map(|nth| self.slots.get(nth)?.attempt.as_ref());
-        let leases = attempts.filter_map(|attempt| attempt.for_later.as_ref());
-        leases.filter(|lease| !lease.is_refused).count()
+        self.unwritten().count()
+    }
+
+    /// Task and fence of those of which the store has not heard.
+    pub(crate) fn unwritten(&self) -> impl Iterator<Item = (i64, i64)> {
+        let slots = self.index.all(Group::ForLater).filter_map(|nth| self.slots.get(nth));
+        let is_unwritten = |slot: &&Slot| {
+            let lease = slot.attempt.as_ref().and_then(|attempt| attempt.for_later.as_ref());
+            lease.is_some_and(|lease| !lease.is_refused)
+        };
+        slots.filter(is_unwritten).map(|slot| (slot.entry.place.id, slot.entry.fence))
     }
 
     fn for_later_mut(&mut self, id: i64, fence: i64) -> Option<&mut ForLaterLease> {

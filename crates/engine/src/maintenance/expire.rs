@@ -5,7 +5,7 @@ use crate::{
     core::Core,
     for_later::hand_over as without_store,
     parts,
-    pipeline::{from_store, hand_over},
+    pipeline::{from_store, hand_over::grants::forget},
 };
 use punctual_contract::{
     hot::HotEntry,
@@ -74,7 +74,7 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
                 core.meters.queue(&entry.queue).dead(1);
                 core.ends.ended(entry.row());
             }
-            hand_over::forget(core, &entries);
+            forget(core, &entries);
         }
         Err(error) => {
             tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");

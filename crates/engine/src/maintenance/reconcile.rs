@@ -1,8 +1,10 @@
 //! Holds the limiter against the store, which knows what is in flight. Every second it looks at members whose lease should
 //! be over, every 30 s and after each change of settings at all of them, and at all leases; and it rebuilds a limiter that
 //! has lost its members. Frees nothing by time alone: only what the store says is not in flight, and not while the engine
-//! that was granted it may still commit its lease. One engine does it for all.
+//! that was granted it may still commit its lease, nor of an attempt that an engine has handed over while its database is away
+//! (`handed_over`). One engine does it for all.
 
+mod handed_over;
 pub(crate) mod state;
 
 use crate::{
@@ -55,12 +57,11 @@ impl Looks<'_> {
 
 /// Places freed, given and brought back. Each limiter by itself: one that is away with Redis keeps no place in the store.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let maintenance = &core.maintenance;
-    if !core.leads() {
+    let (maintenance, leads) = (&core.maintenance, core.leads());
+    if !leads {
         // What it knew of a loss may be about an older one when it leads again.
         maintenance.reconciler.is_found();
         maintenance.stored_reconciler.is_found();
-        return Ok(0);
     }
     if !core.settings.is_loaded() {
         return Ok(0);
@@ -72,7 +73,14 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
             continue;
         }
         let reconciler = if is_stored { &maintenance.stored_reconciler } else { &maintenance.reconciler };
-        match look(core, Looks { limiter, reconciler, is_stored }, now).await {
+        let looks = Looks { limiter, reconciler, is_stored };
+        if !is_stored && let Err(error) = handed_over::keep(core, looks, now).await {
+            result = Err(error);
+        }
+        if !leads {
+            continue;
+        }
+        match look(core, looks, now).await {
             Ok(some) => count += some,
             Err(error) => result = Err(error),
         }
@@ -241,6 +249,10 @@ async fn free_those(
         // Its engine may be about to commit the lease.
         let until = until
             .or_else(|| (now.since(held.granted_at) <= grace_ms).then(|| held.granted_at.plus(grace_ms)));
+        // Its executor has it, and the store has not heard of that yet.
+        let Member { id, fence } = held.member;
+        let is_journalled = || core.maintenance.for_later.holds(id, fence);
+        let until = until.or_else(|| is_journalled().then(|| now.plus(GRACE_MS)));
         match until {
             Some(until) if until != held.until => later.push((held.member, until)),
             Some(_) => {}

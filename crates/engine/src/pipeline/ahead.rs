@@ -19,7 +19,11 @@ use crate::{
     for_later::hand_over as without_store,
     live::{Granted, Ready, Unreported, leased_entry},
     outside, parts,
-    pipeline::{fire, from_store, hand_over, request::LeaseRequest},
+    pipeline::{
+        fire, from_store,
+        hand_over::{grants::was_handed_over, release::give_back},
+        request::LeaseRequest,
+    },
 };
 use hashbrown::HashMap;
 use punctual_contract::{
@@ -119,8 +123,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let (found_nobody, unclaimed) = clear_shelves(core, now);
     if !found_nobody.is_empty() {
         let its = Arc::clone(core);
-        core.work
-            .detach_claim(async move { hand_over::give_back(&its, found_nobody, "nobody_waited").await });
+        core.work.detach_claim(async move { give_back(&its, found_nobody, "nobody_waited").await });
     }
     if !unclaimed.is_empty() {
         let its = Arc::clone(core);
@@ -131,7 +134,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let (unfired, _) = core.live.lock().drop_leases(|entry| entry.due_at < now.plus(-UNFIRED_MS));
     if !unfired.is_empty() {
         let its = Arc::clone(core);
-        core.work.detach_claim(async move { hand_over::give_back(&its, unfired, "not_fired").await });
+        core.work.detach_claim(async move { give_back(&its, unfired, "not_fired").await });
     }
     if core.options.ahead_ms == 0 || core.work.stopping.is_cancelled() {
         return Ok(0);
@@ -262,7 +265,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
             Granted::Unwanted(lease) => unwanted.push(*lease),
         }
     }
-    hand_over::give_back(core, unwanted, "handed_back").await;
+    give_back(core, unwanted, "handed_back").await;
     deliver(core, ready).await;
 }
 
@@ -300,7 +303,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
         lay_down(core, &core.arrivals.of(&queue), leased);
     }
     core.live.lock().persisted(&handed_over);
-    hand_over::give_back(core, late, TOO_LATE).await;
+    give_back(core, late, TOO_LATE).await;
 }
 
 /// For whoever waits, or asks next.
@@ -334,7 +337,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
     if !late.is_empty() {
         let its = Arc::clone(core);
         let late = late.into_iter().map(|it| it.assignment).collect();
-        core.work.detach(async move { hand_over::give_back(&its, late, TOO_LATE).await });
+        core.work.detach(async move { give_back(&its, late, TOO_LATE).await });
     }
     let mut table = core.live.lock();
     if table.is_all_reported() {
@@ -359,7 +362,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
         })
         .collect();
     drop(table);
-    hand_over::was_handed_over(core, request, &leased, now);
+    was_handed_over(core, request, &leased, now);
     core.meters.queue(&request.queue).dispatched(leased.len());
     leased
 }
@@ -453,14 +456,14 @@ pub(crate) async fn lies_no_more(core: &Arc<Core>, entries: Vec<HotEntry>) {
 pub(crate) async fn give_up(core: &Arc<Core>) {
     let (made, fired) = core.live.lock().drop_all_leases();
     core.live.lock().hold_back(&fired);
-    hand_over::give_back(core, made, "handed_back").await;
+    give_back(core, made, "handed_back").await;
 }
 
 /// Nothing that was leased ahead, or lies here, is kept.
 pub(crate) async fn clear(core: &Arc<Core>) {
     give_up(core).await;
     let (leased, lying) = clear_shelves(core, Millis::MAX);
-    hand_over::give_back(core, leased, "handed_back").await;
+    give_back(core, leased, "handed_back").await;
     lies_no_more(core, lying).await;
     let unreported = core.live.lock().begin_reports(Millis::MAX);
     if !unreported.is_empty() {

@@ -8,11 +8,12 @@
 //!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
 //! 3. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
-mod grants;
+mod caller;
+mod dispatch;
+pub(crate) mod grants;
 mod late;
+pub(crate) mod release;
 pub(crate) mod several;
-
-pub(crate) use grants::{forget, was_handed_over};
 
 use crate::{
     arrivals::{
@@ -21,46 +22,29 @@ use crate::{
     },
     control,
     core::Core,
-    for_later::hand_over as without_store,
-    live::leased_entry,
-    maintenance::{expire, mark_ready},
-    outside, parts,
+    maintenance::expire,
     pipeline::{
-        admit::{self, Since},
-        ahead,
-        freed::EndedOf,
-        from_store, intake,
+        admit, ahead,
         request::{LeaseRequest, Restrictions},
     },
 };
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use grants::{grant_of, split_paused};
-use late::{Hears, Late};
-use punctual_contract::{
-    Error, Happened,
-    hot::HotEntry,
-    limiter::Member,
-    store::{Applied, Assignment, Change, Dispatched, Facts, Step},
-};
-use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
+use caller::Caller;
+use dispatch::dispatch;
+use late::Late;
+use punctual_contract::{Error, hot::HotEntry, store::Assignment};
+use punctual_domain::time::Millis;
+use release::give_back;
 use std::{mem, sync::Arc, time::Duration};
 use tokio::{
     sync::{futures::Notified, oneshot},
-    time::{Instant, timeout_at},
+    time::Instant,
 };
 
 /// Looks of one caller at a ready set, one after the other: what is behind them is for the next one.
 const ROUNDS_MAX: usize = 50;
-/// When one part of the store has leased something, the others are waited for so much longer.
-const OTHERS_AFTER: Duration = Duration::from_millis(50);
-
 /// A database that refuses answers within this. One that is silent must not keep a caller beyond its time: it is asked for no
 /// other task then.
 const REFUSED_WITHIN: Duration = Duration::from_millis(200);
-
-/// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
-/// owner may have marked it as ready. Less than the owner waits, because clocks differ.
-const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
 
 /// Why a lease is given back whose caller hung up.
 const EXECUTOR_GONE: &str = "executor_gone";
@@ -215,16 +199,6 @@ fn is_simple(core: &Core, request: &LeaseRequest, only: &Restrictions) -> bool {
     only.are_none() && request.version.is_none() && core.settings.is_plain(&request.queue)
 }
 
-/// Who asks for leases.
-#[derive(Debug, Clone)]
-struct Caller {
-    /// What comes after the others' answers; None: there is one part, which is waited for.
-    hears: Option<Hears>,
-    /// It goes with what there is now.
-    is_late: bool,
-    only: Restrictions,
-}
-
 /// What is granted; or else what was leased ahead, since nothing in the ready set goes before it.
 async fn grant_or_take_leased(
     core: &Arc<Core>,
@@ -348,253 +322,4 @@ async fn grant(
     // There may be more, which this one does not want.
     core.arrived(&request.queue, 1);
     Ok(leased)
-}
-
-/// Makes leases durable. Tasks of a queue that is scanned are leased each in a transaction of its own: one that fails keeps no
-/// other from its executor.
-async fn dispatch(
-    core: &Arc<Core>,
-    request: &LeaseRequest,
-    entries: Vec<HotEntry>,
-    slots_since: Option<Since>,
-    caller: &Caller,
-) -> Result<Vec<Assignment>, Error> {
-    if !core.settings.is_scanned(&request.queue) {
-        return dispatch_together(core, request, entries, slots_since, caller).await;
-    }
-    let mut leased = Vec::with_capacity(entries.len());
-    for entry in entries {
-        match dispatch_together(core, request, vec![entry], slots_since, caller).await {
-            Ok(one) => leased.extend(one),
-            Err(error) => {
-                tracing::warn!(%error, "a task of a queue that is scanned could not be leased; it is served again a moment later");
-            }
-        }
-    }
-    Ok(leased)
-}
-
-/// At each part of the store by itself. What a part has leased is handed over although others fail or
-/// are silent; what comes after that the caller hears of while it waits for more. What it leases when nobody waits any more is
-/// given back.
-async fn dispatch_together(
-    core: &Arc<Core>,
-    request: &LeaseRequest,
-    entries: Vec<HotEntry>,
-    slots_since: Option<Since>,
-    caller: &Caller,
-) -> Result<Vec<Assignment>, Error> {
-    if core.store.parts() == 1 {
-        let leased = dispatch_in(core, 0, request, entries, slots_since).await?;
-        return Ok(outside::fetch(core, leased).await);
-    }
-    let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
-    for (part, some) in parts::split(core, entries, |it| it.place.partition) {
-        let (answer, granted) = oneshot::channel();
-        let (its, request, hears) = (Arc::clone(core), request.clone(), caller.hears.clone());
-        let (began, its_patience) = (Instant::now(), core.parts.patience(part));
-        let short = if caller.is_late { its_patience } else { core.parts.short_patience(part) };
-        patience = patience.max(short);
-        core.work.detach(async move {
-            let breaks = its.breaks();
-            let work = dispatch_in(&its, part, &request, some, slots_since);
-            let leased = parts::leasing(&its, part, its_patience, work).await;
-            if leased.is_ok() {
-                its.parts.has_leased(part, began.elapsed() <= its_patience);
-            }
-            if let Err(Ok(leased)) = answer.send(leased) {
-                late::leased(&its, hears, leased, breaks).await;
-            }
-        });
-        asked.push(granted);
-    }
-    let (mut leased, mut end) = (Vec::new(), Instant::now() + patience);
-    // A part that fails has set its own aside: the caller has what the others gave, or waits on.
-    while let Ok(Some(answer)) = timeout_at(end, asked.next()).await {
-        leased.extend(answer.ok().and_then(Result::ok).into_iter().flatten());
-        if !leased.is_empty() {
-            end = end.min(Instant::now() + OTHERS_AFTER);
-        }
-    }
-    // What was answered at the last instant; later answers go after the caller.
-    for mut it in asked {
-        it.close();
-        leased.extend(it.try_recv().ok().and_then(Result::ok).into_iter().flatten());
-    }
-    // Not under the parts' patience: an object store that is slow is no fault of theirs.
-    Ok(outside::fetch(core, leased).await)
-}
-
-/// Of one part. On an error the entries are offered again, or set aside where other parts may be well. If the lease was
-/// made after all, the store refuses the next one, and this one is given back (`unknown`).
-async fn dispatch_in(
-    core: &Arc<Core>,
-    part: usize,
-    request: &LeaseRequest,
-    entries: Vec<HotEntry>,
-    slots_since: Option<Since>,
-) -> Result<Vec<Assignment>, Error> {
-    let entries = without_store::keep_free(core, entries);
-    if entries.is_empty() {
-        return Ok(Vec::new());
-    }
-    let now = core.now();
-    let _nobody_else_offers_them = core.live.grants(&entries);
-    // The rows of a queue that is scanned are always looked at.
-    let is_scanned = core.settings.is_scanned(&request.queue);
-    let known =
-        |entry: &HotEntry| Facts::of(entry).filter(|_| !is_scanned && !may_be_marked(core, entry, now));
-    let grants = entries.iter().map(|entry| grant_of(entry, known(entry), request, now)).collect();
-    let leased = match without_store::ask(core, part, &request.queue, grants, now).await {
-        Ok(dispatched) => {
-            let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
-            admit::never_began(core, &request.queue, not_made.map(|(entry, _)| entry), slots_since).await;
-            let (entries, paused) = split_paused(entries, &dispatched);
-            forget(core, &entries);
-            let meters = core.meters.queue(&request.queue);
-            let assignments: Vec<Assignment> = dispatched.into_iter().filter_map(Dispatched::made).collect();
-            meters.dispatched(assignments.len());
-            was_handed_over(core, request, &assignments, now);
-            wait_for_resume(core, request, paused).await;
-            assignments
-        }
-        Err(error) => {
-            let (given, entries) = without_store::hand_over(core, request, entries, now).await;
-            let offered = failed(core, part, request, (entries, now, slots_since), &error).await;
-            if given.is_empty() {
-                offered?;
-                return Err(error);
-            }
-            core.meters.queue(&request.queue).dispatched(given.len());
-            given
-        }
-    };
-    if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
-        // This engine stood still meanwhile.
-        give_back(core, leased, "engine_stood_still").await;
-        return Ok(Vec::new());
-    }
-    Ok(leased)
-}
-
-async fn failed(
-    core: &Arc<Core>,
-    part: usize,
-    request: &LeaseRequest,
-    (entries, asked_at, slots_since): (Vec<HotEntry>, Millis, Option<Since>),
-    error: &Error,
-) -> Result<(), Error> {
-    if error.happened == Happened::Maybe {
-        let until = asked_at.plus(request.lease_ms);
-        core.live.lock().doubt_asked(&entries, &request.executor, until, core.now());
-    }
-    if core.store.parts() > 1 {
-        core.parts.failed(part);
-        parts::set_aside(core, &entries);
-    }
-    if error.happened == Happened::No {
-        admit::never_began(core, &request.queue, entries.iter(), slots_since).await;
-    }
-    if core.store.parts() == 1 && !core.settings.is_scanned(&request.queue) {
-        let count = entries.len();
-        from_store::offer(core, entries).await?;
-        core.arrived(&request.queue, count);
-    }
-    Ok(())
-}
-
-/// Their queue is paused, which this engine does not know yet: they stand where they stood, and nobody is woken for
-/// them. A failure here is not the caller's: they are offered again.
-async fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: Vec<HotEntry>) {
-    if paused.is_empty() {
-        return;
-    }
-    core.settings.refused(&request.queue);
-    if let Err(error) = from_store::offer(core, paused).await {
-        tracing::warn!(%error, "tasks of a paused queue could not be offered again; it will be repeated");
-    }
-}
-
-/// The store may have it as ready, or soon: it fired a while ago, at another engine or before this one marked it.
-fn may_be_marked(core: &Core, entry: &HotEntry, now: Millis) -> bool {
-    let is_own = core.holdings.tenure(entry.place.partition).is_some();
-    let is_unpersisted = || core.live.lock().unpersisted_at(entry.place.id, entry.fence).is_some();
-    entry.fired_at <= now.plus(-UNMARKED_FOR_MS) && !(is_own && is_unpersisted())
-}
-
-/// Nobody heard of these leases: the attempts are given back, and the tasks are ready again.
-pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason: &str) {
-    let leased = without_store::keep_stored(core, leased);
-    if leased.is_empty() {
-        return;
-    }
-    let reason: Arc<str> = reason.into();
-    let release = |core: Arc<Core>, made: Vec<Assignment>| {
-        let reason = Arc::clone(&reason);
-        async move {
-            let leases = made.iter().map(|lease| (lease.place, lease.fence)).collect();
-            if let Err(error) = release(&core, leases, &reason).await {
-                tracing::warn!(%error, "leases that nobody heard of could not be given back; it will be repeated");
-                let leases = made.iter().map(|lease| leased_entry(lease, &Arc::new(lease.queue.clone())));
-                core.live.lock().doubt_made(leases.collect(), core.now());
-            }
-        }
-    };
-    parts::apart(core, leased, |lease| lease.place.partition, release).await;
-}
-
-/// Leases of one part, by place and fence. How many were given back.
-pub(crate) async fn release(
-    core: &Arc<Core>,
-    leases: Vec<(TaskRef, i64)>,
-    reason: &str,
-) -> Result<usize, Error> {
-    core.live.lock().forget_attempts(leases.iter().map(|(place, fence)| (place.id, *fence)));
-    let step = |(place, fence): &(TaskRef, i64)| {
-        let mut note = core.note();
-        note.reason = Some(reason.to_owned());
-        Step {
-            place: *place,
-            fence: Some(*fence),
-            change: Change::Release,
-            note,
-            fired_at: None,
-            known: None,
-        }
-    };
-    let applied = core.store.apply(leases.iter().map(step).collect(), core.now()).await?;
-    let back = leases.iter().zip(applied).filter(|(_, stepped)| *stepped == Applied::Moved);
-    let (places, ended): (Vec<TaskRef>, Vec<EndedOf>) = back
-        .map(|((place, fence), stepped)| {
-            let member = Member { id: place.id, fence: *fence };
-            (*place, (member, stepped.attempt.map(|attempt| attempt.queue)))
-        })
-        .unzip();
-    let attempts = ended.iter().map(|(member, _)| (member.id, member.fence));
-    drop(core.live.lock().ended(attempts, core.now()));
-    load_again(core, &places).await;
-    admit::free(core, ended).await;
-    Ok(places.len())
-}
-
-async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
-    if places.is_empty() {
-        return;
-    }
-    match core.store.read(places).await {
-        Ok(tasks) => {
-            let now = core.now();
-            let entry_of = |task: &Task| {
-                let entry = intake::entry_of(task);
-                // Leased ahead, and given back before its instant: it has yet to fire. A task of a push queue stays ready: the
-                // engine has answered "already fired" for it, and its answers never go back to "waiting".
-                let is_to_fire = entry.due_at > now && !core.pushes(&entry.queue);
-                let state = if is_to_fire { State::Scheduled } else { entry.state };
-                HotEntry { state, ..entry }
-            };
-            let ready = tasks.iter().flatten().filter(|task| task.state == State::Ready);
-            intake::admit(core, ready.map(entry_of).collect()).await;
-        }
-        Err(error) => tracing::warn!(%error, "tasks given back wait for the refill"),
-    }
 }

@@ -3,7 +3,9 @@
 //! no executor had. Losing what is known of them costs such an attempt, when its lease ends. Must not touch a lease that another call
 //! has made of the same entry.
 
-use crate::{core::Core, live::DoubtfulLease, options::STEP_LIMIT, parts, pipeline::hand_over};
+use crate::{
+    core::Core, live::DoubtfulLease, options::STEP_LIMIT, parts, pipeline::hand_over::release::release,
+};
 use punctual_contract::Error;
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
@@ -47,7 +49,7 @@ async fn sort_out(core: &Arc<Core>, some: Vec<DoubtfulLease>, tasks: Vec<Option<
         return 0;
     }
     let leases = made.iter().map(|lease| (lease.place, lease.fence)).collect();
-    match hand_over::release(core, leases, ANSWER_LOST).await {
+    match release(core, leases, ANSWER_LOST).await {
         Ok(count) => {
             core.live.lock().doubts_resolved(&made);
             count

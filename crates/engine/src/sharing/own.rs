@@ -8,7 +8,7 @@ use crate::{
     backends::Shared,
     core::Core,
     options::STEP_LIMIT,
-    pipeline::{from_store::state::HasHot, hand_over},
+    pipeline::{from_store::state::HasHot, hand_over::release::give_back},
     sharing::{
         announce,
         fitness::{self, Unfit},
@@ -180,7 +180,7 @@ async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef,
     core.holdings.lose(partition);
     let closed = core.live.lock().close(partition);
     core.live.lock().hold_back(&closed.fired);
-    hand_over::give_back(core, closed.leased, "handed_back").await;
+    give_back(core, closed.leased, "handed_back").await;
     closed.claimed
 }
 

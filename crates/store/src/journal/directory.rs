@@ -2,9 +2,10 @@
 //! that another engine has, or that is no journal.
 
 use super::{
-    frame::{self, FRAME_HEAD_LEN, HEADER_LEN, Header, Owner},
+    frame::{self, HEADER_LEN, Header, Mark, Owner},
     index::Frame,
     medium::{LockedFile, Medium},
+    scan::{Scanned, scan},
 };
 use std::{
     fs, io,
@@ -21,6 +22,8 @@ pub(super) struct Opened {
     pub(super) frames: Vec<Frame>,
     pub(super) good_len: u64,
     pub(super) torn_bytes: u64,
+    /// Between whole frames, or behind the last one of a file in which nothing can be found again.
+    pub(super) damaged_bytes: u64,
 }
 
 fn path_of(directory: &Path, number: u32) -> PathBuf {
@@ -65,9 +68,11 @@ pub(super) fn new_file(directory: &Path, owner: Owner) -> io::Result<Opened> {
 
 /// None: it is not this store's.
 fn opened(mut file: LockedFile, path: &Path, owner: Owner) -> io::Result<Option<Opened>> {
-    match frame::read_header(&file.read(0, HEADER_LEN)?) {
-        Header::Of(its) if its == owner => {}
-        Header::Of(_) => {
+    let marked = frame::mark_of(owner);
+    let mark = match frame::read_header(&file.read(0, HEADER_LEN)?) {
+        Header::Of(its) if its == owner => Mark(&marked),
+        Header::First(its) if its == owner => Mark(&[]),
+        Header::Of(_) | Header::First(_) => {
             tracing::warn!(path = %path.display(), "this journal is of another store, and was left as it is");
             return Ok(None);
         }
@@ -79,34 +84,57 @@ fn opened(mut file: LockedFile, path: &Path, owner: Owner) -> io::Result<Option<
             file.cut(0)?;
             file.append(&frame::header(owner))?;
             file.sync()?;
+            Mark(&marked)
         }
-    }
+    };
     file.remove_leftovers()?;
-    let (frames, good_len) = scan(&file)?;
-    let torn_bytes = file.len()?.saturating_sub(good_len);
-    if torn_bytes > 0 {
+    let is_first_form = mark != Mark(&marked);
+    let scanned = scan(&file, mark, len_of(HEADER_LEN))?;
+    let Scanned { mut frames, mut good_len, torn_bytes, damaged_bytes } = scanned;
+    // Nothing says of the first form whether its end is torn or damaged.
+    let damaged_bytes = damaged_bytes + if is_first_form { torn_bytes } else { 0 };
+    let is_kept_aside = damaged_bytes > 0 && keeps_aside(&file, path, damaged_bytes, frames.len());
+    if is_first_form || is_kept_aside {
+        (frames, good_len) = write_anew(&mut file, owner, mark, &frames)?;
+    } else if torn_bytes > 0 {
         tracing::warn!(
             path = %path.display(), bytes = torn_bytes, kept = frames.len(),
             "the end of the journal is not whole, as after a crash in the middle of a write, and was cut off"
         );
         file.cut(good_len)?;
     }
-    Ok(Some(Opened { file, frames, good_len, torn_bytes }))
+    Ok(Some(Opened { file, frames, good_len, torn_bytes, damaged_bytes }))
 }
 
-/// The frames, and where the first thing begins that is none.
-fn scan(medium: &dyn Medium) -> io::Result<(Vec<Frame>, u64)> {
-    let (mut frames, mut at) = (Vec::new(), len_of(HEADER_LEN));
-    let len = medium.len()?;
-    while at < len {
-        let head = medium.read(at, FRAME_HEAD_LEN)?;
-        let Some(frame_len) = frame::len_said(&head) else { break };
-        let bytes = medium.read(at, frame_len)?;
-        let Some((head, _)) = frame::read(&bytes) else { break };
-        frames.push(Frame { at, head });
-        at += len_of(frame_len);
+/// False: the file could not be kept. Then it is not written anew: what is damaged stays in it, and is passed over.
+fn keeps_aside(file: &LockedFile, path: &Path, bytes: u64, kept: usize) -> bool {
+    let aside = file.keep_aside();
+    let said = aside.as_ref().map_or_else(ToString::to_string, |aside| aside.display().to_string());
+    tracing::error!(
+        path = %path.display(), bytes, kept, aside = said,
+        "the journal is damaged: what stood in these bytes is lost, and its tasks run again; what is whole is kept"
+    );
+    aside.is_ok()
+}
+
+/// Only whole frames, with marks: all or nothing, so that a crash leaves the file as it was.
+fn write_anew(
+    file: &mut LockedFile,
+    owner: Owner,
+    mark: Mark<'_>,
+    frames: &[Frame],
+) -> io::Result<(Vec<Frame>, u64)> {
+    let (mut bytes, mut moved, marked) = (frame::header(owner), Vec::new(), frame::mark_of(owner));
+    for found in frames {
+        let read = file.read(found.at, found.head.frame_len())?;
+        let Some((head, body)) = frame::read(mark, &read) else { continue };
+        let at = len_of(bytes.len());
+        if let Some(head) = frame::write(&mut bytes, Mark(&marked), head.key, head.digest, body) {
+            moved.push(Frame { at, head });
+        }
     }
-    Ok((frames, at.min(len)))
+    file.rewrite(&bytes, &[])?;
+    Ok((moved, len_of(bytes.len())))
 }
 
 fn len_of(len: usize) -> u64 {

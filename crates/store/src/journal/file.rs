@@ -4,7 +4,7 @@
 
 use super::{
     directory::free_files,
-    frame::{self, HEADER_LEN, Owner},
+    frame::{self, HEADER_LEN, Mark, Owner},
     index::{Frame, Index},
     medium::Medium,
 };
@@ -86,6 +86,17 @@ impl FileJournal {
         self.inner.take_over()
     }
 
+    #[cfg(test)]
+    pub(super) fn has_free_memory(&self) -> bool {
+        self.inner.state.try_lock().is_some()
+    }
+
+    /// No thread is at work for it.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1
+    }
+
     /// In a thread that may wait for the disk.
     async fn at_the_disk<T: Send + 'static>(
         &self,
@@ -102,24 +113,29 @@ struct Led<'i>(&'i Inner);
 impl Drop for Led<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let mut state = self.0.state.lock();
-            state.calls.clear();
-            state.is_led = false;
+            self.0.in_memory(|state| {
+                state.calls.clear();
+                state.is_led = false;
+            });
         }
     }
 }
 
 impl Inner {
+    /// Callers that must not wait for the disk take this lock: nothing waits for a disk under it.
+    fn in_memory<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock())
+    }
+
     fn lead(&self) {
         let _led = Led(self);
         loop {
             let mut place = self.place.lock();
-            let calls = {
-                let mut state = self.state.lock();
+            let calls = self.in_memory(|state| {
                 let calls = std::mem::take(&mut state.calls);
                 state.is_led = !calls.is_empty();
                 calls
-            };
+            });
             if calls.is_empty() {
                 return;
             }
@@ -138,8 +154,7 @@ impl Inner {
             .collect();
         let written = if group.frames.is_empty() { Ok(()) } else { self.write_group(place, &group) };
         if written.is_ok() {
-            let mut state = self.state.lock();
-            group.frames.into_iter().for_each(|frame| state.index.add(frame));
+            self.in_memory(|state| group.frames.into_iter().for_each(|frame| state.index.add(frame)));
         }
         for (to, answer) in resolved {
             let answer = match &written {
@@ -159,7 +174,7 @@ impl Inner {
         group: &mut Group,
         records: &[NewRecord],
     ) -> Result<Vec<Kept>, JournalError> {
-        let state = self.state.lock();
+        let (state, mark) = (self.state.lock(), frame::mark_of(self.of.owner));
         let (bytes_before, frames_before) = (group.bytes.len(), group.frames.len());
         let mut kept = Vec::with_capacity(records.len());
         for record in records {
@@ -170,7 +185,8 @@ impl Inner {
                 continue;
             }
             let at = good_len + len_of(&group.bytes);
-            let written = frame::write(&mut group.bytes, record.key, record.digest, &record.body);
+            let NewRecord { key, digest, body } = record;
+            let written = frame::write(&mut group.bytes, Mark(&mark), *key, *digest, body);
             let bytes = state.index.bytes() + len_of(&group.bytes);
             let Some(head) = written.filter(|_| bytes <= self.of.bytes_max) else {
                 group.bytes.truncate(bytes_before);
@@ -207,11 +223,10 @@ impl Inner {
 
     fn done(&self, numbers: &[u64]) {
         let mut place = self.place.lock();
-        let is_empty = {
-            let mut state = self.state.lock();
+        let is_empty = self.in_memory(|state| {
             state.index.done(numbers);
             state.index.is_empty()
-        };
+        });
         let header_len = u64::try_from(HEADER_LEN).unwrap_or(u64::MAX);
         let tidied = if is_empty {
             place.empty(header_len)
@@ -242,33 +257,32 @@ impl Inner {
             }
             taken += group.frames.len();
             self.write_group(&mut place, &group)?;
-            let mut state = self.state.lock();
-            group.frames.into_iter().for_each(|frame| state.index.add(frame));
+            self.in_memory(|state| group.frames.into_iter().for_each(|frame| state.index.add(frame)));
             other.file.cut(u64::try_from(HEADER_LEN).unwrap_or(u64::MAX))?;
         }
         Ok(taken)
     }
 
-    /// Only what waits stays in the file.
+    /// Only what waits stays in the file. Nothing is added or done meanwhile: whoever does has the place.
     fn compact(&self, place: &mut Place) -> io::Result<()> {
         let header = frame::header(self.of.owner);
-        let mut state = self.state.lock();
-        let ranges: Vec<_> = state.index.frames().map(|frame| (frame.at, frame.head.frame_len())).collect();
+        let range = |frame: &Frame| (frame.at, frame.head.frame_len());
+        let ranges: Vec<_> = self.in_memory(|state| state.index.frames().map(range).collect());
         place.medium.rewrite(&header, &ranges)?;
-        state.index.moved(len_of(&header));
+        self.in_memory(|state| state.index.moved(len_of(&header)));
         place.good_len = place.medium.len()?;
         place.is_torn = false;
         Ok(())
     }
 
     fn read(&self, after: u64, bytes: usize) -> Result<Vec<KeptRecord>, JournalError> {
-        let place = self.place.lock();
-        let page = self.state.lock().index.page(after, bytes);
+        let (place, mark) = (self.place.lock(), frame::mark_of(self.of.owner));
+        let page = self.in_memory(|state| state.index.page(after, bytes));
         let (mut records, mut damaged) = (Vec::with_capacity(page.len()), Vec::new());
         for (number, frame) in page {
             let unreadable = |error: io::Error| JournalError::Unreadable(error.to_string());
             let read = place.medium.read(frame.at, frame.head.frame_len()).map_err(unreadable)?;
-            match frame::read(&read) {
+            match frame::read(Mark(&mark), &read) {
                 Some((head, body)) if head == frame.head => {
                     records.push(KeptRecord { number, key: head.key, body: body.to_vec() });
                 }
@@ -279,7 +293,7 @@ impl Inner {
                 }
             }
         }
-        self.state.lock().index.done(&damaged);
+        self.in_memory(|state| state.index.done(&damaged));
         Ok(records)
     }
 }
@@ -312,11 +326,10 @@ fn len_of(bytes: &[u8]) -> u64 {
 impl Journal for FileJournal {
     async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<Kept>, JournalError> {
         let (answer, answered) = oneshot::channel();
-        let leads = {
-            let mut state = self.inner.state.lock();
+        let leads = self.inner.in_memory(|state| {
             state.calls.push(Call { records, answer });
             !std::mem::replace(&mut state.is_led, true)
-        };
+        });
         if leads {
             let inner = Arc::clone(&self.inner);
             // To its end, whatever becomes of this caller.
@@ -327,7 +340,7 @@ impl Journal for FileJournal {
     }
 
     async fn waiting(&self, after: u64, bytes: usize) -> Result<Vec<KeptRecord>, JournalError> {
-        if self.inner.state.lock().index.is_empty() {
+        if self.inner.in_memory(|state| state.index.is_empty()) {
             return Ok(Vec::new());
         }
         let read = self.at_the_disk(move |inner| inner.read(after, bytes)).await;
@@ -347,12 +360,11 @@ impl Journal for FileJournal {
     }
 
     fn digest_of(&self, key: AttemptKey) -> Option<u64> {
-        self.inner.state.lock().index.digest_of(key)
+        self.inner.in_memory(|state| state.index.digest_of(key))
     }
 
     fn size(&self) -> JournalSize {
-        let state = self.inner.state.lock();
-        let (records, bytes) = (state.index.len(), state.index.bytes());
+        let (records, bytes) = self.inner.in_memory(|state| (state.index.len(), state.index.bytes()));
         JournalSize { records, bytes, bytes_max: self.inner.of.bytes_max }
     }
 }

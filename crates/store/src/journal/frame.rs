@@ -1,17 +1,37 @@
-//! The bytes of a journal: a header that says whose it is, then frames with a checksum each. Pure: opens no file. Must read
+//! The bytes of a journal: a header that says whose it is, then frames with a mark and a checksum each. Pure: opens no file. Must read
 //! whatever a crash has left, and take nothing for a frame that is not whole.
 //!
-//! Header: 8 bytes of magic, 16 of the owner, 4 of checksum. Frame: 4 bytes of length of the body, 4 of checksum over all that
-//! follows, 8 of task, 8 of fence, 8 of digest, the body. All numbers little-endian. A durable format.
+//! Header: 8 bytes of magic, 16 of the owner, 4 of checksum. Frame: 8 bytes of the mark, 4 of length of the body, 4 of checksum over the
+//! mark, the length and all that follows, 8 of task, 8 of fence, 8 of digest, the body. All numbers little-endian. A durable format.
+//!
+//! The mark is where a reader finds the next frame behind one that is damaged. It is made of the owner, which comes from the cluster's
+//! secret: an executor that knew it could write a frame into a result, to be found there. Files of the first form (magic 1) have frames
+//! without marks. They are read, and written anew with marks when they are opened; behind damage nothing can be found in them.
 
 use punctual_contract::journal::AttemptKey;
 
-const MAGIC: [u8; 8] = *b"PNCTJNL1";
+const MAGIC: [u8; 8] = *b"PNCTJNL2";
+const FIRST_MAGIC: [u8; 8] = *b"PNCTJNL1";
 pub(super) const HEADER_LEN: usize = 28;
+const MARK_LEN: usize = 8;
+/// Between the mark and the body.
+const HEAD_LEN: usize = 32;
 /// Before the body.
-pub(super) const FRAME_HEAD_LEN: usize = 32;
+pub(super) const FRAME_HEAD_LEN: usize = MARK_LEN + HEAD_LEN;
 /// No body is longer: a length that says so is none.
 pub(super) const BODY_LEN_MAX: usize = 64 << 20;
+
+/// What frames begin with. Empty: they are of a file of the first form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark<'m>(pub(super) &'m [u8]);
+
+/// Of the files of one owner.
+pub(super) fn mark_of(owner: Owner) -> [u8; MARK_LEN] {
+    let mut mark = [0; MARK_LEN];
+    // Not as in the header: what stands there is no frame.
+    mark.iter_mut().zip(owner).for_each(|(byte, of_owner)| *byte = !of_owner);
+    mark
+}
 
 /// Whose journal it is: what is kept for one store is never applied to another.
 pub type Owner = [u8; 16];
@@ -28,6 +48,11 @@ impl Head {
     pub(super) const fn frame_len(&self) -> usize {
         FRAME_HEAD_LEN + self.body_len
     }
+
+    /// In a file whose frames begin with this.
+    pub(super) const fn frame_len_with(&self, mark: Mark<'_>) -> usize {
+        mark.0.len() + HEAD_LEN + self.body_len
+    }
 }
 
 /// What the beginning of a file says.
@@ -36,12 +61,18 @@ pub(super) enum Header {
     /// Shorter than a header: a crash while it was made, before anything was kept.
     Unmade,
     Of(Owner),
+    /// Of the first form: its frames have no marks.
+    First(Owner),
     /// Something else.
     Foreign,
 }
 
 pub(super) fn header(owner: Owner) -> Vec<u8> {
-    let mut bytes = [&MAGIC[..], &owner].concat();
+    header_with(MAGIC, owner)
+}
+
+fn header_with(magic: [u8; 8], owner: Owner) -> Vec<u8> {
+    let mut bytes = [&magic[..], &owner].concat();
     let checksum = crc32fast::hash(&bytes);
     bytes.extend(checksum.to_le_bytes());
     bytes
@@ -51,12 +82,25 @@ pub(super) fn read_header(bytes: &[u8]) -> Header {
     let Some((said, _)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Header::Unmade };
     let mut owner = Owner::default();
     owner.copy_from_slice(said.get(8..24).unwrap_or(&[0; 16]));
-    if *said == *header(owner) { Header::Of(owner) } else { Header::Foreign }
+    if *said == *header(owner) {
+        Header::Of(owner)
+    } else if *said == *header_with(FIRST_MAGIC, owner) {
+        Header::First(owner)
+    } else {
+        Header::Foreign
+    }
 }
 
 /// Appends a frame. `None`: the body is too long for one.
-pub(super) fn write(to: &mut Vec<u8>, key: AttemptKey, digest: u64, body: &[u8]) -> Option<Head> {
+pub(super) fn write(
+    to: &mut Vec<u8>,
+    mark: Mark<'_>,
+    key: AttemptKey,
+    digest: u64,
+    body: &[u8],
+) -> Option<Head> {
     let body_len = u32::try_from(body.len()).ok().filter(|_| body.len() <= BODY_LEN_MAX)?;
+    to.extend_from_slice(mark.0);
     let begin = to.len();
     to.extend(body_len.to_le_bytes());
     to.extend([0; 4]);
@@ -64,14 +108,15 @@ pub(super) fn write(to: &mut Vec<u8>, key: AttemptKey, digest: u64, body: &[u8])
     to.extend(key.fence.to_le_bytes());
     to.extend(digest.to_le_bytes());
     to.extend_from_slice(body);
-    let checksum = checksum(to.get(begin..)?)?;
+    let checksum = checksum(mark, to.get(begin..)?)?;
     to.get_mut(begin + 4..begin + 8)?.copy_from_slice(&checksum.to_le_bytes());
     Some(Head { key, digest, body_len: body.len() })
 }
 
-/// Of the length and of all behind the checksum.
-fn checksum(frame: &[u8]) -> Option<u32> {
+/// Of the mark, the length and all behind the checksum. `frame`: without its mark.
+fn checksum(mark: Mark<'_>, frame: &[u8]) -> Option<u32> {
     let mut hasher = crc32fast::Hasher::new();
+    hasher.update(mark.0);
     hasher.update(frame.get(..4)?);
     hasher.update(frame.get(8..)?);
     Some(hasher.finalize())
@@ -82,21 +127,27 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 }
 
 /// How long a frame says to be whose first bytes these are. None: that is no frame.
-pub(super) fn len_said(head: &[u8]) -> Option<usize> {
+pub(super) fn len_said(mark: Mark<'_>, head: &[u8]) -> Option<usize> {
+    let head = head.strip_prefix(mark.0)?;
     let body_len = usize::try_from(u32::from_le_bytes(number(head, 0)?)).ok()?;
-    (body_len <= BODY_LEN_MAX).then_some(FRAME_HEAD_LEN + body_len)
+    (body_len <= BODY_LEN_MAX).then_some(mark.0.len() + HEAD_LEN + body_len)
 }
 
 /// The whole frame at the beginning of these bytes, and its body. None: there is none, or it is torn or damaged.
-pub(super) fn read(bytes: &[u8]) -> Option<(Head, &[u8])> {
-    let frame_len = len_said(bytes)?;
-    let (frame, body_len) = (bytes.get(..frame_len)?, frame_len - FRAME_HEAD_LEN);
-    if checksum(frame)? != u32::from_le_bytes(number(frame, 4)?) {
+pub(super) fn read<'b>(mark: Mark<'_>, bytes: &'b [u8]) -> Option<(Head, &'b [u8])> {
+    let frame = bytes.get(mark.0.len()..len_said(mark, bytes)?)?;
+    if checksum(mark, frame)? != u32::from_le_bytes(number(frame, 4)?) {
         return None;
     }
     let (task, fence) = (i64::from_le_bytes(number(frame, 8)?), i64::from_le_bytes(number(frame, 16)?));
     let digest = u64::from_le_bytes(number(frame, 24)?);
-    Some((Head { key: AttemptKey { task, fence }, digest, body_len }, frame.get(FRAME_HEAD_LEN..)?))
+    let body = frame.get(HEAD_LEN..)?;
+    Some((Head { key: AttemptKey { task, fence }, digest, body_len: body.len() }, body))
+}
+
+/// Where the next frame may begin.
+pub(super) fn find_mark(mark: Mark<'_>, bytes: &[u8]) -> Option<usize> {
+    if mark.0.is_empty() { None } else { bytes.windows(mark.0.len()).position(|window| window == mark.0) }
 }
 
 #[cfg(test)]
@@ -105,16 +156,22 @@ mod tests {
     use proptest::prelude::*;
 
     const KEY: AttemptKey = AttemptKey { task: -7, fence: 1 << 40 };
+    const MARK: Mark<'_> = Mark(b"markmark");
 
     #[test]
     fn the_bytes_are_pinned_because_files_were_written_so() {
-        let mut bytes = Vec::new();
-        write(&mut bytes, KEY, 9, b"ab").unwrap();
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(
-            (&hex[..8], &hex[16..]),
-            ("02000000", "f9ffffffffffffff000000000001000009000000000000006162")
-        );
+        let hex = |mark| {
+            let mut bytes = Vec::new();
+            write(&mut bytes, mark, KEY, 9, b"ab").unwrap();
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let behind = "f9ffffffffffffff000000000001000009000000000000006162";
+        assert_eq!(hex(Mark(&[])), format!("02000000{}{behind}", &hex(Mark(&[]))[8..16]));
+        let marked = hex(MARK);
+        assert_eq!((&marked[..24], &marked[32..]), ("6d61726b6d61726b02000000", behind));
+        assert_eq!(mark_of([0xf0; 16]), [0x0f; 8]);
+        assert_eq!(header_with(FIRST_MAGIC, [3; 16])[..9], *b"PNCTJNL1\x03");
+        assert_eq!(read_header(&header_with(FIRST_MAGIC, [3; 16])), Header::First([3; 16]));
         assert_eq!(read_header(&header([3; 16])), Header::Of([3; 16]));
         assert_eq!(header([3; 16]).len(), HEADER_LEN);
     }
@@ -134,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_body_that_is_too_long_is_no_frame() {
-        assert_eq!(write(&mut Vec::new(), KEY, 0, &vec![0; BODY_LEN_MAX + 1]), None);
+        assert_eq!(write(&mut Vec::new(), MARK, KEY, 0, &vec![0; BODY_LEN_MAX + 1]), None);
     }
 
     proptest! {
@@ -144,12 +201,14 @@ mod tests {
             task in any::<i64>(), fence in any::<i64>(), digest in any::<u64>(), seed in any::<usize>(),
         ) {
             let (key, mut bytes) = (AttemptKey { task, fence }, Vec::new());
-            let head = write(&mut bytes, key, digest, &body).unwrap();
-            prop_assert_eq!(read(&bytes), Some((head, &body[..])));
-            prop_assert_eq!(read(&bytes[..seed % bytes.len()]), None);
+            let head = write(&mut bytes, MARK, key, digest, &body).unwrap();
+            prop_assert_eq!(bytes.len(), head.frame_len());
+            prop_assert_eq!(read(MARK, &bytes), Some((head, &body[..])));
+            prop_assert_eq!(read(MARK, &bytes[..seed % bytes.len()]), None);
+            prop_assert_eq!(read(Mark(b"another."), &bytes), None);
             let bit = seed % (bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(read(&bytes).is_none());
+            prop_assert!(read(MARK, &bytes).is_none());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which records of a journal wait, and where in the file they are. Pure: the bytes are elsewhere. Must not say of a record that
 //! it waits before it is durable: it is told so afterwards.
 
-use super::frame::Head;
+use super::frame::{Head, Mark};
 use hashbrown::HashMap;
 use punctual_contract::journal::AttemptKey;
 use std::collections::BTreeMap;
@@ -16,6 +16,11 @@ pub(super) struct Frame {
 impl Frame {
     pub(super) fn len(&self) -> u64 {
         u64::try_from(self.head.frame_len()).unwrap_or(u64::MAX)
+    }
+
+    /// In a file whose frames begin with this.
+    pub(super) fn len_with(&self, mark: Mark<'_>) -> u64 {
+        u64::try_from(self.head.frame_len_with(mark)).unwrap_or(u64::MAX)
     }
 }
 

@@ -8,6 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// So many damaged files are kept of one journal; a newer one takes the place of the last.
+const ASIDE_MAX: u32 = 9;
+
 /// A row of bytes that grows at its end.
 pub(super) trait Medium: Send + std::fmt::Debug {
     /// Written, and not yet durable. After an error any part of it may be there.
@@ -53,6 +56,31 @@ impl LockedFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Its bytes stay under another name when it is rewritten. Answers that name.
+    pub(super) fn keep_aside(&self) -> io::Result<PathBuf> {
+        let own = self.file.metadata()?.ino();
+        for number in 1..=ASIDE_MAX {
+            let aside = self.path.with_extension(format!("damaged-{number}"));
+            match fs::metadata(&aside) {
+                // A crash before it was rewritten.
+                Ok(kept) if kept.ino() == own => return Ok(aside),
+                Ok(_) if number < ASIDE_MAX => {}
+                found => {
+                    if found.is_ok() {
+                        fs::remove_file(&aside)?;
+                    }
+                    if fs::hard_link(&self.path, &aside).is_err() {
+                        fs::copy(&self.path, &aside)?;
+                        File::open(&aside)?.sync_all()?;
+                    }
+                    self.sync_name()?;
+                    return Ok(aside);
+                }
+            }
+        }
+        Err(io::Error::other("there is no name for it"))
     }
 
     fn leftover(&self) -> PathBuf {

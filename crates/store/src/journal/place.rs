@@ -25,6 +25,8 @@ pub struct Found {
     pub records: usize,
     /// At the end of the file, which a crash has left in the middle of a write that was not acknowledged.
     pub torn_bytes: u64,
+    /// In the middle of files, or in a file of an earlier form: what stood there is lost. The file is kept aside.
+    pub damaged_bytes: u64,
     /// Of them, those of engines that are gone.
     pub taken_over: usize,
 }
@@ -39,10 +41,10 @@ impl FileJournal {
             Some(own) => own,
             None => new_file(&directory, owner)?,
         };
-        let (records, torn_bytes) = (own.frames.len(), own.torn_bytes);
+        let (records, torn_bytes, damaged_bytes) = (own.frames.len(), own.torn_bytes, own.damaged_bytes);
         let of = Of { owner, bytes_max, directory: Some(directory) };
         let journal = Self::new(Box::new(own.file), own.good_len, own.frames, of);
         let taken_over = journal.take_over_now()?;
-        Ok((journal, Found { records: records + taken_over, torn_bytes, taken_over }))
+        Ok((journal, Found { records: records + taken_over, torn_bytes, damaged_bytes, taken_over }))
     }
 }

@@ -1,8 +1,10 @@
 //! The journal over a medium that fails and loses what was not synced, and over files.
 
+mod damaged;
+
 use super::{
     file::{FileJournal, Of},
-    frame::{self, HEADER_LEN},
+    frame::{self, HEADER_LEN, Mark},
     index::Frame,
     medium::Medium,
     place::{Found, JournalOptions},
@@ -25,14 +27,19 @@ struct Disk {
     room: Option<usize>,
     sync_fails: bool,
     cut_fails: bool,
+    rewrites: usize,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Shaky(Arc<Mutex<Disk>>);
+struct Shaky {
+    disk: Arc<Mutex<Disk>>,
+    /// At each call of the disk its memory is free.
+    watched: Arc<Mutex<Option<FileJournal>>>,
+}
 
 impl Shaky {
     fn journal(&self, bytes_max: u64) -> FileJournal {
-        self.0.lock().bytes = frame::header(OWNER);
+        self.disk.lock().bytes = frame::header(OWNER);
         FileJournal::new(
             Box::new(self.clone()),
             HEADER_LEN as u64,
@@ -41,15 +48,20 @@ impl Shaky {
         )
     }
 
+    fn disk(&self) -> parking_lot::MutexGuard<'_, Disk> {
+        assert!(self.watched.lock().as_ref().is_none_or(FileJournal::has_free_memory));
+        self.disk.lock()
+    }
+
     fn set(&self, change: impl FnOnce(&mut Disk)) {
-        change(&mut self.0.lock());
+        change(&mut self.disk.lock());
     }
 
     /// Whose frames would be found.
     fn keys(&self) -> Vec<i64> {
-        let disk = self.0.lock();
+        let disk = self.disk.lock();
         let (mut rest, mut keys) = (&disk.bytes[HEADER_LEN..], Vec::new());
-        while let Some((head, _)) = frame::read(rest) {
+        while let Some((head, _)) = frame::read(Mark(&frame::mark_of(OWNER)), rest) {
             keys.push(head.key.task);
             rest = &rest[head.frame_len()..];
         }
@@ -64,14 +76,14 @@ fn full() -> io::Error {
 
 impl Medium for Shaky {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut disk = self.0.lock();
+        let mut disk = self.disk();
         let room = disk.room.map_or(bytes.len(), |room| room.saturating_sub(disk.bytes.len()));
         disk.bytes.extend(&bytes[..room.min(bytes.len())]);
         if room < bytes.len() { Err(full()) } else { Ok(()) }
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let mut disk = self.0.lock();
+        let mut disk = self.disk();
         if disk.sync_fails {
             return Err(io::Error::other("a test asked for it"));
         }
@@ -81,26 +93,27 @@ impl Medium for Shaky {
     }
 
     fn cut(&mut self, len: u64) -> io::Result<()> {
-        if self.0.lock().cut_fails {
+        if self.disk().cut_fails {
             return Err(io::Error::other("a test asked for it"));
         }
-        self.0.lock().bytes.truncate(usize::try_from(len).unwrap());
+        self.disk().bytes.truncate(usize::try_from(len).unwrap());
         self.sync()
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.lock().bytes.len() as u64)
+        Ok(self.disk().bytes.len() as u64)
     }
 
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         let at = usize::try_from(at).unwrap();
-        let disk = self.0.lock();
+        let disk = self.disk();
         Ok(disk.bytes[at.min(disk.bytes.len())..(at + len).min(disk.bytes.len())].to_vec())
     }
 
     fn rewrite(&mut self, begin: &[u8], ranges: &[(u64, usize)]) -> io::Result<()> {
+        self.disk().rewrites += 1;
         let kept: Vec<Vec<u8>> = ranges.iter().map(|(at, len)| self.read(*at, *len).unwrap()).collect();
-        self.0.lock().bytes = [begin.to_vec(), kept.concat()].concat();
+        self.disk().bytes = [begin.to_vec(), kept.concat()].concat();
         self.sync()
     }
 }
@@ -220,8 +233,8 @@ async fn a_full_disk_refuses_and_leaves_no_part_of_what_was_refused() {
     let disk = Shaky::default();
     let journal = disk.journal(1 << 20);
     keep(&journal, 0..2).await.unwrap();
-    let len = disk.0.lock().bytes.len();
-    for room in [len, len + 1, len + 40, len + 60] {
+    let len = disk.disk.lock().bytes.len();
+    for room in [len, len + 1, len + 48, len + 70] {
         disk.set(|disk| disk.room = Some(room));
         let refused = keep(&journal, 2..4).await.unwrap_err();
         assert!(matches!(refused, JournalError::Unwritable(_)), "{refused}");
@@ -252,7 +265,7 @@ async fn what_could_not_be_synced_or_taken_back_is_taken_back_before_anything_el
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_its_bound_is_refused_whole_until_some_is_done() {
     let disk = Shaky::default();
-    let frame_len = 32 + b"outcome of 0".len() as u64;
+    let frame_len = 40 + b"outcome of 0".len() as u64;
     let journal = disk.journal(4 * frame_len);
     keep(&journal, 0..3).await.unwrap();
     let refused = keep(&journal, 3..5).await.unwrap_err();
@@ -280,7 +293,7 @@ async fn more_than_its_bound_is_refused_whole_until_some_is_done() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_was_rewritten_has_its_lock_and_what_waits() {
     let directory = tempfile::tempdir().unwrap();
-    let bounds = JournalOptions { bytes_max: 100, ..options(directory.path()) };
+    let bounds = JournalOptions { bytes_max: 110, ..options(directory.path()) };
     let (journal, _) = FileJournal::open(&bounds).unwrap();
     for task in 0..6 {
         keep(&journal, task..task + 1).await.unwrap();
@@ -349,17 +362,36 @@ async fn a_record_that_is_damaged_while_it_waits_is_left_out() {
     let disk = Shaky::default();
     let journal = disk.journal(1 << 20);
     keep(&journal, 0..3).await.unwrap();
-    disk.set(|disk| disk.bytes[HEADER_LEN + 40] ^= 1);
+    disk.set(|disk| disk.bytes[HEADER_LEN + 45] ^= 1);
     assert_eq!(waiting(&journal).await.iter().map(|(_, task)| *task).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(journal.digest_of(key(0)), None, "its lease may end");
 }
 
 #[test]
 fn frames_of_one_attempt_count_once() {
-    let head = |task| frame::write(&mut Vec::new(), key(task), 1, b"x").unwrap();
+    let mark = frame::mark_of(OWNER);
+    let head = |task| frame::write(&mut Vec::new(), Mark(&mark), key(task), 1, b"x").unwrap();
     let mut index = super::index::Index::default();
     for (at, task) in [(28, 1), (61, 1), (94, 2)] {
         index.add(Frame { at, head: head(task) });
     }
-    assert_eq!((index.len(), index.bytes()), (2, 66));
+    assert_eq!((index.len(), index.bytes()), (2, 82));
+}
+
+/// Callers that must not wait for a disk ask memory while the disk is at work.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_waits_for_the_disk_under_the_lock_of_memory() {
+    let disk = Shaky::default();
+    let journal = disk.journal(110);
+    *disk.watched.lock() = Some(journal.clone());
+    keep(&journal, 0..1).await.unwrap();
+    for task in 1..6 {
+        keep(&journal, task..task + 1).await.unwrap();
+        journal.done(vec![waiting(&journal).await[0].0]).await;
+    }
+    let left: Vec<i64> = waiting(&journal).await.into_iter().map(|(_, task)| task).collect();
+    assert_eq!(left, [5]);
+    assert!(disk.disk.lock().rewrites > 0);
+    journal.done(vec![waiting(&journal).await[0].0]).await;
+    disk.watched.lock().take();
 }

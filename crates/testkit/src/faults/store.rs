@@ -24,6 +24,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
+use tokio::sync::watch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreGroup {
@@ -62,6 +63,8 @@ pub struct FaultyStore {
     split: AtomicUsize,
     /// Nothing that is asked of it happens, and the caller knows it.
     part_away: Mutex<Option<usize>>,
+    /// Moves of tasks there are not answered.
+    part_stuck: watch::Sender<Option<usize>>,
     /// This partition cannot be scanned.
     pub hides_partition: Mutex<Option<Partition>>,
     said: Mutex<Said>,
@@ -79,8 +82,8 @@ pub struct Said {
 impl FaultyStore {
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, seed: u64) -> Self {
-        let (split, part_away, hides_partition, said) = Default::default();
-        Self { inner, faults: Faults::seeded(seed), split, part_away, hides_partition, said }
+        let (split, part_away, part_stuck, hides_partition, said) = Default::default();
+        Self { inner, faults: Faults::seeded(seed), split, part_away, part_stuck, hides_partition, said }
     }
 
     /// Since this was last asked.
@@ -97,6 +100,17 @@ impl FaultyStore {
     /// all, and a page of what is in flight there. None: in no part.
     pub fn set_part_away(&self, part: Option<usize>) {
         *self.part_away.lock() = part;
+    }
+
+    /// Moves of tasks in this part are answered when it is none, or another one. What is read there is answered at once.
+    pub fn set_part_stuck(&self, part: Option<usize>) {
+        self.part_stuck.send_replace(part);
+    }
+
+    async fn pass_stuck(&self, partitions: Vec<Partition>) {
+        let goes_on =
+            |stuck: &Option<usize>| !partitions.iter().any(|one| *stuck == Some(self.part_of(*one)));
+        drop(self.part_stuck.subscribe().wait_for(goes_on).await);
     }
 
     fn pass_part(
@@ -174,6 +188,7 @@ impl Store for FaultyStore {
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error> {
         self.pass_part("move tasks", steps.iter().map(|it| it.place.partition))?;
+        self.pass_stuck(steps.iter().map(|step| step.place.partition).collect()).await;
         let successes = steps.iter().filter(|step| matches!(step.change, Change::Succeed { .. }));
         for step in successes {
             let mut said = self.said.lock();

@@ -1,12 +1,13 @@
 //! Outcomes while their database does not answer: taken into the engine's journal, applied when it is back, and what a crash between
 //! any two of the steps does (`engine::for_later` numbers them). On the embedded back ends, and on real MySQL and Redis.
 
+mod databases;
 mod handed_over;
 
 use crate::crash_points::{Embedded, Ground, OnServers, Stand, WallClock, queue, succeeded};
 use async_trait::async_trait;
 use punctual_contract::{
-    Journal, Store,
+    Journal, Limiter, Store,
     journal::{AttemptKey, JournalError, JournalSize, Kept, KeptRecord, NewRecord},
     store::{Assignment, Beat, Change, Step},
 };
@@ -82,6 +83,7 @@ impl Journal for Hiding {
 
 struct Rig {
     truth: Arc<dyn Store>,
+    limiter: Arc<dyn Limiter>,
     store: Arc<FaultyStore>,
     journal: Arc<Hiding>,
     engine: Engine,
@@ -101,13 +103,20 @@ async fn rig(ground: &dyn Ground, directory: &Path) -> Rig {
 async fn rig_with(ground: &dyn Ground, journal: Arc<Hiding>) -> Rig {
     let Stand { store: truth, hot, limiter, bus, shared } = ground.stand().await;
     let store = Arc::new(FaultyStore::new(Arc::clone(&truth), 1));
-    let backends =
-        Backends { store: store.clone(), hot, limiter, bus, clock: Arc::new(WallClock), blobs: None, shared };
+    let backends = Backends {
+        store: store.clone(),
+        hot,
+        limiter: limiter.clone(),
+        bus,
+        clock: Arc::new(WallClock),
+        blobs: None,
+        shared,
+    };
     let name = format!("engine-{:08x}", fastrand::u32(..));
     let engine = Engine::new(backends, Options { name, ..Options::default() });
     assert!(engine.keep_outcomes_in(journal.clone()));
     let running = engine.start().unwrap();
-    Rig { truth, store, journal, engine, running }
+    Rig { truth, limiter, store, journal, engine, running }
 }
 
 impl Rig {
@@ -143,6 +152,12 @@ impl Rig {
 
     async fn settle(&self, report: OutcomeReport) -> Settled {
         self.engine.settle(vec![report], "ann").await.unwrap().remove(0)
+    }
+
+    /// How often one of the engine's services has come to its end.
+    fn runs_of(&self, service: &str) -> u64 {
+        let services = self.engine.meters().services();
+        services.iter().filter(|one| one.name == service).map(|one| one.runs).sum()
     }
 
     fn numbers(&self) -> JournalNumbers {
@@ -237,12 +252,8 @@ async fn no_lease_ends_of_what_waits(ground: Arc<dyn Ground>) {
         (silent.place.id, 2),
         "the lease of the silent one has ended"
     );
-    let runs = || {
-        let services = rig.engine.meters().services();
-        services.iter().filter(|service| service.name == "leases").map(|service| service.runs).sum::<u64>()
-    };
-    let before = runs();
-    until("leases were looked at", || async { runs() > before + 5 }).await;
+    let before = rig.runs_of("leases");
+    until("leases were looked at", || async { rig.runs_of("leases") > before + 5 }).await;
     assert_eq!(rig.task(&reported).await.state, State::Dispatched);
     rig.journal.hides.store(false, SeqCst);
     rig.has_ended_well(&reported).await;

@@ -1,7 +1,7 @@
 //! Leases that a part of the store makes after the caller they were asked for went on without it: the caller has them if
 //! it still waits, with nothing; otherwise they are given back. However the caller goes, each of them is one or the other.
 
-use super::give_back;
+use super::release::give_back;
 use crate::{core::Core, outside, pipeline::ahead};
 use punctual_contract::store::Assignment;
 use std::{future::pending, mem, sync::Arc};

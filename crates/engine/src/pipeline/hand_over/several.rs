@@ -7,7 +7,8 @@
 //! the caller was granted when it goes, or this engine stood still, is given back, of all queues.
 
 use super::{
-    Caller, EXECUTOR_GONE, Late, give_back, grant_or_take_leased, is_known_empty, looks_again_after, or_never,
+    EXECUTOR_GONE, caller::Caller, grant_or_take_leased, is_known_empty, late::Late, looks_again_after,
+    or_never, release::give_back,
 };
 use crate::{
     arrivals::{

@@ -1,6 +1,7 @@
 //! Tasks that executors get while their database is away, in a queue that allows it: handed over once, written down when the database
 //! is back, and what a crash, a hang or another engine between any two steps does (`engine::for_later::hand_over` numbers them).
 
+mod behind;
 mod dying;
 mod seeds;
 

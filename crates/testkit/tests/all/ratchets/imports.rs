@@ -18,7 +18,7 @@ const CIRCLES: [(&str, usize); 20] = [
     ("console", 41),
     ("contract", 2),
     ("domain", 4),
-    ("engine", 15),
+    ("engine", 11),
     ("expressions", 3),
     ("hot", 3),
     ("loadtest", 25),

@@ -14,7 +14,7 @@ const SCRIPTS: usize = 24;
 const FIELDS_OF_CORE: usize = 27;
 /// Places where the engine asks in which mode it runs.
 const MODE_BRANCHES: usize = 40;
-const LONG_FILES: usize = 22;
+const LONG_FILES: usize = 21;
 const LONG_FILE_LINES: usize = 500;
 
 /// The questions: are there other engines, or other owners, who write; is there a Redis, is it away, does what is due come from it; is

@@ -1,0 +1,215 @@
+//! Leases made durable: the databases are asked side by side, each in its time, and what one of them does not lease is offered again, or
+//! set aside until it answers. Must not choose which tasks go: they were admitted before.
+
+use super::{
+    caller::Caller,
+    grants::{forget, grant_of, split_paused, was_handed_over},
+    late,
+    release::give_back,
+};
+use crate::{
+    core::Core,
+    for_later::hand_over as without_store,
+    maintenance::mark_ready,
+    outside, parts,
+    pipeline::{
+        admit::{self, Since},
+        from_store,
+        request::LeaseRequest,
+    },
+};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use punctual_contract::{
+    Error, Happened,
+    hot::HotEntry,
+    store::{Assignment, Dispatched, Facts},
+};
+use punctual_domain::time::Millis;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
+
+/// When one part of the store has leased something, the others are waited for so much longer.
+const OTHERS_AFTER: Duration = Duration::from_millis(50);
+
+/// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
+/// owner may have marked it as ready. Less than the owner waits, because clocks differ.
+const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
+
+/// Makes leases durable. Tasks of a queue that is scanned are leased each in a transaction of its own: one that fails keeps no
+/// other from its executor.
+pub(super) async fn dispatch(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    entries: Vec<HotEntry>,
+    slots_since: Option<Since>,
+    caller: &Caller,
+) -> Result<Vec<Assignment>, Error> {
+    if !core.settings.is_scanned(&request.queue) {
+        return dispatch_together(core, request, entries, slots_since, caller).await;
+    }
+    let mut leased = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match dispatch_together(core, request, vec![entry], slots_since, caller).await {
+            Ok(one) => leased.extend(one),
+            Err(error) => {
+                tracing::warn!(%error, "a task of a queue that is scanned could not be leased; it is served again a moment later");
+            }
+        }
+    }
+    Ok(leased)
+}
+
+/// At each part of the store by itself. What a part has leased is handed over although others fail or
+/// are silent; what comes after that the caller hears of while it waits for more. What it leases when nobody waits any more is
+/// given back.
+async fn dispatch_together(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    entries: Vec<HotEntry>,
+    slots_since: Option<Since>,
+    caller: &Caller,
+) -> Result<Vec<Assignment>, Error> {
+    if core.store.parts() == 1 {
+        let leased = match dispatch_in(core, 0, request, entries, slots_since).await {
+            // As with several: what is behind those that were set aside has its turn.
+            Err(_) if without_store::is_allowed(core, &request.queue) => Vec::new(),
+            leased => leased?,
+        };
+        return Ok(outside::fetch(core, leased).await);
+    }
+    let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
+    for (part, some) in parts::split(core, entries, |it| it.place.partition) {
+        let (answer, granted) = oneshot::channel();
+        let (its, request, hears) = (Arc::clone(core), request.clone(), caller.hears.clone());
+        let (began, its_patience) = (Instant::now(), core.parts.patience(part));
+        let short = if caller.is_late { its_patience } else { core.parts.short_patience(part) };
+        patience = patience.max(short);
+        core.work.detach(async move {
+            let breaks = its.breaks();
+            let work = dispatch_in(&its, part, &request, some, slots_since);
+            let leased = parts::leasing(&its, part, its_patience, work).await;
+            if leased.is_ok() {
+                its.parts.has_leased(part, began.elapsed() <= its_patience);
+            }
+            if let Err(Ok(leased)) = answer.send(leased) {
+                late::leased(&its, hears, leased, breaks).await;
+            }
+        });
+        asked.push(granted);
+    }
+    let (mut leased, mut end) = (Vec::new(), Instant::now() + patience);
+    // A part that fails has set its own aside: the caller has what the others gave, or waits on.
+    while let Ok(Some(answer)) = timeout_at(end, asked.next()).await {
+        leased.extend(answer.ok().and_then(Result::ok).into_iter().flatten());
+        if !leased.is_empty() {
+            end = end.min(Instant::now() + OTHERS_AFTER);
+        }
+    }
+    // What was answered at the last instant; later answers go after the caller.
+    for mut it in asked {
+        it.close();
+        leased.extend(it.try_recv().ok().and_then(Result::ok).into_iter().flatten());
+    }
+    // Not under the parts' patience: an object store that is slow is no fault of theirs.
+    Ok(outside::fetch(core, leased).await)
+}
+
+/// Of one part. On an error the entries are offered again, or set aside where others may go on without it. If the lease was
+/// made after all, the store refuses the next one, and this one is given back (`unknown`).
+async fn dispatch_in(
+    core: &Arc<Core>,
+    part: usize,
+    request: &LeaseRequest,
+    entries: Vec<HotEntry>,
+    slots_since: Option<Since>,
+) -> Result<Vec<Assignment>, Error> {
+    let entries = without_store::keep_free(core, entries);
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let now = core.now();
+    let _nobody_else_offers_them = core.live.grants(&entries);
+    // The rows of a queue that is scanned are always looked at.
+    let is_scanned = core.settings.is_scanned(&request.queue);
+    let known =
+        |entry: &HotEntry| Facts::of(entry).filter(|_| !is_scanned && !may_be_marked(core, entry, now));
+    let grants = entries.iter().map(|entry| grant_of(entry, known(entry), request, now)).collect();
+    let leased = match without_store::ask(core, part, &request.queue, grants, now).await {
+        Ok(dispatched) => {
+            let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
+            admit::never_began(core, &request.queue, not_made.map(|(entry, _)| entry), slots_since).await;
+            let (entries, paused) = split_paused(entries, &dispatched);
+            forget(core, &entries);
+            let meters = core.meters.queue(&request.queue);
+            let assignments: Vec<Assignment> = dispatched.into_iter().filter_map(Dispatched::made).collect();
+            meters.dispatched(assignments.len());
+            was_handed_over(core, request, &assignments, now);
+            wait_for_resume(core, request, paused).await;
+            assignments
+        }
+        Err(error) => {
+            let (given, entries) = without_store::hand_over(core, request, entries, now).await;
+            let offered = failed(core, part, request, (entries, now, slots_since), &error).await;
+            if given.is_empty() {
+                offered?;
+                return Err(error);
+            }
+            core.meters.queue(&request.queue).dispatched(given.len());
+            given
+        }
+    };
+    if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
+        // This engine stood still meanwhile.
+        give_back(core, leased, "engine_stood_still").await;
+        return Ok(Vec::new());
+    }
+    Ok(leased)
+}
+
+async fn failed(
+    core: &Arc<Core>,
+    part: usize,
+    request: &LeaseRequest,
+    (entries, asked_at, slots_since): (Vec<HotEntry>, Millis, Option<Since>),
+    error: &Error,
+) -> Result<(), Error> {
+    if error.happened == Happened::Maybe {
+        let until = asked_at.plus(request.lease_ms);
+        core.live.lock().doubt_asked(&entries, &request.executor, until, core.now());
+    }
+    if error.happened == Happened::No {
+        admit::never_began(core, &request.queue, entries.iter(), slots_since).await;
+    }
+    // Others may go on: those of other databases, and those that are handed over without theirs.
+    if core.store.parts() > 1 || without_store::is_allowed(core, &request.queue) {
+        core.parts.failed(part);
+        parts::set_aside(core, &entries);
+    } else if !core.settings.is_scanned(&request.queue) {
+        let count = entries.len();
+        from_store::offer(core, entries).await?;
+        core.arrived(&request.queue, count);
+    }
+    Ok(())
+}
+
+/// Their queue is paused, which this engine does not know yet: they stand where they stood, and nobody is woken for
+/// them. A failure here is not the caller's: they are offered again.
+async fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: Vec<HotEntry>) {
+    if paused.is_empty() {
+        return;
+    }
+    core.settings.refused(&request.queue);
+    if let Err(error) = from_store::offer(core, paused).await {
+        tracing::warn!(%error, "tasks of a paused queue could not be offered again; it will be repeated");
+    }
+}
+
+/// The store may have it as ready, or soon: it fired a while ago, at another engine or before this one marked it.
+fn may_be_marked(core: &Core, entry: &HotEntry, now: Millis) -> bool {
+    let is_own = core.holdings.tenure(entry.place.partition).is_some();
+    let is_unpersisted = || core.live.lock().unpersisted_at(entry.place.id, entry.fence).is_some();
+    entry.fired_at <= now.plus(-UNMARKED_FOR_MS) && !(is_own && is_unpersisted())
+}

@@ -1,0 +1,94 @@
+//! Outcomes that wait for several databases, or for one that does not answer what is applied: none of them keeps the others waiting, and
+//! no call is waited for without end.
+
+use super::{LONG_MS, Rig, rig};
+use crate::crash_points::{Embedded, Ground, OnServers, succeeded};
+use punctual_contract::store::Assignment;
+use punctual_domain::state::State;
+use punctual_engine::Settled;
+use punctual_testkit::{faults::StoreGroup, patience::until};
+use std::sync::{Arc, atomic::Ordering::SeqCst};
+
+const PARTS: usize = 3;
+
+/// One lease in each part of the store.
+async fn one_in_each(rig: &Rig) -> Vec<Assignment> {
+    let mut found: Vec<Option<Assignment>> = vec![None; PARTS];
+    while found.iter().any(Option::is_none) {
+        let lease = rig.leased(LONG_MS).await;
+        let part = lease.place.partition.0 as usize % PARTS;
+        found[part].get_or_insert(lease);
+    }
+    found.into_iter().flatten().collect()
+}
+
+/// Two databases are back, and a third answers reads and nothing else.
+async fn one_that_hangs_keeps_no_others_outcomes_waiting(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    rig.store.split(PARTS);
+    let leases = one_in_each(&rig).await;
+    rig.goes_away();
+    for lease in &leases {
+        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+    }
+    rig.store.set_part_stuck(Some(0));
+    rig.store.faults.heal();
+    for lease in &leases[1..] {
+        until("it is applied", || async { rig.task(lease).await.state == State::Succeeded }).await;
+    }
+    assert_eq!(rig.task(&leases[0]).await.state, State::Dispatched);
+    // What comes now is not kept from those that answer either, time and again.
+    let more = one_in_each(&rig).await;
+    assert_eq!(rig.settle(succeeded(&more[0])).await, Settled::ForLater);
+    assert_eq!(rig.settle(succeeded(&more[1])).await, Settled::Accepted);
+    rig.store.set_part_stuck(None);
+    for lease in leases.iter().chain(&more[..2]) {
+        rig.has_ended_well(lease).await;
+    }
+    rig.stop().await;
+}
+
+/// A call that applies outcomes hangs, as on a connection that is gone, and the database answers others.
+async fn a_call_that_hangs_is_given_up_and_tried_again(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let lease = rig.leased(LONG_MS).await;
+    rig.goes_away();
+    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+    rig.journal.hides.store(true, SeqCst);
+    let stuck = rig.store.faults.hold(StoreGroup::Apply);
+    rig.store.faults.heal();
+    rig.journal.hides.store(false, SeqCst);
+    stuck.reached().await;
+    // The next call passes.
+    rig.store.faults.hold(StoreGroup::Apply).open();
+    rig.has_ended_well(&lease).await;
+    stuck.open();
+    assert_eq!(rig.task(&lease).await.state, State::Succeeded);
+    rig.stop().await;
+}
+
+macro_rules! on_both {
+    ($($case:ident)*) => {
+        mod embedded {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(Embedded::ground().await).await;
+            })*
+        }
+        mod servers {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(OnServers::ground().await).await;
+            })*
+        }
+    };
+}
+
+on_both! {
+    one_that_hangs_keeps_no_others_outcomes_waiting
+    a_call_that_hangs_is_given_up_and_tried_again
+}
