@@ -11,7 +11,7 @@ mod pace;
 pub(crate) mod state;
 
 use crate::{core::Core, pipeline::from_store, sharing::reach};
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{
@@ -20,7 +20,13 @@ use punctual_domain::{
     time::{Millis, Span},
 };
 use state::{Asked, LEASES_WITHIN, Trouble};
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, resume_unwind},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout, timeout_at},
@@ -64,7 +70,8 @@ impl Drop for Turn {
 }
 
 /// Runs a loop's work for each part, side by side. What has not ended after `patience` goes on by itself, and until it has,
-/// the next runs leave that part out. Answers the sum, or the error of a part that failed: the others have been served.
+/// the next runs leave that part out. Answers the sum, or the error of a part that failed: the others have been served. What panics at
+/// a part is the service's panic.
 pub(crate) async fn each<W>(
     core: &Arc<Core>,
     name: &'static str,
@@ -74,17 +81,17 @@ pub(crate) async fn each<W>(
 where
     W: Future<Output = Result<usize, Error>> + Send + 'static,
 {
-    let (mut running, mut done, mut failed) = (FuturesUnordered::new(), 0, None);
+    let (mut running, mut done, mut failed, mut panicked) = (FuturesUnordered::new(), 0, None, None);
     for part in 0..core.store.parts() {
         match Turn::begin(core, (name, part)) {
             Ok(turn) => {
                 let (ended, end) = oneshot::channel();
                 let work = work(Arc::clone(core), part);
                 core.work.detach(async move {
-                    let result = work.await;
+                    let result = AssertUnwindSafe(work).catch_unwind().await;
                     drop(turn);
-                    // Nobody waits for it any more: said here, or by nobody.
-                    if let Err(Err(error)) = ended.send(result) {
+                    // Nobody waits for it any more: said here, or by nobody. A panic has said so itself.
+                    if let Err(Ok(Err(error))) = ended.send(result) {
                         tracing::warn!(service = name, part, %error, "a database failed after a while; it is tried again");
                     }
                 });
@@ -98,11 +105,16 @@ where
         }
     }
     let end = Instant::now() + patience;
-    while let Ok(Some(it)) = timeout_at(end, running.next()).await {
-        match it.unwrap_or_else(|_| Err(Error::may_have_happened(name, "the work panicked"))) {
-            Ok(count) => done += count,
-            Err(error) => failed = Some(error),
+    while let Ok(Some(ended)) = timeout_at(end, running.next()).await {
+        match ended {
+            Ok(Ok(Ok(count))) => done += count,
+            Ok(Ok(Err(error))) => failed = Some(error),
+            Ok(Err(panic)) => panicked = Some(panic),
+            Err(_) => failed = Some(Error::may_have_happened(name, "the work was dropped")),
         }
+    }
+    if let Some(panic) = panicked {
+        resume_unwind(panic);
     }
     failed.map_or(Ok(done), Err)
 }

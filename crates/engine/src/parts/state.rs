@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(parts.doubtful(3), [0]);
         let slow = Asked::new(&parts, 1);
         let long_ago = Instant::now().checked_sub(LEASES_WITHIN * 2).unwrap();
-        slow.pace(|pace| drop(pace.asks(long_ago)));
+        slow.pace(|pace| pace.asks(long_ago));
         assert_eq!(
             (parts.trouble(1), parts.doubtful(2), parts.doubtful(3)),
             (Trouble::Slow, vec![0], vec![0, 1])

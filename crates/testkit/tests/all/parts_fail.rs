@@ -146,6 +146,36 @@ async fn writers_that_cannot_write_are_said_until_they_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_shares_with_nobody_keeps_its_partitions_while_it_cannot_fire() {
+    /// Each half a second; after three seconds a wheel that stands still makes its engine unfit.
+    const LOOKS: u64 = 12;
+    let node = alone();
+    let partitions = usize::from(node.store.partitions());
+    let running = node.engine.start().unwrap();
+    node.trap.is_set.store(true, SeqCst);
+    until("it has panicked", || async { node.panics_of("wheel") > 2 }).await;
+    let looks = || {
+        let services = node.engine.meters().services();
+        services.iter().filter(|service| service.name == "own").map(|service| service.runs).sum::<u64>()
+    };
+    let before = looks();
+    until("it was looked at who owns what", || async {
+        assert_eq!(node.engine.owned(), partitions);
+        looks() >= before + LOOKS
+    })
+    .await;
+    assert!(node.engine.can_fire().is_err());
+    assert!(!node.engine.is_shared() && node.engine.live().is_empty());
+    let owners = node.engine.owners().await.unwrap();
+    assert!(owners.len() == partitions && owners.iter().all(|owner| owner.engine == node.engine.name()));
+    node.trap.is_set.store(false, SeqCst);
+    node.insert(300).await;
+    assert_eq!(node.lease().await.len(), 1);
+    running.stop().await;
+    assert_eq!(node.engine.owners().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_cannot_fire_leaves_its_partitions_to_one_that_can_until_it_can() {
     let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     let partitions = usize::from(truth.partitions());

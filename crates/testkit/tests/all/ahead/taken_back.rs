@@ -2,7 +2,7 @@
 //! the task, and it is so.
 
 use super::{
-    Ground, HotGroup, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, rig_with, succeeded, until,
+    Ground, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, rig_with, succeeded, until,
     warm_up,
 };
 use crate::crash_points::WallClock;
