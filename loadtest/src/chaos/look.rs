@@ -4,7 +4,7 @@
 use super::{
     field::{Field, attempt, integer, text, value},
     judge::End,
-    tasks::LANES,
+    tasks::{CONCURRENCY, LANES, Lane},
 };
 use crate::http::Connection;
 use anyhow::Context as _;
@@ -203,10 +203,21 @@ async fn asked(connection: &mut Connection, path: &str) -> anyhow::Result<Value>
     Err(anyhow::anyhow!(last)).context(path.to_owned())
 }
 
-pub(crate) async fn set_limit(field: &Field, queue: &str, most: usize) -> anyhow::Result<()> {
-    let body = format!(r#"{{"concurrency":{most}}}"#);
+/// `hands_over`: while its database is away.
+pub(crate) async fn set_queue(field: &Field, lane: Lane, hands_over: bool) -> anyhow::Result<()> {
+    let mut settings = serde_json::Map::new();
+    if lane == Lane::Limited {
+        settings.insert("concurrency".to_owned(), CONCURRENCY.into());
+    }
+    if hands_over {
+        settings.insert("while_store_is_away".to_owned(), "hand_over".into());
+    }
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let (queue, body) = (lane.queue(), Value::Object(settings).to_string());
     let mut connection = Connection::new(field.target.clone());
     let answer = connection.put(&format!("/v1/queues/{queue}"), body.as_bytes(), ANSWER_LIMIT).await?;
-    anyhow::ensure!(answer.is_success(), "setting the limit: {}", answer.describe());
+    anyhow::ensure!(answer.is_success(), "setting queue {queue}: {}", answer.describe());
     Ok(())
 }

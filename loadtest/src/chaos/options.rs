@@ -47,6 +47,10 @@ pub(crate) struct ChaosOptions {
     /// No fault lasts longer
     #[arg(long, default_value = "10s", value_parser = parse_ms)]
     pub(crate) longest: i64,
+    /// Queues hand over while their database is away (`while_store_is_away`), so that executors go on in its outages; with one engine
+    /// each attempt is handed over once all the same
+    #[arg(long)]
+    pub(crate) hand_over: bool,
     /// The binary of the engines [default: $PUNCTUAL_BIN, or `punctual` beside this program]
     #[arg(long)]
     pub(crate) server_bin: Option<PathBuf>,

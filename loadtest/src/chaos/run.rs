@@ -12,7 +12,7 @@ use super::{
     plan::{Fault, Plan, Step, What},
     report::{ChaosCounts, ChaosReport, FaultLine, in_words},
     stack::Stack,
-    tasks::{CONCURRENCY, LANES, Lane},
+    tasks::LANES,
     work,
 };
 use crate::{
@@ -129,7 +129,9 @@ impl<'a> Run<'a> {
         let stack = Stack::start(options, whats).await?;
         let target = Target::new(&stack.urls(), None, None)?;
         let field = Arc::new(Field::new(target, options.engines(), now_ms() * 1_000));
-        look::set_limit(&field, Lane::Limited.queue(), CONCURRENCY).await?;
+        for lane in LANES {
+            look::set_queue(&field, lane, options.hand_over).await?;
+        }
         let begun_us = now_us();
         #[expect(clippy::cast_possible_truncation, reason = "minutes are checked to be few")]
         let ends_us = begun_us + (options.minutes * 60e6) as i64;
