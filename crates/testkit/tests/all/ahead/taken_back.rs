@@ -2,8 +2,7 @@
 //! the task, and it is so.
 
 use super::{
-    Ground, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, rig_with, succeeded, until,
-    warm_up,
+    Ground, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, rig_with, succeeded, until, warm_up,
 };
 use crate::crash_points::WallClock;
 use punctual_contract::Clock as _;
