@@ -4,7 +4,7 @@
 use axum::{Router, body::Body, http::Request};
 use criterion::{Criterion, criterion_group, criterion_main};
 use punctual_bus::MemoryBus;
-use punctual_contract::{Clock as _, Store as _};
+use punctual_contract::Clock as _;
 use punctual_domain::{
     access::{Grant, Role},
     time::Millis,
