@@ -39,8 +39,9 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// `engine` stops: it is not among the live any more.
     async fn leave(&self, engine: &str) -> Result<(), Error>;
 
-    /// What the keeper's clock shows, in one short round trip: the time that all engines agree by.
-    async fn now(&self) -> Result<Millis, Error>;
+    /// What the keeper's clock shows, in one short round trip: the time that all engines agree by. None: it has none beside the
+    /// engine's own.
+    async fn now(&self) -> Result<Option<Millis>, Error>;
 
     /// Every partition that ever had an owner, in order.
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
@@ -110,6 +111,11 @@ pub trait Signals: Send + Sync + fmt::Debug + 'static {
     /// Waits for the next signals from any engine. An error means that some may have been missed; the next call
     /// listens again.
     async fn next(&self) -> Result<Vec<Signal>, Error>;
+
+    /// Whoever waits for a signal looks after this without one: it may have been lost.
+    fn look_after(&self) -> Duration {
+        Duration::from_millis(250)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

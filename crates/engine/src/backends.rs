@@ -1,5 +1,6 @@
 //! What an engine stands on, as it is given at its start.
 
+use crate::sharing::alone::Alone;
 use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Ownership, Signals, Store};
 use std::sync::Arc;
 
@@ -24,4 +25,12 @@ pub struct Shared {
     pub signals: Arc<dyn Signals>,
     /// Holds the limits of queues that are scanned, so that they need no Redis. None: `Backends::limiter` is in the store itself.
     pub stored_limiter: Option<Arc<dyn Limiter>>,
+}
+
+impl Shared {
+    /// Of an engine that shares with nobody.
+    pub(crate) fn alone(engine: &str, partitions: u16) -> Self {
+        let alone = Arc::new(Alone::new(engine, partitions));
+        Self { ownership: Arc::<Alone>::clone(&alone), signals: alone, stored_limiter: None }
+    }
 }

@@ -3,13 +3,12 @@
 
 use crate::{core::Core, engine::Engine};
 use punctual_contract::ownership::{Live, Owner, Tenure};
-use std::time::Duration;
 
 impl Engine {
     /// Other engines may work on this store.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.core.shared.is_some()
+        !self.core.holdings.is_sole()
     }
 
     /// Whether tasks can be published to a bus that executors subscribe to.
@@ -41,10 +40,7 @@ impl Engine {
     /// # Errors
     /// A failing ownership back end.
     pub async fn owners(&self) -> Result<Vec<Owner>, crate::Error> {
-        match &self.core.shared {
-            Some(shared) => Ok(shared.ownership.owners().await?),
-            None => Ok(self.tenures().into_iter().map(|it| own(&self.core, it)).collect()),
-        }
+        Ok(self.core.shared.ownership.owners().await?)
     }
 
     /// Databases that this engine does not reach, or that could not be written when last tried, by number.
@@ -60,9 +56,4 @@ pub(crate) fn databases_away(core: &Core) -> Vec<usize> {
     away.sort_unstable();
     away.dedup();
     away
-}
-
-/// Nobody else could have it, and its lease never ends.
-fn own(core: &Core, tenure: Tenure) -> Owner {
-    Owner { tenure, engine: core.options.name.clone(), left: Duration::MAX }
 }

@@ -36,8 +36,8 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     /// Long payloads and results. None: everything is in the store.
     pub(crate) blobs: Option<Arc<dyn Blobs>>,
-    /// None: no other engine works on this store.
-    pub(crate) shared: Option<Shared>,
+    /// Where no other engine works on this store, what there is without others.
+    pub(crate) shared: Shared,
 
     pub(crate) options: Options,
     pub(crate) settings: Settings,
@@ -67,6 +67,7 @@ impl Core {
     pub(crate) fn new(backends: Backends, options: Options) -> Self {
         let Backends { store, hot, limiter, bus, clock, shared, blobs } = backends;
         let (partitions, sole) = (store.partitions(), shared.is_none());
+        let shared = shared.unwrap_or_else(|| Shared::alone(&options.name, partitions));
         Self {
             meters: Meters::default(),
             settings: Settings::default(),
@@ -137,7 +138,7 @@ impl Core {
 
     /// Of queues that are scanned, where `limiter` is not in the store itself.
     pub(crate) fn stored_limiter(&self) -> Option<&Arc<dyn Limiter>> {
-        self.shared.as_ref()?.stored_limiter.as_ref()
+        self.shared.stored_limiter.as_ref()
     }
 
     /// Who holds the limits of a queue.
@@ -211,7 +212,7 @@ impl Core {
 
     /// Engines that serve a queue from the store look there by themselves.
     pub(crate) fn announce_ready(&self, queue: &Arc<QueueKey>) {
-        if self.shared.is_some() && !self.settings.is_scanned(queue) {
+        if !self.settings.is_scanned(queue) {
             self.sharing.announcer.ready(queue);
         }
     }
@@ -222,8 +223,8 @@ impl Core {
     }
 
     /// A waiting executor looks again after this, whether or not it was woken.
-    pub(crate) const fn look_again(&self) -> Duration {
-        Duration::from_millis(if self.shared.is_some() { 250 } else { 1_000 })
+    pub(crate) fn look_again(&self) -> Duration {
+        self.shared.signals.look_after()
     }
 
     /// A note of the engine's own doing.

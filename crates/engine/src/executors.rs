@@ -68,10 +68,8 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
 async fn write(core: &Core, now: Millis) -> Result<usize, Error> {
     let signs = core.callers.roster.signs(now);
     let looked_at = core.callers.roster.roll.lock().looked_at;
-    let looks =
-        if core.shared.is_some() { is_time(looked_at, LOOK_AFTER_MS, now) } else { looked_at.is_none() };
     let written = signs.len();
-    if written > 0 || looks {
+    if written > 0 || is_time(looked_at, LOOK_AFTER_MS, now) {
         match core.store.note_executors(signs.clone()).await {
             Ok(wished) => core.callers.roster.learn(wished),
             Err(error) => {

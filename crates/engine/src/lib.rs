@@ -89,6 +89,7 @@ mod sharing {
     //! and what they tell each other.
     pub(crate) mod rendezvous;
 
+    pub(crate) mod alone;
     pub(crate) mod fitness;
     pub(crate) mod holdings;
     pub(crate) mod own;

@@ -129,9 +129,6 @@ impl Engine {
     fn supervise_sharing(&self, supervisor: &Supervisor) {
         let core = &self.core;
         supervisor.every(core, "clock", clock::PERIOD, |core| async move { clock::run_once(&core).await });
-        if core.shared.is_none() {
-            return;
-        }
         let asked = |core: Arc<Core>| async move { core.sharing.look_at_ownership.notified().await };
         supervisor.every_or_when(core, "own", own::PERIOD, asked, |core| async move {
             own::stay_alive(&core).await

@@ -102,6 +102,8 @@ impl Engine {
                 }
             }
             own::leave(&self.core).await;
+            // What was leased in these partitions is given back.
+            self.core.work.claims_settled().await;
         })
     }
 

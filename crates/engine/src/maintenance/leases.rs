@@ -52,8 +52,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
                 return Err(error);
             }
         };
-        // Alone, nothing is known that this engine does not know.
-        if core.shared.is_some() && !core.maintenance.lease_looks.answered(part, now) {
+        if !core.maintenance.lease_looks.answered(part, now) {
             break;
         }
         let found = tasks.len();

@@ -82,7 +82,8 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 
 async fn look(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<usize, Error> {
     if !looks.limiter.is_whole().await? {
-        let wait_ms = if core.shared.is_some() { REBUILD_AFTER_MS } else { 0 };
+        // A limiter of this engine alone was lost with all that it had granted.
+        let wait_ms = if core.holdings.is_sole() { 0 } else { REBUILD_AFTER_MS };
         let loss = if looks.reconciler.is_lost(wait_ms, now) { Loss::Old } else { Loss::New };
         return rebuild(core, looks, loss, now).await;
     }

@@ -113,7 +113,7 @@ fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
     let frontier = core.holdings.frontier(partition);
     let is_mine = core.holdings.tenure(partition).is_some();
     let is_short = core.filling.room.is_short();
-    if core.shared.is_none() || (is_mine && (is_short || core.filling.is_crowded.load(Relaxed))) {
+    if is_mine && (is_short || core.filling.is_crowded.load(Relaxed)) {
         return frontier.max(now.plus(SOON_MS));
     }
     frontier.max(now.plus(core.filling.room.horizon_ms(core.options.horizon_ms) + CLOCKS_APART_MS))
@@ -150,9 +150,6 @@ fn leave_out_asks(core: &Core, entries: &mut [HotEntry]) {
 
 /// Tells the owners of what is due before their next look at the hot set.
 fn announce_soon(core: &Core, entries: &[HotEntry]) {
-    if core.shared.is_none() {
-        return;
-    }
     let interval_ms = i64::try_from(core.options.claim_interval_ms).unwrap_or(i64::MAX);
     let soon = core.now().plus(core.options.lookahead_ms.saturating_add(interval_ms));
     let is_anothers = |it: &&HotEntry| core.holdings.tenure(it.place.partition).is_none();

@@ -31,11 +31,10 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
 
 /// Signals announced. What could not be is not tried again: whoever should have heard it looks at an interval.
 pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
-    let Some(shared) = &core.shared else { return Ok(0) };
     let signals = core.sharing.announcer.gathered();
     let count = signals.len();
     if count > 0 {
-        shared.signals.announce(signals).await?;
+        core.shared.signals.announce(signals).await?;
     }
     Ok(count)
 }

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 #[derive(Debug)]
 pub(crate) struct Holdings {
+    /// Nobody shares.
+    sole: bool,
     partitions: Vec<Holding>,
     held: AtomicUsize,
     /// No other engine lives, as far as was last heard.
@@ -50,12 +52,17 @@ impl Holdings {
         let holding = |_| Holding { inner: Mutex::new(inner()) };
         let held = if sole { usize::from(partitions) } else { 0 };
         Self {
+            sole,
             partitions: (0..partitions).map(holding).collect(),
             held: AtomicUsize::new(held),
             is_only: AtomicBool::new(sole),
             live: Mutex::default(),
             lost: Mutex::default(),
         }
+    }
+
+    pub(crate) const fn is_sole(&self) -> bool {
+        self.sole
     }
 
     fn at(&self, partition: Partition) -> &Holding {

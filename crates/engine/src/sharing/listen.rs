@@ -9,7 +9,7 @@ use crate::{
     sharing::announce::GIVEN_UP,
 };
 use futures_util::FutureExt as _;
-use punctual_contract::{Error, Signals, ownership::Signal};
+use punctual_contract::{Error, ownership::Signal};
 use std::{sync::Arc, time::Duration};
 
 /// After signals could not be heard.
@@ -17,7 +17,7 @@ const DEAF: Duration = Duration::from_millis(500);
 
 /// Listens until the engine stops.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
-    let Some(others) = others(&core) else { return Ok(0) };
+    let others = &core.shared.signals;
     let mut heard = 0;
     loop {
         let signals = tokio::select! {
@@ -45,7 +45,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
 
 /// Heeds what there is to be heard, for an engine whose clock is moved by hand. Signals heard.
 pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
-    let Some(others) = others(core) else { return 0 };
+    let others = &core.shared.signals;
     let mut heard = 0;
     while let Some(signals) = others.next().now_or_never() {
         match signals {
@@ -60,11 +60,6 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
         }
     }
     heard
-}
-
-/// None: there are no other engines.
-fn others(core: &Core) -> Option<Arc<dyn Signals>> {
-    core.shared.as_ref().map(|shared| Arc::clone(&shared.signals))
 }
 
 fn heed(core: &Core, signal: Signal) {

@@ -5,7 +5,6 @@
 //! hot set and the store refuse who is out of date.
 
 use crate::{
-    backends::Shared,
     core::Core,
     options::STEP_LIMIT,
     pipeline::{from_store::state::HasHot, hand_over},
@@ -20,7 +19,7 @@ use crate::{
 use futures_util::{StreamExt as _, stream};
 use punctual_contract::{
     Error,
-    ownership::{Says, Signal, Tenure},
+    ownership::{Says, Tenure},
     store::{Change, Step},
 };
 use punctual_domain::place::{Partition, TaskRef};
@@ -46,7 +45,6 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// A sign of life, and the leases of what is held. Partitions lost: the other part stops working on them.
 pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
-    let Some(shared) = &core.shared else { return Ok(0) };
     if fitness::unfit(core).is_some() || step_aside::is_aside(core) {
         // The other part gives up what is held.
         core.sharing.rebalance.notify_one();
@@ -54,33 +52,33 @@ pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
     }
     let has_hot = core.from_store.has_hot() == HasHot::Yes;
     let says = Says { has_hot, without: core.sharing.reach.without() };
-    let live = shared.ownership.beat(&core.options.name, LEASE, &says).await?;
+    let live = core.shared.ownership.beat(&core.options.name, LEASE, &says).await?;
     core.holdings.hears_of(live);
-    let lost = renew(core, shared).await;
+    let lost = renew(core).await;
     core.sharing.rebalance.notify_one();
     lost
 }
 
 /// Moves partitions to whose they should be, as of the last sign of life. Partitions gained.
 pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
-    let Some(shared) = &core.shared else { return Ok(0) };
     let me = core.options.name.as_str();
-    if let Some(why) = fitness::unfit(core) {
-        return stand_aside(core, shared, why).await;
+    if core.holdings.live().is_empty() {
+        // Not even of itself: it has given no sign of life yet, or nobody else will ever take over what it has.
+        return Ok(0);
     }
-    if step_aside::is_due(core, shared).await? {
-        return stand_aside(core, shared, Unfit::ClockDoubtful).await;
+    if let Some(why) = fitness::unfit(core) {
+        return stand_aside(core, why).await;
+    }
+    if step_aside::is_due(core).await? {
+        return stand_aside(core, Unfit::ClockDoubtful).await;
     }
     for partition in core.holdings.take_lost() {
         // Whoever has it now takes over what was claimed: nothing is to be written.
         drop_partition(core, partition).await;
     }
-    let lost = terms::raise(core, shared).await?;
+    let lost = terms::raise(core).await?;
     lose(core, lost).await;
     let live = core.holdings.live();
-    if live.is_empty() {
-        return Ok(0);
-    }
     let candidates: Vec<Vec<String>> = (0..core.store.parts()).map(|part| candidates(&live, part)).collect();
     let part_of = |it: Partition| core.store.part_of(it);
     let mine = |it: Partition| {
@@ -107,14 +105,14 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     };
     let mut others: Vec<Tenure> = core.holdings.tenures();
     others.retain(|it| !mine(it.partition) && !stays(it.partition));
-    give_up(core, shared, &others).await;
+    give_up(core, &others).await;
     let wanted: Vec<Partition> = core.holdings.others().into_iter().filter(|it| mine(*it)).collect();
-    acquire(core, shared, &wanted).await
+    acquire(core, &wanted).await
 }
 
 /// Gives up everything, and is not among the live until it is fit again, so that others take it over. Nothing is
 /// renewed meanwhile: what cannot be given back ends by itself.
-async fn stand_aside(core: &Arc<Core>, shared: &Shared, why: Unfit) -> Result<usize, Error> {
+async fn stand_aside(core: &Arc<Core>, why: Unfit) -> Result<usize, Error> {
     let held = core.holdings.tenures();
     if held.is_empty() {
         return Ok(0);
@@ -125,20 +123,20 @@ async fn stand_aside(core: &Arc<Core>, shared: &Shared, why: Unfit) -> Result<us
         "unfit to own partitions: they are given up"
     );
     // First: whoever hears that a partition is free must not think that it should be this engine's.
-    shared.ownership.leave(&core.options.name).await?;
+    core.shared.ownership.leave(&core.options.name).await?;
     core.meters.terms_lost(held.len());
-    if tokio::time::timeout(GIVEN_BACK_WITHIN, give_up(core, shared, &held)).await.is_err() {
+    if tokio::time::timeout(GIVEN_BACK_WITHIN, give_up(core, &held)).await.is_err() {
         tracing::warn!("partitions could not be given back in time; their leases end by themselves");
     }
     Ok(0)
 }
 
-async fn renew(core: &Arc<Core>, shared: &Shared) -> Result<usize, Error> {
+async fn renew(core: &Arc<Core>) -> Result<usize, Error> {
     let held = core.holdings.tenures();
     if held.is_empty() {
         return Ok(0);
     }
-    let renewed = shared.ownership.renew(&core.options.name, &held, LEASE).await?;
+    let renewed = core.shared.ownership.renew(&core.options.name, &held, LEASE).await?;
     let lost = held.iter().zip(renewed).filter(|(_, it)| !it).map(|it| it.0);
     // What was given up meanwhile is not lost.
     let lost = lost.filter(|it| core.holdings.is_lost(**it)).count();
@@ -158,11 +156,11 @@ async fn lose(core: &Arc<Core>, lost: Vec<Tenure>) {
     }
 }
 
-async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<usize, Error> {
+async fn acquire(core: &Core, wanted: &[Partition]) -> Result<usize, Error> {
     if wanted.is_empty() {
         return Ok(0);
     }
-    let tenures = shared.ownership.acquire(&core.options.name, wanted, LEASE).await?;
+    let tenures = core.shared.ownership.acquire(&core.options.name, wanted, LEASE).await?;
     let gained: Vec<Tenure> = tenures.into_iter().flatten().collect();
     for it in &gained {
         core.holdings.gain(*it);
@@ -185,24 +183,18 @@ async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef,
 }
 
 /// Gives partitions up, each as soon as it is handed back: until somebody else has it, nobody fires there.
-async fn give_up(core: &Arc<Core>, shared: &Shared, held: &[Tenure]) {
-    stream::iter(held).for_each_concurrent(AT_ONCE, |it| give_up_one(core, shared, *it)).await;
+async fn give_up(core: &Arc<Core>, held: &[Tenure]) {
+    stream::iter(held).for_each_concurrent(AT_ONCE, |it| give_up_one(core, *it)).await;
 }
 
 /// Hands back what was claimed and has not fired, then ends the lease, then says so. Whatever of it fails, the lease
 /// ends by itself, and the next owner takes the claims over.
-async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
+async fn give_up_one(core: &Arc<Core>, held: Tenure) {
     hand_back(core, held.partition).await;
-    if let Err(error) = shared.ownership.release(&core.options.name, &[held]).await {
+    if let Err(error) = core.shared.ownership.release(&core.options.name, &[held]).await {
         tracing::warn!(%error, "a partition was not released; its lease ends by itself");
     }
-    if core.from_store.is_away() {
-        return;
-    }
-    let given_up = Signal::Due { partition: held.partition, due_at: announce::GIVEN_UP };
-    if let Err(error) = shared.signals.announce(vec![given_up]).await {
-        tracing::debug!(%error, "others find the partition at their next look");
-    }
+    core.sharing.announcer.due(held.partition, announce::GIVEN_UP);
 }
 
 /// Stops working on a partition. What was claimed there and has not fired waits again, as if nobody had claimed it.
@@ -237,19 +229,12 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
 
 /// The engine stops: everything is free at once, and the others know it.
 pub(crate) async fn leave(core: &Arc<Core>) {
-    let Some(shared) = &core.shared else {
-        for partition in core.owned() {
-            // A hot set of this process answers.
-            hand_back(core, partition).await;
-        }
-        return;
-    };
+    // First: whoever hears that a partition is free must not think that it should be this engine's.
+    if let Err(error) = core.shared.ownership.leave(&core.options.name).await {
+        tracing::warn!(%error, "the others find out by themselves that this engine is gone");
+    }
+    give_up(core, &core.holdings.tenures()).await;
     if let Err(error) = announce::run_once(core).await {
         tracing::debug!(%error, "others find the last of it at their next look");
     }
-    // First: whoever hears that a partition is free must not think that it should be this engine's.
-    if let Err(error) = shared.ownership.leave(&core.options.name).await {
-        tracing::warn!(%error, "the others find out by themselves that this engine is gone");
-    }
-    give_up(core, shared, &core.holdings.tenures()).await;
 }

@@ -4,7 +4,7 @@
 
 pub(crate) mod state;
 
-use crate::{backends::Shared, clock, core::Core};
+use crate::{clock, core::Core};
 use punctual_contract::Error;
 use state::Stage;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use std::time::Duration;
 const LOOKS_MAX: u32 = 10;
 
 /// Whether this engine should own nothing now.
-pub(crate) async fn is_due(core: &Core, shared: &Shared) -> Result<bool, Error> {
+pub(crate) async fn is_due(core: &Core) -> Result<bool, Error> {
     let stage = *core.sharing.aside.0.lock();
     let next = match stage {
         _ if !clock::is_unfit(core) => Stage::TakesPart,
         Stage::GoesOn => Stage::GoesOn,
         _ if core.holdings.len() > 0 && core.holdings.has_others() => Stage::Aside(0),
         Stage::TakesPart if core.holdings.len() > 0 => Stage::TakesPart,
-        _ if others_own(core, shared).await? => Stage::Aside(0),
+        _ if others_own(core).await? => Stage::Aside(0),
         Stage::Aside(LOOKS_MAX) => {
             tracing::error!("no other engine has taken the partitions: this one goes on by its steady clock");
             Stage::GoesOn
@@ -37,7 +37,7 @@ pub(crate) fn is_aside(core: &Core) -> bool {
     matches!(*core.sharing.aside.0.lock(), Stage::Aside(_))
 }
 
-async fn others_own(core: &Core, shared: &Shared) -> Result<bool, Error> {
-    let owners = shared.ownership.owners().await?;
+async fn others_own(core: &Core) -> Result<bool, Error> {
+    let owners = core.shared.ownership.owners().await?;
     Ok(owners.iter().any(|it| it.engine != core.options.name && it.left > Duration::ZERO))
 }

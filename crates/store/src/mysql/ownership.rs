@@ -176,11 +176,11 @@ impl Ownership for MysqlOwnership {
         .await
     }
 
-    async fn now(&self) -> Result<Millis, Error> {
+    async fn now(&self) -> Result<Option<Millis>, Error> {
         let catalog = self.catalog.clone();
         apart("read the database's clock", Happened::No, async move {
             let rows = Statement::new(sql!("clock.sql")).fetch(&catalog).await?;
-            rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0).map(Millis)
+            rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0).map(|at| Some(Millis(at)))
         })
         .await
     }

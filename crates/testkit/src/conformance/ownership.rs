@@ -177,10 +177,10 @@ pub async fn who_is_silent_is_dead_and_who_leaves_is_gone_at_once(it: Arc<dyn Ow
 }
 
 pub async fn the_clock_that_is_told_is_the_one_that_leases_run_on(it: Arc<dyn Ownership>) {
-    let before = it.now().await.unwrap();
+    let before = it.now().await.unwrap().unwrap();
     assert!(acquire_one(&*it, "a", SHORT).await.is_some());
     eventually(async || acquire_one(&*it, "b", LONG).await).await;
-    let passed_ms = it.now().await.unwrap().since(before);
+    let passed_ms = it.now().await.unwrap().unwrap().since(before);
     assert!(passed_ms >= 150, "{passed_ms}");
 }
 
@@ -195,7 +195,7 @@ pub async fn who_leaves_keeps_its_leases_until_they_are_released(it: Arc<dyn Own
 
 pub async fn owners_are_listed_in_order_with_what_is_left(it: Arc<dyn Ownership>) {
     assert_eq!(it.owners().await.unwrap(), []);
-    let before = it.now().await.unwrap();
+    let before = it.now().await.unwrap().unwrap();
     let late = it.acquire("b", &P[2..], LONG).await.unwrap()[0].unwrap();
     let tenures = it.acquire("a", &P[..2], SHORT).await.unwrap();
     eventually(async || {
@@ -207,7 +207,7 @@ pub async fn owners_are_listed_in_order_with_what_is_left(it: Arc<dyn Ownership>
     let listed: Vec<_> = owners.iter().map(|it| (it.tenure, it.engine.as_str())).collect();
     assert_eq!(listed, [(tenures[0].unwrap(), "a"), (tenures[1].unwrap(), "a"), (late, "b")]);
     let Owner { left, .. } = owners[2];
-    let passed_ms = it.now().await.unwrap().since(before);
+    let passed_ms = it.now().await.unwrap().unwrap().since(before);
     let passed = Duration::from_millis(u64::try_from(passed_ms).unwrap() + 1);
     assert!(left <= LONG && left + passed >= LONG, "{left:?} after {passed:?}");
 }

@@ -149,8 +149,8 @@ impl Ownership for MemoryOwnership {
         })
     }
 
-    async fn now(&self) -> Result<Millis, Error> {
-        self.call("read the keeper's clock", |_, now| now)
+    async fn now(&self) -> Result<Option<Millis>, Error> {
+        self.call("read the keeper's clock", |_, now| Some(now))
     }
 
     async fn owners(&self) -> Result<Vec<Owner>, Error> {

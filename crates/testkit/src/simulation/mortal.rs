@@ -394,7 +394,7 @@ impl Ownership for Mortal<dyn Ownership> {
     async fn leave(&self, engine: &str) -> Result<(), Error> {
         self.life.call(self.inner.leave(engine)).await
     }
-    async fn now(&self) -> Result<Millis, Error> {
+    async fn now(&self) -> Result<Option<Millis>, Error> {
         self.life.call(self.inner.now()).await
     }
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
