@@ -392,7 +392,8 @@ async fn shared(
         Some(_) => store.ownership(),
         None => store.ownership().without_redis(),
     };
-    other_engines::agree(&ownership, engine, place.redis_url.is_some()).await?;
+    let databases = place.mysql_urls.len();
+    other_engines::agree(&ownership, engine, place.redis_url.is_some(), databases).await?;
     let clock = TrustedClock::new(Machine, clock_bound, Witness::Keeper);
     // Before the first task is accepted, or fires.
     clock.ask(&ownership).await.context("the clock of the database cannot be read")?;

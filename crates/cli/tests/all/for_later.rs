@@ -2,12 +2,21 @@
 //! killed, and on the embedded store whose disk is full.
 
 use crate::{
-    binary::{DURABLE, Running, Server, address, punctual, wait_for},
+    binary::{DURABLE, Running, Server, address, blocking, http, punctual, wait_for},
     full_disk::Disk,
 };
-use punctual_testkit::servers::MariaDb;
+use parking_lot::Mutex;
+use punctual_testkit::{patience::HANG_LIMIT, servers::MariaDb};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::{
+    collections::HashSet,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread::JoinHandle,
+};
 
 fn started(store: &str, data: &Path) -> Server {
     let data = data.to_str().unwrap();
@@ -177,5 +186,109 @@ fn what_was_handed_over_while_mysql_was_away_and_the_engine_was_killed_does_not_
     wait_for("its lease to be written", || (server.state(&tasks[5]) == "dispatched").then_some(()));
     assert_eq!(server.succeed(&tasks[5]), "accepted");
     has_ended_well(&server, &tasks[5]);
+    assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 0.0);
+}
+
+/// What one executor has seen: each task that it was given, with its attempt, and each that it was told is taken.
+#[derive(Default)]
+struct Seen {
+    executed: Vec<(String, u64)>,
+    /// Acknowledged, and how many tasks were executed before.
+    acknowledged: Vec<(String, usize)>,
+    for_later: usize,
+}
+
+/// A task whose executor and engine both end comes again after so long.
+const LEASE_MS: u32 = 30_000;
+
+/// Takes tasks and reports on them until its engine is gone, or the test is over. Answers the task of which it was not heard.
+fn work(url: String, seen: Arc<Mutex<Seen>>, is_over: Arc<AtomicBool>) -> JoinHandle<Option<Value>> {
+    std::thread::spawn(move || {
+        let post = |path: &str, body: Value| {
+            let url = format!("{url}{path}");
+            blocking(async move {
+                let sent = http().post(url).json(&body).timeout(HANG_LIMIT).send().await.ok()?;
+                let is_good = sent.status().is_success();
+                Some((is_good, sent.json::<Value>().await.ok()?))
+            })
+        };
+        while !is_over.load(SeqCst) {
+            let wanted = json!({ "max": 1, "wait_ms": 200, "lease_ms": LEASE_MS, "executor": "load" });
+            let Some((is_good, leased)) = post("/v1/queues/q/lease", wanted) else { return None };
+            if !is_good {
+                continue;
+            }
+            for task in leased["tasks"].as_array().unwrap() {
+                let of = task["ref"].as_str().unwrap().to_owned();
+                seen.lock().executed.push((of.clone(), task["attempt"].as_u64().unwrap()));
+                let outcome = json!({ "ref": of, "token": task["token"], "outcome": "succeeded" });
+                // It reports until it is heard.
+                loop {
+                    let Some((_, answer)) = post("/v1/outcomes", json!({ "outcomes": [outcome] })) else {
+                        return Some(task.clone());
+                    };
+                    let Some(status) = answer["results"][0]["status"].as_str() else { continue };
+                    let mut seen = seen.lock();
+                    if ["accepted", "accepted_for_later"].contains(&status) {
+                        let before = seen.executed.len();
+                        seen.acknowledged.push((of.clone(), before));
+                    }
+                    seen.for_later += usize::from(status == "accepted_for_later");
+                    break;
+                }
+            }
+        }
+        None
+    })
+}
+
+/// MySQL stands still under load; executors go on with what is preloaded, and the engine is killed while it journals their outcomes.
+/// Nothing is executed again that had been acknowledged.
+#[test]
+fn under_load_nothing_that_had_reported_runs_again_when_mysql_stood_still_and_the_engine_was_killed() {
+    const TASKS: usize = 200;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mysql = runtime.block_on(MariaDb::with(&DURABLE));
+    let store = runtime.block_on(mysql.fresh_database());
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(&store, data.path());
+    hands_over(&server);
+    // Due over six seconds.
+    let task = |nth: usize| json!({ "queue": "q", "max_attempts": 9, "delay_ms": 500 + nth * 6_000 / TASKS });
+    let refs: Vec<String> =
+        (0..TASKS).map(|nth| server.insert(task(nth))["ref"].as_str().unwrap().to_owned()).collect();
+    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let is_over: Arc<AtomicBool> = Arc::default();
+    let crew = |url: &str| -> Vec<JoinHandle<Option<Value>>> {
+        (0..4).map(|_| work(url.to_owned(), Arc::clone(&seen), Arc::clone(&is_over))).collect()
+    };
+    let first = crew(&server.url);
+    wait_for("some are executed", || (seen.lock().executed.len() >= 10).then_some(()));
+    mysql.pause();
+    wait_for("outcomes are journalled", || (seen.lock().for_later >= 40).then_some(()));
+    server.process.signal("-KILL");
+    server.process.ended();
+    let unheard: Vec<Value> = first.into_iter().filter_map(|executor| executor.join().unwrap()).collect();
+    mysql.resume();
+    let server = started(&store, data.path());
+    for task in &unheard {
+        assert!(["accepted", "accepted_for_later", "stale"].contains(&server.succeed(task).as_str()));
+    }
+    let second = crew(&server.url);
+    for of in &refs {
+        wait_for("the end", || {
+            let (status, task) = server.get(&format!("/v1/tasks/{of}"));
+            (status == 200 && task["state"] == "succeeded").then_some(())
+        });
+    }
+    is_over.store(true, SeqCst);
+    second.into_iter().for_each(|executor| assert_eq!(executor.join().unwrap(), None));
+    let seen = seen.lock();
+    for (of, executed_before) in &seen.acknowledged {
+        let again = seen.executed.iter().skip(*executed_before).find(|(other, _)| other == of);
+        assert_eq!(again, None, "it had reported");
+    }
+    let attempts: HashSet<&(String, u64)> = seen.executed.iter().collect();
+    assert_eq!(attempts.len(), seen.executed.len(), "each attempt once");
     assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 0.0);
 }

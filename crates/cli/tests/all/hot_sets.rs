@@ -42,3 +42,40 @@ fn an_engine_without_redis_does_not_start_beside_one_with_redis_nor_the_other_wa
         other.ended();
     }
 }
+
+/// Neither is alive when the other one looks first. Each time one of the two starts and the other says why it does not, or, where both
+/// have seen each other late, none does.
+#[test]
+fn of_two_engines_that_start_at_one_instant_and_do_not_agree_one_starts_at_most() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mysql = runtime.block_on(MariaDb::with(&DURABLE));
+    let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for _ in 0..3 {
+        let (store, redis) = runtime.block_on(async { (mysql.fresh_database().await, Redis::own().await) });
+        // The tables are there: both come to their first look at once.
+        let migrated = punctual(&["migrate", "--store-url", &store, "--hot-url", "none"]).output().unwrap();
+        assert!(migrated.status.success(), "{}", stderr(&migrated));
+        let hot = [redis.url(), "none".to_owned()];
+        let commands = [0, 1].map(|nth: usize| serve(&store, &hot[nth], data[nth].path()));
+        let engines = commands.map(|mut command| Running::start(&mut command));
+        let begun = engines.map(|mut engine| {
+            std::thread::spawn(move || {
+                let line = engine.try_first_line();
+                (engine, line)
+            })
+        });
+        let begun = begun.map(|engine| engine.join().unwrap());
+        let refused: Vec<&String> = begun.iter().filter_map(|(_, line)| line.as_ref().err()).collect();
+        assert!(!refused.is_empty(), "both have started");
+        for said in refused {
+            assert!(said.contains("stop all engines first"), "{said}");
+        }
+        for (engine, line) in begun {
+            let mut engine = engine;
+            if line.is_ok() {
+                engine.signal("-TERM");
+            }
+            engine.ended();
+        }
+    }
+}
