@@ -65,6 +65,8 @@ pub(super) struct ReadTo {
     pub(super) passed: u64,
     /// Up to here the table knows of its leases.
     pub(super) seen: u64,
+    /// Which partitions were which database's then: where that has changed, it begins with the first record again.
+    pub(super) placement: u64,
 }
 
 #[derive(Debug, Default)]
@@ -152,8 +154,9 @@ impl ForLater {
         is_time
     }
 
-    pub(super) fn read_by(&self, part: usize) -> ReadTo {
-        self.inner.lock().read_to.get(&part).copied().unwrap_or_default()
+    pub(super) fn read_by(&self, part: usize, placement: u64) -> ReadTo {
+        let known = self.inner.lock().read_to.get(&part).copied();
+        known.filter(|read| read.placement == placement).unwrap_or(ReadTo { placement, ..ReadTo::default() })
     }
 
     pub(super) fn has_read(&self, part: usize, to: ReadTo) {

@@ -16,7 +16,10 @@ use punctual_contract::{
     store::Beat,
 };
 use punctual_domain::{access::Grant, place::TaskRef, task::Task, time::Millis};
-use std::sync::Arc;
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
 
 /// Where so many outcomes were tried one by one, and the database has taken none, the others are not tried.
 const ALONE_MAX: usize = 20;
@@ -57,7 +60,7 @@ impl Turn<'_> {
     /// From the first record of this database on.
     async fn pages(&mut self) -> Result<(), Error> {
         let state = &self.core.maintenance.for_later;
-        let read = state.read_by(self.part);
+        let read = state.read_by(self.part, placement(self.core));
         // While it is silent only what it has not seen: the table is to know of each lease.
         let mut after = if self.is_silent { read.seen } else { read.passed };
         let (begun_silent, mut first) = (self.is_silent, None);
@@ -71,7 +74,7 @@ impl Turn<'_> {
             self.page(own).await;
         }
         let passed = if begun_silent { read.passed } else { first.map_or(after, |first| first - 1) };
-        state.has_read(self.part, ReadTo { passed, seen: after });
+        state.has_read(self.part, ReadTo { passed, seen: after, ..read });
         Ok(())
     }
 
@@ -236,6 +239,13 @@ impl Turn<'_> {
         self.journal.done(waiting.iter().map(|(number, _)| *number).collect()).await;
         Ok(())
     }
+}
+
+/// Another number where partitions have moved to another database.
+fn placement(core: &Core) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    core.partitions().for_each(|partition| core.store.part_of(partition).hash(&mut hasher));
+    hasher.finish()
 }
 
 /// What waits of one database, by the numbers of its records.

@@ -49,6 +49,32 @@ async fn one_that_hangs_keeps_no_others_outcomes_waiting(ground: Arc<dyn Ground>
     rig.stop().await;
 }
 
+/// A partition moves to another database while an outcome of it waits, which that one has passed over.
+async fn what_waits_moves_along_with_its_partition(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    rig.store.split(PARTS);
+    let lease = loop {
+        let lease = rig.leased(LONG_MS).await;
+        if lease.place.partition.0 % 6 == 3 {
+            break lease;
+        }
+    };
+    rig.goes_away();
+    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+    rig.store.set_part_stuck(Some(0));
+    rig.store.faults.heal();
+    let before = rig.runs_of("outcomes_for_later");
+    until("the others have passed it over", || async { rig.runs_of("outcomes_for_later") > before + 3 })
+        .await;
+    assert_eq!(rig.numbers().waiting.records, 1);
+    // From the first database to the second.
+    rig.store.split(2);
+    rig.store.set_part_stuck(None);
+    rig.has_ended_well(&lease).await;
+    rig.stop().await;
+}
+
 /// A call that applies outcomes hangs, as on a connection that is gone, and the database answers others.
 async fn a_call_that_hangs_is_given_up_and_tried_again(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
@@ -90,5 +116,6 @@ macro_rules! on_both {
 
 on_both! {
     one_that_hangs_keeps_no_others_outcomes_waiting
+    what_waits_moves_along_with_its_partition
     a_call_that_hangs_is_given_up_and_tried_again
 }
