@@ -214,7 +214,7 @@ fn work(url: String, seen: Arc<Mutex<Seen>>, is_over: Arc<AtomicBool>) -> JoinHa
         };
         while !is_over.load(SeqCst) {
             let wanted = json!({ "max": 1, "wait_ms": 200, "lease_ms": LEASE_MS, "executor": "load" });
-            let Some((is_good, leased)) = post("/v1/queues/q/lease", wanted) else { return None };
+            let (is_good, leased) = post("/v1/queues/q/lease", wanted)?;
             if !is_good {
                 continue;
             }
