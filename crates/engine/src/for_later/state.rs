@@ -156,7 +156,9 @@ impl ForLater {
 
     pub(super) fn read_by(&self, part: usize, placement: u64) -> ReadTo {
         let known = self.inner.lock().read_to.get(&part).copied();
-        known.filter(|read| read.placement == placement).unwrap_or(ReadTo { placement, ..ReadTo::default() })
+        known
+            .filter(|read| read.placement == placement)
+            .unwrap_or_else(|| ReadTo { placement, ..ReadTo::default() })
     }
 
     pub(super) fn has_read(&self, part: usize, to: ReadTo) {
