@@ -4,7 +4,7 @@
 //! again should this engine die. Must not decide anything about a task.
 //!
 //! A store of one part is the case where there is one: its loops do not stand still with it, and what they began goes on by itself. As
-//! no other part answers meanwhile, it is never doubted (`is_doubtful`), nothing of it is set aside here, and whoever asks it waits for
+//! no other part answers meanwhile, it is never doubted (`is_doubtful`), nothing of it is set aside here, and a caller waits for
 //! its answer as long as the store does: there is nothing else that could be had sooner.
 
 mod pace;
@@ -90,7 +90,7 @@ where
                 core.work.detach(async move {
                     let result = AssertUnwindSafe(work).catch_unwind().await;
                     drop(turn);
-                    // Nobody waits for it any more: said here, or by nobody. A panic has said so itself.
+                    // The service no longer waits: the error is logged here or nowhere. A panic is logged by itself.
                     if let Err(Ok(Err(error))) = ended.send(result) {
                         tracing::warn!(service = name, part, %error, "a database failed after a while; it is tried again");
                     }
@@ -145,7 +145,7 @@ pub(crate) fn split<T>(
     parts
 }
 
-/// Does what nobody waits for but `claims_settled`: side by side, each part by itself.
+/// Does what no caller waits for but `claims_settled`: side by side, each part by itself.
 pub(crate) async fn apart<T, W>(
     core: &Arc<Core>,
     items: Vec<T>,
@@ -160,7 +160,7 @@ pub(crate) async fn apart<T, W>(
 }
 
 /// Asks each part for its items, side by side. Answers stand in the order of the items; of a part that has failed, or has not
-/// answered in time, each is an error. A part that is asked alone keeps nobody's answer back: unless it is known to fail while others
+/// answered in time, each is an error. A part that is asked alone keeps no other answer back: unless it is known to fail while others
 /// do not, it is waited for as long as the store itself waits for it.
 pub(crate) async fn ask_each<T, A, W>(
     core: &Arc<Core>,

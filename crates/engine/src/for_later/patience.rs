@@ -7,7 +7,7 @@ use punctual_contract::Error;
 use std::{future::Future, time::Duration};
 use tokio::time::timeout;
 
-/// Whoever reports outcomes is answered by then, by the store or for later.
+/// An executor that reports outcomes is answered by then, by the store or for later.
 pub(super) const STORE_ANSWERS_WITHIN: Duration = Duration::from_millis(2_500);
 /// To tell a record that cannot be applied from a database that does not answer.
 pub(super) const LOOK_WITHIN: Duration = Duration::from_secs(1);

@@ -78,7 +78,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What is not understood is the first database's: nobody knows whose it is.
+    /// The turn of the first database has the records that cannot be read: they do not say to which database they belong.
     fn own(&self, page: Vec<KeptRecord>) -> Page {
         let mut own = Page::default();
         let part_of = |place: TaskRef| self.core.store.part_of(place.partition);
@@ -285,7 +285,7 @@ async fn apply(core: &Arc<Core>, waiting: &[Waiting]) -> Result<Vec<Settled>, Er
     settled.into_iter().collect()
 }
 
-/// The tasks that the token of whoever reported on them does not reach.
+/// The tasks that the token of the executor that reported on them does not reach.
 async fn barred(core: &Core, reports: impl Iterator<Item = &Submitted>) -> Result<Vec<TaskRef>, Error> {
     let (places, grants): (Vec<TaskRef>, Vec<_>) = reports
         .filter_map(|report| Some((report.submission.report.place, report.submission.within.as_ref()?)))

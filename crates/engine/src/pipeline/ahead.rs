@@ -333,7 +333,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
     let present = core.present();
     let now = present.now;
     let (given, late): (Vec<_>, Vec<_>) =
-        given.into_iter().partition(|it| it.asked.age(present) < Duration::MAX);
+        given.into_iter().partition(|shelved| shelved.asked.age(present) < Duration::MAX);
     if !late.is_empty() {
         let its = Arc::clone(core);
         let late = late.into_iter().map(|it| it.assignment).collect();

@@ -1,7 +1,7 @@
 //! Grants that come to nothing: their places are taken back at once, where that is safe. It is not safe to give up every place
 //! that was granted here: the same entry can be admitted twice (it was offered again, or Redis forgot in a failover that
 //! it was handed over), and then both grants name one attempt, and so one member, which may be running. The limiter takes back only
-//! what was granted at the instant that is said, and by nobody since. Must not free what it does not know to be unused: that is
+//! what was granted at the instant that is said, and by no other call since. Must not free what it does not know to be unused: that is
 //! left to `maintenance::reconcile`.
 
 use super::{admit::Since, freed::wake, terms::next_attempt};

@@ -1,6 +1,6 @@
-//! An engine that shares its store with nobody: the case of sharing in which the others are none. It holds every partition from its
-//! start to its end, is asked for nothing, and tells nobody. Remembers only that it has left. Must not stand where a second engine
-//! could work on the store: it refuses nobody anything.
+//! Ownership and signals of an engine that is the only one on its store. It holds every partition from its start to its end, gets
+//! no signals and sends none. Remembers only that it has left. Must not be used where a second engine could work on the store: it
+//! grants every partition to every caller.
 
 use async_trait::async_trait;
 use punctual_contract::{
@@ -29,7 +29,7 @@ impl Alone {
 
 #[async_trait]
 impl Ownership for Alone {
-    /// Nobody hears it, and it hears of nobody.
+    /// There is no other engine.
     async fn beat(&self, _engine: &str, _ttl: Duration, _says: &Says) -> Result<Vec<Live>, Error> {
         Ok(Vec::new())
     }
@@ -52,7 +52,7 @@ impl Ownership for Alone {
         Ok(held.iter().map(|tenure| Some(raised(tenure))).collect())
     }
 
-    /// What it gives up is nobody else's.
+    /// No other engine could take them.
     async fn release(&self, _engine: &str, _held: &[Tenure]) -> Result<(), Error> {
         Ok(())
     }

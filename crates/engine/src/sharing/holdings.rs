@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 #[derive(Debug)]
 pub(crate) struct Holdings {
-    /// Nobody shares.
+    /// This engine is the only one on its store.
     sole: bool,
     partitions: Vec<Holding>,
     held: AtomicUsize,

@@ -97,7 +97,7 @@ fn failed_query() -> Query {
 }
 
 /// The store is away when the failure is to be marked: the compensator marks it, and the lease need not run out.
-async fn a_mark_that_fails_is_made_by_the_compensator(ground: &dyn Ground) {
+async fn a_mark_that_fails_is_made_when_the_task_is_refused_again(ground: &dyn Ground) {
     let rig = rig(ground).await;
     rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
     let gate = rig.bus.faults.hold(BusGroup::Publish);
@@ -145,5 +145,5 @@ macro_rules! on_each_ground {
 
 on_each_ground! {
     tasks_that_it_does_not_take_are_visible_and_come_when_it_is_back: come_when_it_is_back;
-    a_failure_that_could_not_be_marked_is_marked_later: a_mark_that_fails_is_made_by_the_compensator;
+    a_failure_that_could_not_be_marked_is_marked_later: a_mark_that_fails_is_made_when_the_task_is_refused_again;
 }

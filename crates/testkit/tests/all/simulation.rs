@@ -144,7 +144,7 @@ fn keeps_order_with(due: Due, engines: usize, limits: bool, change: fn(Vec<Op>, 
         "{order:?} says too little"
     );
     // Where something is limited nothing is leased ahead, and it is rarely known what else may go.
-    assert!(limits || choices >= 3 * seeds / 2 && leased_ahead >= seeds / 10, "{order:?} says too little");
+    assert!(limits || choices >= 2 * seeds && leased_ahead >= seeds / 10, "{order:?} says too little");
     let count = |of: usize| f64::from(u32::try_from(of).unwrap());
     let deviations = (count(to_most_urgent) - 0.8 * count(choices)) / (0.16 * count(choices)).sqrt();
     assert!(deviations.abs() < 6.0, "{to_most_urgent} of {choices} went to the most urgent");

@@ -63,8 +63,7 @@ pub(super) async fn dispatch(
 }
 
 /// At each part of the store by itself. What a part has leased is handed over although others fail or
-/// are silent; what comes after that the caller hears of while it waits for more. What it leases when nobody waits any more is
-/// given back.
+/// are silent. The caller is sent what comes after that while it waits for more. What is leased after the caller has gone is given back.
 async fn dispatch_together(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -81,7 +80,7 @@ async fn dispatch_together(
         return Ok(outside::fetch(core, leased).await);
     }
     let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
-    for (part, some) in parts::split(core, entries, |it| it.place.partition) {
+    for (part, some) in parts::split(core, entries, |entry| entry.place.partition) {
         let (answer, granted) = oneshot::channel();
         let (its, request, hears) = (Arc::clone(core), request.clone(), caller.hears.clone());
         let (began, its_patience) = (Instant::now(), core.parts.patience(part));
@@ -109,9 +108,9 @@ async fn dispatch_together(
         }
     }
     // What was answered at the last instant; later answers go after the caller.
-    for mut it in asked {
-        it.close();
-        leased.extend(it.try_recv().ok().and_then(Result::ok).into_iter().flatten());
+    for mut answer in asked {
+        answer.close();
+        leased.extend(answer.try_recv().ok().and_then(Result::ok).into_iter().flatten());
     }
     // Not under the parts' patience: an object store that is slow is no fault of theirs.
     Ok(outside::fetch(core, leased).await)
@@ -139,7 +138,10 @@ async fn dispatch_in(
     let grants = entries.iter().map(|entry| grant_of(entry, known(entry), request, now)).collect();
     let leased = match without_store::ask(core, part, &request.queue, grants, now).await {
         Ok(dispatched) => {
-            let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
+            let not_made = entries
+                .iter()
+                .zip(&dispatched)
+                .filter(|(_, dispatched)| !matches!(dispatched, Dispatched::Made(_)));
             admit::never_began(core, &request.queue, not_made.map(|(entry, _)| entry), slots_since).await;
             let (entries, paused) = split_paused(entries, &dispatched);
             forget(core, &entries);
@@ -161,7 +163,7 @@ async fn dispatch_in(
             given
         }
     };
-    if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
+    if slots_since.is_some_and(|since| since.is_long_ago(core.now())) {
         // This engine stood still meanwhile.
         give_back(core, leased, "engine_stood_still").await;
         return Ok(Vec::new());
@@ -195,7 +197,7 @@ async fn failed(
     Ok(())
 }
 
-/// Their queue is paused, which this engine does not know yet: they stand where they stood, and nobody is woken for
+/// Their queue is paused, which this engine does not know yet: they stand where they stood, and no executor is woken for
 /// them. A failure here is not the caller's: they are offered again.
 async fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: Vec<HotEntry>) {
     if paused.is_empty() {

@@ -1,4 +1,4 @@
-//! Leases given back: nobody heard of them, or they came too late. Must not give back what an executor has.
+//! Leases given back: no executor has heard of them, or they came too late. Must not give back what an executor has.
 
 use crate::{
     core::Core,
@@ -16,7 +16,7 @@ use punctual_contract::{
 use punctual_domain::{place::TaskRef, state::State, task::Task};
 use std::sync::Arc;
 
-/// Nobody heard of these leases: the attempts are given back, and the tasks are ready again.
+/// No executor has heard of these leases: the attempts are given back, and the tasks are ready again.
 pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason: &str) {
     let leased = without_store::keep_stored(core, leased);
     if leased.is_empty() {
@@ -28,7 +28,7 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason:
         async move {
             let leases = made.iter().map(|lease| (lease.place, lease.fence)).collect();
             if let Err(error) = release(&core, leases, &reason).await {
-                tracing::warn!(%error, "leases that nobody heard of could not be given back; it will be repeated");
+                tracing::warn!(%error, "leases that no executor has heard of could not be given back; it will be repeated");
                 let leases = made.iter().map(|lease| leased_entry(lease, &Arc::new(lease.queue.clone())));
                 core.live.lock().doubt_made(leases.collect(), core.now());
             }

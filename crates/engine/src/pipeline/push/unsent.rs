@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Tells the store what could not be sent: once, and once more at once; then its lease is one of which no executor has heard.
 pub(crate) async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, String)>) {
-    parts::apart(core, failed, |it| it.0.place.partition, mark_failed_in).await;
+    parts::apart(core, failed, |(lease, _)| lease.place.partition, mark_failed_in).await;
 }
 
 async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
@@ -26,13 +26,19 @@ async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
     for _ in 0..2 {
         match core.store.apply(steps(core, &failed), core.now()).await {
             Ok(applied) => {
-                let moved = applied.chunks(2).map(|it| it.last().is_some_and(|last| *last == Applied::Moved));
-                let back: Vec<_> = failed.iter().zip(moved).filter(|it| it.1).map(|it| &it.0.0).collect();
+                let moved =
+                    applied.chunks(2).map(|steps| steps.last().is_some_and(|last| *last == Applied::Moved));
+                let back: Vec<_> = failed
+                    .iter()
+                    .zip(moved)
+                    .filter(|(_, moved)| *moved)
+                    .map(|((lease, _), _)| lease)
+                    .collect();
                 let ended = back.iter().map(|lease| {
                     (Member { id: lease.place.id, fence: lease.fence }, Some(lease.queue.clone()))
                 });
                 freed::free(core, ended.collect()).await;
-                return remember(core, &back.iter().map(|it| it.place).collect::<Vec<_>>()).await;
+                return remember(core, &back.iter().map(|lease| lease.place).collect::<Vec<_>>()).await;
             }
             Err(error) => {
                 tracing::warn!(%error, tasks = failed.len(), "what could not be sent is not marked")
@@ -45,10 +51,10 @@ async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
 
 /// Two for each task, in one unit of work: the attempt is given back, and the task could not be sent.
 fn steps(core: &Core, failed: &[(Assignment, String)]) -> Vec<Step> {
-    let of = |(it, error): &(Assignment, String)| {
+    let of = |(lease, error): &(Assignment, String)| {
         let step = |change: Change, error: Option<String>| {
             let note = Note { reason: Some("not_sent".to_owned()), error, ..core.note() };
-            Step { place: it.place, fence: Some(it.fence), change, note, fired_at: None, known: None }
+            Step { place: lease.place, fence: Some(lease.fence), change, note, fired_at: None, known: None }
         };
         [step(Change::Release, None), step(Change::FailDispatch, Some(error.clone()))]
     };
@@ -57,8 +63,8 @@ fn steps(core: &Core, failed: &[(Assignment, String)]) -> Vec<Step> {
 
 /// What other engines own their refill shows to them.
 async fn remember(core: &Core, places: &[TaskRef]) {
-    let is_mine = |it: Partition| core.holdings.tenure(it).is_some();
-    let mine: Vec<TaskRef> = places.iter().filter(|it| is_mine(it.partition)).copied().collect();
+    let is_mine = |partition: Partition| core.holdings.tenure(partition).is_some();
+    let mine: Vec<TaskRef> = places.iter().filter(|place| is_mine(place.partition)).copied().collect();
     if mine.is_empty() {
         return;
     }
