@@ -58,6 +58,20 @@ impl Order {
         self.by_version += other.by_version;
         self.leased_ahead += other.leased_ahead;
     }
+
+    /// What that many seeds must show, or their verdict says nothing.
+    pub const fn wanted(seeds: usize, is_limited: bool) -> Self {
+        // Where something is limited nothing is leased ahead, and what else may go is rarely known.
+        let (choices, leased_ahead) = if is_limited { (seeds / 10, 0) } else { (2 * seeds, seeds / 10) };
+        Self { choices, to_most_urgent: 0, by_age: 3 * seeds, by_version: seeds / 10, leased_ahead }
+    }
+
+    pub const fn says_as_much_as(&self, wanted: Self) -> bool {
+        self.choices >= wanted.choices
+            && self.by_age >= wanted.by_age
+            && self.by_version >= wanted.by_version
+            && self.leased_ahead >= wanted.leased_ahead
+    }
 }
 
 /// What waits before an executor asks.
