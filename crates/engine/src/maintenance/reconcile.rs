@@ -22,7 +22,7 @@ use punctual_contract::{
 use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, task::Task, time::Millis};
 use state::{Leases, Reconciler};
 use std::{sync::Arc, time::Duration};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How long a part of the store is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,9 +31,11 @@ const GRACE_MS: i64 = 10_000;
 /// Of who was in flight: no grant is out.
 const NO_GRACE_MS: i64 = -1;
 /// A limiter that is not whole is rebuilt after this: what was granted before the loss is leased by then and so found in
-/// the store, or given back by its engine before any executor has it.
-const REBUILD_AFTER_MS: i64 = 4_000;
-const _: () = assert!(REBUILD_AFTER_MS.cast_unsigned() > admit::SLOTS_GOOD_MS);
+/// the store, or its engine asks the limiter before any executor has it (`pipeline::granted`).
+const REBUILD_AFTER_MS: i64 = 750;
+/// An engine's clock may be set by so much while the wait goes on.
+const CLOCK_SET_MS: u64 = 500;
+const _: () = assert!(REBUILD_AFTER_MS.cast_unsigned() >= admit::SLOTS_UNASKED_MS + CLOCK_SET_MS);
 /// Pages of leases looked at in one run; the next run goes on there.
 const LEASE_PAGES: usize = 20;
 /// Lanes of one queue looked at in one run; the next goes on there.
@@ -86,6 +88,23 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         }
     }
     result.map(|()| count)
+}
+
+/// Ends when the limiter is to be looked at ahead of the next run: it was seen not to be whole, or has been so for long enough to be
+/// rebuilt.
+pub(crate) async fn when_lost(core: Arc<Core>) {
+    let reconciler = &core.maintenance.reconciler;
+    match reconciler.rebuilds_in(REBUILD_AFTER_MS, core.now()) {
+        Some(wait) => sleep(wait).await,
+        None => reconciler.asked().await,
+    }
+}
+
+/// The limiter that queues share is seen not to be whole: whoever rebuilds it looks at once.
+pub(crate) fn is_seen_lost(core: &Core) {
+    if core.leads() {
+        core.maintenance.reconciler.ask();
+    }
 }
 
 async fn look(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<usize, Error> {
@@ -154,6 +173,7 @@ async fn nothing_waits(core: &Core) -> Result<bool, Error> {
 /// 2. Nothing waits: no lease can follow any of those grants any more. What comes now is granted anew, by a whole limiter.
 /// 3. What is in flight is restored: what was leased before 2 is among it, or over.
 /// 4. `make_whole`.
+/// 5. What has ended since it was read, and gave up what it did not hold yet, holds nothing. Crash: the next look at all frees it.
 async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) -> Result<usize, Error> {
     // Before anything is written, or executors would look again and again at a limiter that is about to be whole.
     if loss == Loss::New && !nothing_waits(core).await? {
@@ -164,14 +184,14 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
     if loss == Loss::New && !nothing_waits(core).await? {
         return Ok(0);
     }
-    let (mut count, mut after, mut bounded) = (0, None, Bounded::default());
+    let (mut restored, mut after, mut bounded) = (Vec::new(), None, Bounded::default());
     loop {
         let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
         bounded.read_for(core, &tasks).await?;
         let held_by = |it: &Task| held_by(core, looks, it, bounded.scope(it), now);
         let held: Vec<Held> = tasks.iter().filter_map(held_by).collect();
-        count += held.len();
-        looks.limiter.restore(held).await?;
+        looks.limiter.restore(held.clone()).await?;
+        restored.extend(held);
         after = next;
         if after.is_none() {
             break;
@@ -182,9 +202,14 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
     }
     looks.reconciler.is_found();
     looks.reconciler.again();
-    tracing::info!(members = count, "the limiter has its members again");
+    tracing::info!(members = restored.len(), "the limiter has its members again");
     core.arrivals.wake_all();
-    Ok(count)
+    for some in restored.chunks(STEP_LIMIT) {
+        if let Some(error) = free_the_gone(core, looks, some, NO_GRACE_MS, now).await?.failed {
+            return Err(error);
+        }
+    }
+    Ok(restored.len())
 }
 
 /// What a task in flight should hold; None: nothing is limited there. `executor`: the scope of one that has a bound.
@@ -356,7 +381,7 @@ async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
 
 async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, Error> {
     let terms = Terms::of(core, queue);
-    let after = core.maintenance.reconciler.0.lock().positions.remove(&**queue);
+    let after = core.maintenance.reconciler.last.lock().positions.remove(&**queue);
     let lanes = core.hot.lanes(queue, after.as_ref(), LANES_MAX).await?;
     let (mut brought, mut result) = (0, Ok(()));
     for (lane, parked) in &lanes {
@@ -366,7 +391,7 @@ async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usi
         }
     }
     if let Some((last, _)) = lanes.last().filter(|_| lanes.len() == LANES_MAX) {
-        core.maintenance.reconciler.0.lock().positions.insert((**queue).clone(), last.clone());
+        core.maintenance.reconciler.last.lock().positions.insert((**queue).clone(), last.clone());
     }
     if brought > 0 {
         core.arrived(queue, brought);

@@ -11,11 +11,14 @@
 //!
 //! Never lets an attempt start without its places: while the limiter is away or not whole, limited queues wait.
 
-pub(crate) use super::{freed::free, granted::never_began};
+pub(crate) use super::{
+    freed::free,
+    granted::{hold_their_places, never_began},
+};
 
 use crate::{
     core::Core,
-    maintenance::expire,
+    maintenance::{expire, reconcile},
     pipeline::{
         freed::state::Look,
         from_store, kinds,
@@ -44,10 +47,13 @@ const LANES_MAX: usize = 100;
 /// Keys and lanes of retries, at least, that a caller's look goes past while nothing can be parked.
 const PASSED_BY_MAX: usize = 50;
 
-/// A lease that took longer to be made than this may have lost its places: the reconciler rebuilds a limiter that has lost
-/// its members no sooner, and frees what no lease follows much later (`maintenance::reconcile`).
-pub(crate) const SLOTS_GOOD_MS: u64 = 3_000;
-const SLOTS_GOOD: Duration = Duration::from_millis(SLOTS_GOOD_MS);
+/// A lease that took longer to be made than this is given back: the reconciler frees what no lease follows, much later
+/// (`maintenance::reconcile`).
+const SLOTS_GOOD: Duration = Duration::from_secs(3);
+/// A lease that took longer than this may have lost its places: the reconciler rebuilds a limiter that has lost its members no
+/// sooner. So the limiter is asked, once the store has the lease (`granted::hold_their_places`).
+pub(crate) const SLOTS_UNASKED_MS: u64 = 250;
+const SLOTS_UNASKED: Duration = Duration::from_millis(SLOTS_UNASKED_MS);
 
 fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
     let of = |wanted: fn(&Answer) -> bool| answers.iter().filter(|it| wanted(it)).count();
@@ -83,8 +89,16 @@ impl Since {
 
     /// The places may be freed, because no lease has followed for so long.
     pub(crate) fn is_long_ago(&self, now: Millis) -> bool {
-        self.instant.elapsed() > SLOTS_GOOD
-            || u128::from(now.since(self.at).unsigned_abs()) > SLOTS_GOOD.as_millis()
+        self.is_before(SLOTS_GOOD, now)
+    }
+
+    /// The places may have been lost with all others of the limiter, and that may be rebuilt already.
+    pub(crate) fn may_be_lost(&self, now: Millis) -> bool {
+        self.is_before(SLOTS_UNASKED, now)
+    }
+
+    fn is_before(&self, span: Duration, now: Millis) -> bool {
+        self.instant.elapsed() > span || u128::from(now.since(self.at).unsigned_abs()) > span.as_millis()
     }
 }
 
@@ -185,6 +199,9 @@ async fn limited(
     let limit = wanted.min(room.free);
     if limit < wanted {
         room.bound.iter().for_each(|answer| look.answered(answer));
+    }
+    if room.bound == Some(Answer::NotWhole) && !terms.settings.is_scanned() {
+        reconcile::is_seen_lost(core);
     }
     if limit == 0 {
         if let Some(Answer::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {

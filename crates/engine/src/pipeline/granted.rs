@@ -3,12 +3,36 @@
 //! it was handed over), and then both grants name one attempt, and so one member, which may be running. The limiter takes back only
 //! what was granted at the instant that is said, and by no other call since. Must not free what it does not know to be unused: that is
 //! left to `maintenance::reconcile`.
+//!
+//! And grants that the limiter may have lost before the store had their leases: whoever rebuilds it reads the leases in the store, and
+//! does so no sooner than a lease takes that is handed over unasked. After that an attempt goes to its executor only if the limiter
+//! still has its place, asked when the lease is in the store: a loss that comes after that answer is rebuilt with this lease.
 
 use super::{admit::Since, freed::wake, terms::next_attempt};
 use crate::core::Core;
-use punctual_contract::{Error, hot::HotEntry, limiter::Member};
+use punctual_contract::{Error, hot::HotEntry, limiter::Member, store::Assignment};
 use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
+
+/// Of these leases of one queue, which are in the store, those whose places the limiter has; and the others. Where it does not
+/// answer, it may have lost any of them.
+pub(crate) async fn hold_their_places(
+    core: &Core,
+    queue: &QueueKey,
+    leased: Vec<Assignment>,
+) -> (Vec<Assignment>, Vec<Assignment>) {
+    let member = |lease: &Assignment| Member { id: lease.place.id, fence: lease.fence };
+    let members: Vec<Member> = leased.iter().map(member).collect();
+    if members.is_empty() || core.hides_limits_of(queue) {
+        return (Vec::new(), leased);
+    }
+    let found = core.limiter_of(queue).find(&members).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "nobody says whether leases that took long have their slots");
+        Vec::new()
+    });
+    let held: HashSet<Member> = found.into_iter().map(|held| held.member).collect();
+    leased.into_iter().partition(|lease| held.contains(&member(lease)))
+}
 
 /// No attempts came of these here, which are all of one queue. Their places are taken back, but for those that another
 /// attempt has: the same entry may have been admitted twice, and names the same attempt. What fails here the reconciler does.

@@ -9,7 +9,7 @@
 
 use crate::{
     core::Core,
-    maintenance::mark_ready,
+    maintenance::{mark_ready, reconcile},
     parts,
     pipeline::{
         fire,
@@ -130,6 +130,8 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         tracing::warn!(partitions = lost, "the hot set has gaps and is filled again from the store");
         core.meters.rebuilt(lost);
         core.filling.look_through.notify_one();
+        // The limiter stands beside the hot set.
+        reconcile::is_seen_lost(core);
     }
     served
 }
