@@ -11,7 +11,7 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{admit, bounds::Bounded, freed, terms::Terms},
+    pipeline::{admit, bounds::Bounded, freed, granted, terms::Terms},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -20,8 +20,8 @@ use punctual_contract::{
     store::LeasePosition,
 };
 use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, task::Task, time::Millis};
-use state::{Leases, Reconciler};
-use std::{sync::Arc, time::Duration};
+use state::{Leases, Owed, Reconciler, UnusedGrant};
+use std::{future::pending, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
 /// How long a part of the store is waited for.
@@ -74,8 +74,11 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         if !is_stored && core.from_store.hides_limits() {
             continue;
         }
-        let reconciler = if is_stored { &maintenance.stored_reconciler } else { &maintenance.reconciler };
-        let looks = Looks { limiter, reconciler, is_stored };
+        let looks = Looks { limiter, reconciler: reconciler_of(core, limiter), is_stored };
+        match pay(core, looks).await {
+            Ok(some) => count += some,
+            Err(error) => result = Err(error),
+        }
         if !is_stored && let Err(error) = handed_over::keep(core, looks, now).await {
             result = Err(error);
         }
@@ -91,12 +94,18 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 }
 
 /// Ends when the limiter is to be looked at ahead of the next run: it was seen not to be whole, or has been so for long enough to be
-/// rebuilt.
-pub(crate) async fn when_lost(core: Arc<Core>) {
+/// rebuilt, or something is owed to it.
+pub(crate) async fn when_asked(core: Arc<Core>) {
     let reconciler = &core.maintenance.reconciler;
-    match reconciler.rebuilds_in(REBUILD_AFTER_MS, core.now()) {
-        Some(wait) => sleep(wait).await,
-        None => reconciler.asked().await,
+    let rebuilds = async {
+        match reconciler.rebuilds_in(REBUILD_AFTER_MS, core.now()) {
+            Some(wait) => sleep(wait).await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        () = rebuilds => {}
+        () = reconciler.asked() => {}
     }
 }
 
@@ -105,6 +114,49 @@ pub(crate) fn is_seen_lost(core: &Core) {
     if core.leads() {
         core.maintenance.reconciler.ask();
     }
+}
+
+/// The limiter may answer again.
+pub(crate) fn is_back(core: &Core) {
+    core.maintenance.reconciler.ask();
+}
+
+fn reconciler_of<'c>(core: &'c Core, limiter: &Arc<dyn Limiter>) -> &'c Reconciler {
+    let is_stored = !Arc::ptr_eq(limiter, &core.limiter);
+    if is_stored { &core.maintenance.stored_reconciler } else { &core.maintenance.reconciler }
+}
+
+/// These attempts have ended, and the limiter could not be told. One that was away may have all that it had.
+pub(crate) fn gives_up_later(core: &Core, limiter: &Arc<dyn Limiter>, ended: Vec<Member>) {
+    reconciler_of(core, limiter).owe(ended, Vec::new());
+}
+
+/// No lease comes of these grants, and the limiter could not be told, or has not said whether it made them.
+pub(crate) fn takes_back_later(core: &Core, limiter: &Arc<dyn Limiter>, unused: Vec<UnusedGrant>) {
+    reconciler_of(core, limiter).owe(Vec::new(), unused);
+}
+
+/// What this engine owes: no other knows of it, and finds it much later. Crash: that is what happens. How many places are free by it.
+async fn pay(core: &Arc<Core>, looks: Looks<'_>) -> Result<usize, Error> {
+    let owed = looks.reconciler.take_owed();
+    let paid = pay_all(core, looks.limiter, &owed).await;
+    if paid.is_err() {
+        looks.reconciler.owe_still(owed);
+    }
+    paid
+}
+
+async fn pay_all(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, owed: &Owed) -> Result<usize, Error> {
+    let mut count = 0;
+    for some in owed.ended.chunks(STEP_LIMIT) {
+        let freed: Vec<Held> = limiter.release(some).await?.into_iter().flatten().collect();
+        freed::wake(core, &freed).await;
+        count += freed.len();
+    }
+    for some in owed.unused.chunks(STEP_LIMIT) {
+        count += granted::take_back(core, limiter, some).await?;
+    }
+    Ok(count)
 }
 
 async fn look(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<usize, Error> {
@@ -270,11 +322,13 @@ async fn free_those(
 ) -> Result<usize, Error> {
     let (mut gone, mut later) = (Vec::new(), Vec::new());
     for (held, task) in members.iter().zip(tasks) {
+        // A lease of this attempt would have the fence that the task has by now: it has ended, or there never will be one.
+        let is_over = task.as_ref().is_some_and(|task| task.fence >= held.member.fence);
         let lease = task.filter(|it| it.fence == held.member.fence && it.state.is_in_flight());
         let until = lease.and_then(|it| it.lease).map(|it| it.until);
         // Its engine may be about to commit the lease.
-        let until = until
-            .or_else(|| (now.since(held.granted_at) <= grace_ms).then(|| held.granted_at.plus(grace_ms)));
+        let is_fresh = !is_over && now.since(held.granted_at) <= grace_ms;
+        let until = until.or_else(|| is_fresh.then(|| held.granted_at.plus(grace_ms)));
         // Its executor has it, and the store has not heard of that yet.
         let Member { id, fence } = held.member;
         let is_journalled = || core.maintenance.for_later.holds(id, fence);

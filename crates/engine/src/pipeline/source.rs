@@ -111,6 +111,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         tracing::info!("the hot set answers: firing goes on by it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
         core.filling.preload.notify_one();
+        reconcile::is_back(core);
         core.from_store.positions.lock().clear();
         core.from_store.watermarks.begin_anew();
     }

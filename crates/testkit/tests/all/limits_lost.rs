@@ -1,7 +1,9 @@
 //! A flush of Redis, or of the limiter's keys, while engines lease tasks of a limited queue: the limiter is whole again after a moment,
-//! and no attempt is handed over on a slot that was lost before the store had its lease. On real MySQL and Redis. Seen to fail: with a
-//! rebuilding that comes with the reconciler's period only (first), with the wait of seconds (second), without the question whether a
-//! slot is still there (second), with that question always answered no (third).
+//! and no attempt is handed over on a slot that was lost before the store had its lease. And calls to the limiter that fail: a slot that
+//! nobody uses is free as soon as it answers. On real MySQL and Redis. Seen to fail: with a rebuilding that comes with the reconciler's
+//! period only (first), with the wait of seconds (second), without the question whether a slot is still there (second), with that
+//! question always answered no (third), where what failed is left to the
+//! reconciler (fourth, fifth and sixth).
 
 use crate::{
     crash_points::{OnServers, Stand, WallClock, queue, succeeded},
@@ -19,7 +21,7 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Settled};
 use punctual_testkit::{
     clock::ManualClock,
-    faults::{FaultyStore, StoreGroup},
+    faults::{Dials, FaultyLimiter, FaultyStore, LimiterGroup, StoreGroup},
     patience::until,
     servers::{self, Redis},
 };
@@ -52,7 +54,11 @@ fn task(engine: &Engine) -> NewTask {
 async fn settle(engine: &Engine, leased: &[Assignment]) {
     let reports: Vec<_> = leased.iter().map(succeeded).collect();
     let settled = engine.settle(reports, "e").await.unwrap();
-    assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+}
+
+fn places(leased: &[Assignment]) -> Vec<(TaskRef, u32)> {
+    leased.iter().map(|lease| (lease.place, lease.attempt)).collect()
 }
 
 /// Two engines at work, whose reconciler comes by itself once an hour.
@@ -74,7 +80,7 @@ async fn when_redis_is_flushed_limited_queues_go_on_before_the_next_look_of_the_
     }
     let (engine, limiter) = (engines[0].0.clone(), Arc::clone(&limiters[0]));
     set_queue(&engine, &queue(), limited(2)).await;
-    let knows = |it: &(Engine, _)| it.0.known_settings(&queue()).concurrency == Some(2);
+    let knows = |(engine, _): &(Engine, _)| engine.known_settings(&queue()).concurrency == Some(2);
     until("both know the limit", || async { engines.iter().all(knows) }).await;
     engine.insert((0..6).map(|_| task(&engine)).collect(), "test").await.unwrap();
     let first = engine.lease(request(2, 60_000)).await.unwrap();
@@ -100,7 +106,7 @@ async fn when_redis_is_flushed_limited_queues_go_on_before_the_next_look_of_the_
 struct Rig {
     ground: OnServers,
     clock: ManualClock,
-    slow: (Engine, Arc<FaultyStore>),
+    slow: (Engine, Arc<FaultyStore>, Arc<FaultyLimiter>),
     other: Engine,
     limiter: Arc<dyn Limiter>,
     store: Arc<dyn Store>,
@@ -117,16 +123,18 @@ impl Rig {
             let Stand { store, hot, limiter, bus, shared } =
                 crate::crash_points::Ground::stand(&ground).await;
             let faulty = Arc::new(FaultyStore::new(store.clone(), 1));
-            stands.push((store, limiter.clone(), faulty.clone()));
+            let between = Arc::new(FaultyLimiter::new(limiter.clone(), 1));
+            stands.push((store, limiter, faulty.clone(), between.clone()));
+            let limiter = between;
             let clock = Arc::new(clock.clone());
             let backends = Backends { store: faulty, hot, limiter, bus, clock, blobs: None, shared };
             engines.push(Engine::new(backends, Options { name: name.to_owned(), ..Options::default() }));
         }
-        let (store, limiter, faulty) = stands.remove(0);
+        let (store, limiter, faulty, between) = stands.remove(0);
         let (slow, other) = (engines.remove(0), engines.remove(0));
         set_queue(&slow, &queue(), limited(1)).await;
         let at = TaskRef { partition: punctual_domain::place::Partition(0), due_at: clock.now(), id: 0 };
-        let mut rig = Self { ground, clock, slow: (slow, faulty), other, limiter, store, first: at };
+        let mut rig = Self { ground, clock, slow: (slow, faulty, between), other, limiter, store, first: at };
         rig.turn().await;
         let inserted = rig.slow.0.insert(vec![task(&rig.slow.0)], "test").await.unwrap();
         rig.first = inserted[0].task.place;
@@ -185,7 +193,7 @@ async fn a_lease_whose_slot_was_lost_before_the_store_had_it_goes_to_no_executor
             others = rig.other.lease(request(1, 0)).await.unwrap();
         })
         .await;
-    assert_eq!(others.iter().map(|it| it.priority.level()).collect::<Vec<_>>(), [URGENT]);
+    assert_eq!(others.iter().map(|lease| lease.priority.level()).collect::<Vec<_>>(), [URGENT]);
     assert_eq!(leased, [], "the only slot is another's");
     until("it is given back, with its attempt", || async {
         let first = rig.store.read(&[rig.first]).await.unwrap().remove(0).unwrap();
@@ -196,13 +204,67 @@ async fn a_lease_whose_slot_was_lost_before_the_store_had_it_goes_to_no_executor
     settle(&rig.other, &others).await;
     rig.turn().await;
     let leased = rig.other.lease(request(1, 0)).await.unwrap();
-    assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(rig.first, 1)]);
+    assert_eq!(places(&leased), [(rig.first, 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_takes_long_is_handed_over_when_its_slot_is_there() {
     let rig = Rig::new().await;
     let leased = rig.leased_slowly(async || rig.clock.advance_ms(ASKED_AFTER_MS)).await;
-    assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(rig.first, 1)]);
+    assert_eq!(places(&leased), [(rig.first, 1)]);
+    assert_eq!(rig.held().await, 1);
+}
+
+/// The clock stands: the reconciler frees nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_could_not_be_given_up_is_free_as_soon_as_the_limiter_answers() {
+    let rig = Rig::new().await;
+    let (engine, _, limiter) = &rig.slow;
+    engine.insert(vec![task(engine)], "test").await.unwrap();
+    rig.turn().await;
+    let leased = engine.lease(request(2, 0)).await.unwrap();
+    assert_eq!((leased.len(), rig.held().await), (1, 1));
+    limiter.faults.set(LimiterGroup::GiveUp, Dials::REFUSES);
+    settle(engine, &leased).await;
+    assert_eq!(rig.held().await, 1, "it could not be given up");
+    limiter.faults.heal();
+    until("the slot is free", || async {
+        rig.turn().await;
+        rig.held().await == 0
+    })
+    .await;
+    assert_eq!(rig.other.lease(request(2, 0)).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_whose_grant_nobody_heard_of_is_free_as_soon_as_the_limiter_answers() {
+    let rig = Rig::new().await;
+    let (engine, _, limiter) = &rig.slow;
+    limiter.faults.set(LimiterGroup::Grant, Dials::ANSWERS_LOST);
+    limiter.faults.set(LimiterGroup::GiveUp, Dials::REFUSES);
+    assert!(engine.lease(request(1, 0)).await.is_err());
+    assert_eq!(rig.held().await, 1, "it was granted");
+    limiter.faults.heal();
+    until("the slot is free", || async {
+        rig.turn().await;
+        rig.held().await == 0
+    })
+    .await;
+    let leased = rig.other.lease(request(1, 0)).await.unwrap();
+    assert_eq!(places(&leased), [(rig.first, 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_whose_lease_is_in_doubt_goes_again_on_its_own_slot() {
+    let rig = Rig::new().await;
+    let (engine, store, _) = &rig.slow;
+    store.faults.set_once(StoreGroup::Dispatch, Dials::SILENT);
+    assert!(engine.lease(request(1, 0)).await.is_err());
+    assert_eq!(rig.held().await, 1, "the lease may be made yet");
+    until("it is leased again", || async {
+        let leased = engine.lease(request(1, 0)).await.unwrap_or_default();
+        leased.iter().any(|lease| lease.place == rig.first)
+    })
+    .await;
     assert_eq!(rig.held().await, 1);
 }

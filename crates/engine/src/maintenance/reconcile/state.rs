@@ -2,8 +2,8 @@
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{hot::Lane, store::LeasePosition};
-use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_contract::{hot::Lane, limiter::Member, store::LeasePosition};
+use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -15,6 +15,24 @@ const LANES_EVERY_MS: i64 = 5_000;
 pub(crate) struct Reconciler {
     pub(super) last: Mutex<Last>,
     asked: Notify,
+    owed: Mutex<Owed>,
+}
+
+/// What this engine has still to say to the limiter, which did not answer.
+#[derive(Debug, Default)]
+pub(super) struct Owed {
+    /// They have ended.
+    pub(super) ended: Vec<Member>,
+    pub(super) unused: Vec<UnusedGrant>,
+}
+
+/// What this engine was granted, or perhaps, and does not use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnusedGrant {
+    /// Of the row.
+    pub(crate) place: TaskRef,
+    pub(crate) member: Member,
+    pub(crate) at: Millis,
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +114,26 @@ impl Reconciler {
         if self.last.lock().lost_at.is_none() {
             self.asked.notify_one();
         }
+    }
+
+    /// It is tried at once, and then with each run.
+    pub(super) fn owe(&self, ended: Vec<Member>, unused: Vec<UnusedGrant>) {
+        if self.owe_still(Owed { ended, unused }) {
+            self.asked.notify_one();
+        }
+    }
+
+    /// Whether nothing was owed before.
+    pub(super) fn owe_still(&self, Owed { ended, unused }: Owed) -> bool {
+        let mut owed = self.owed.lock();
+        let is_first = owed.ended.is_empty() && owed.unused.is_empty();
+        owed.ended.extend(ended);
+        owed.unused.extend(unused);
+        is_first
+    }
+
+    pub(super) fn take_owed(&self) -> Owed {
+        std::mem::take(&mut self.owed.lock())
     }
 
     pub(super) async fn asked(&self) {

@@ -204,6 +204,9 @@ async fn failed(
     if error.happened == Happened::Maybe {
         let until = asked_at.plus(request.lease_ms);
         core.live.lock().doubt_asked(&entries, &request.executor, until, core.now());
+        if slots_since.is_some() {
+            admit::offered_in_doubt(core, &request.queue, entries.len());
+        }
     }
     if error.happened == Happened::No {
         admit::never_began(core, &request.queue, entries.iter(), slots_since).await;
