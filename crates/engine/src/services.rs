@@ -219,7 +219,7 @@ impl Engine {
             found
         });
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
-        supervisor.every(core, "reconcile", period, |core| async move {
+        supervisor.every_or_when(core, "reconcile", period, reconcile::when_asked, |core| async move {
             reconcile::run_once(&core, core.now()).await
         });
         // Before leases are ended.

@@ -11,7 +11,7 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{admit, bounds::Bounded, freed, terms::Terms},
+    pipeline::{admit, bounds::Bounded, freed, granted, terms::Terms},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -20,9 +20,9 @@ use punctual_contract::{
     store::LeasePosition,
 };
 use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, task::Task, time::Millis};
-use state::{Leases, Reconciler};
-use std::{sync::Arc, time::Duration};
-use tokio::time::timeout;
+use state::{Leases, Owed, Reconciler, UnusedGrant};
+use std::{future::pending, sync::Arc, time::Duration};
+use tokio::time::{sleep, timeout};
 
 /// How long a part of the store is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,9 +31,11 @@ const GRACE_MS: i64 = 10_000;
 /// Of who was in flight: no grant is out.
 const NO_GRACE_MS: i64 = -1;
 /// A limiter that is not whole is rebuilt after this: what was granted before the loss is leased by then and so found in
-/// the store, or given back by its engine before any executor has it.
-const REBUILD_AFTER_MS: i64 = 4_000;
-const _: () = assert!(REBUILD_AFTER_MS.cast_unsigned() > admit::SLOTS_GOOD_MS);
+/// the store, or its engine asks the limiter before any executor has it (`pipeline::granted`).
+const REBUILD_AFTER_MS: i64 = 750;
+/// An engine's clock may be set by so much while the wait goes on.
+const CLOCK_SET_MS: u64 = 500;
+const _: () = assert!(REBUILD_AFTER_MS.cast_unsigned() >= admit::SLOTS_UNASKED_MS + CLOCK_SET_MS);
 /// Pages of leases looked at in one run; the next run goes on there.
 const LEASE_PAGES: usize = 20;
 /// Lanes of one queue looked at in one run; the next goes on there.
@@ -72,8 +74,11 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         if !is_stored && core.from_store.hides_limits() {
             continue;
         }
-        let reconciler = if is_stored { &maintenance.stored_reconciler } else { &maintenance.reconciler };
-        let looks = Looks { limiter, reconciler, is_stored };
+        let looks = Looks { limiter, reconciler: reconciler_of(core, limiter), is_stored };
+        match pay(core, looks).await {
+            Ok(some) => count += some,
+            Err(error) => result = Err(error),
+        }
         if !is_stored && let Err(error) = handed_over::keep(core, looks, now).await {
             result = Err(error);
         }
@@ -86,6 +91,72 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         }
     }
     result.map(|()| count)
+}
+
+/// Ends when the limiter is to be looked at ahead of the next run: it was seen not to be whole, or has been so for long enough to be
+/// rebuilt, or something is owed to it.
+pub(crate) async fn when_asked(core: Arc<Core>) {
+    let reconciler = &core.maintenance.reconciler;
+    let rebuilds = async {
+        match reconciler.rebuilds_in(REBUILD_AFTER_MS, core.now()) {
+            Some(wait) => sleep(wait).await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        () = rebuilds => {}
+        () = reconciler.asked() => {}
+    }
+}
+
+/// The limiter that queues share is seen not to be whole: whoever rebuilds it looks at once.
+pub(crate) fn is_seen_lost(core: &Core) {
+    if core.leads() {
+        core.maintenance.reconciler.ask();
+    }
+}
+
+/// The limiter may answer again.
+pub(crate) fn is_back(core: &Core) {
+    core.maintenance.reconciler.ask();
+}
+
+fn reconciler_of<'c>(core: &'c Core, limiter: &Arc<dyn Limiter>) -> &'c Reconciler {
+    let is_stored = !Arc::ptr_eq(limiter, &core.limiter);
+    if is_stored { &core.maintenance.stored_reconciler } else { &core.maintenance.reconciler }
+}
+
+/// These attempts have ended, and the limiter could not be told. One that was away may have all that it had.
+pub(crate) fn gives_up_later(core: &Core, limiter: &Arc<dyn Limiter>, ended: Vec<Member>) {
+    reconciler_of(core, limiter).owe(ended, Vec::new());
+}
+
+/// No lease comes of these grants, and the limiter could not be told, or has not said whether it made them.
+pub(crate) fn takes_back_later(core: &Core, limiter: &Arc<dyn Limiter>, unused: Vec<UnusedGrant>) {
+    reconciler_of(core, limiter).owe(Vec::new(), unused);
+}
+
+/// What this engine owes: no other knows of it, and finds it much later. Crash: that is what happens. How many places are free by it.
+async fn pay(core: &Arc<Core>, looks: Looks<'_>) -> Result<usize, Error> {
+    let owed = looks.reconciler.take_owed();
+    let paid = pay_all(core, looks.limiter, &owed).await;
+    if paid.is_err() {
+        looks.reconciler.owe_still(owed);
+    }
+    paid
+}
+
+async fn pay_all(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, owed: &Owed) -> Result<usize, Error> {
+    let mut count = 0;
+    for some in owed.ended.chunks(STEP_LIMIT) {
+        let freed: Vec<Held> = limiter.release(some).await?.into_iter().flatten().collect();
+        freed::wake(core, &freed).await;
+        count += freed.len();
+    }
+    for some in owed.unused.chunks(STEP_LIMIT) {
+        count += granted::take_back(core, limiter, some).await?;
+    }
+    Ok(count)
 }
 
 async fn look(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<usize, Error> {
@@ -154,6 +225,7 @@ async fn nothing_waits(core: &Core) -> Result<bool, Error> {
 /// 2. Nothing waits: no lease can follow any of those grants any more. What comes now is granted anew, by a whole limiter.
 /// 3. What is in flight is restored: what was leased before 2 is among it, or over.
 /// 4. `make_whole`.
+/// 5. What has ended since it was read, and gave up what it did not hold yet, holds nothing. Crash: the next look at all frees it.
 async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) -> Result<usize, Error> {
     // Before anything is written, or executors would look again and again at a limiter that is about to be whole.
     if loss == Loss::New && !nothing_waits(core).await? {
@@ -164,14 +236,14 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
     if loss == Loss::New && !nothing_waits(core).await? {
         return Ok(0);
     }
-    let (mut count, mut after, mut bounded) = (0, None, Bounded::default());
+    let (mut restored, mut after, mut bounded) = (Vec::new(), None, Bounded::default());
     loop {
         let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
         bounded.read_for(core, &tasks).await?;
         let held_by = |it: &Task| held_by(core, looks, it, bounded.scope(it), now);
         let held: Vec<Held> = tasks.iter().filter_map(held_by).collect();
-        count += held.len();
-        looks.limiter.restore(held).await?;
+        looks.limiter.restore(held.clone()).await?;
+        restored.extend(held);
         after = next;
         if after.is_none() {
             break;
@@ -182,9 +254,14 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
     }
     looks.reconciler.is_found();
     looks.reconciler.again();
-    tracing::info!(members = count, "the limiter has its members again");
+    tracing::info!(members = restored.len(), "the limiter has its members again");
     core.arrivals.wake_all();
-    Ok(count)
+    for some in restored.chunks(STEP_LIMIT) {
+        if let Some(error) = free_the_gone(core, looks, some, NO_GRACE_MS, now).await?.failed {
+            return Err(error);
+        }
+    }
+    Ok(restored.len())
 }
 
 /// What a task in flight should hold; None: nothing is limited there. `executor`: the scope of one that has a bound.
@@ -245,11 +322,13 @@ async fn free_those(
 ) -> Result<usize, Error> {
     let (mut gone, mut later) = (Vec::new(), Vec::new());
     for (held, task) in members.iter().zip(tasks) {
+        // A lease of this attempt would have the fence that the task has by now: it has ended, or there never will be one.
+        let is_over = task.as_ref().is_some_and(|task| task.fence >= held.member.fence);
         let lease = task.filter(|it| it.fence == held.member.fence && it.state.is_in_flight());
         let until = lease.and_then(|it| it.lease).map(|it| it.until);
         // Its engine may be about to commit the lease.
-        let until = until
-            .or_else(|| (now.since(held.granted_at) <= grace_ms).then(|| held.granted_at.plus(grace_ms)));
+        let is_fresh = !is_over && now.since(held.granted_at) <= grace_ms;
+        let until = until.or_else(|| is_fresh.then(|| held.granted_at.plus(grace_ms)));
         // Its executor has it, and the store has not heard of that yet.
         let Member { id, fence } = held.member;
         let is_journalled = || core.maintenance.for_later.holds(id, fence);
@@ -356,7 +435,7 @@ async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
 
 async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, Error> {
     let terms = Terms::of(core, queue);
-    let after = core.maintenance.reconciler.0.lock().positions.remove(&**queue);
+    let after = core.maintenance.reconciler.last.lock().positions.remove(&**queue);
     let lanes = core.hot.lanes(queue, after.as_ref(), LANES_MAX).await?;
     let (mut brought, mut result) = (0, Ok(()));
     for (lane, parked) in &lanes {
@@ -366,7 +445,7 @@ async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usi
         }
     }
     if let Some((last, _)) = lanes.last().filter(|_| lanes.len() == LANES_MAX) {
-        core.maintenance.reconciler.0.lock().positions.insert((**queue).clone(), last.clone());
+        core.maintenance.reconciler.last.lock().positions.insert((**queue).clone(), last.clone());
     }
     if brought > 0 {
         core.arrived(queue, brought);

@@ -3,29 +3,36 @@
 //! 1. `room`: how many could go. Nothing is changed.
 //! 2. Popped from the ready set by the chooser. Crash: the partition's owner offers them again after some seconds.
 //! 3. The limiter grants each a place in all of its scopes. Crash: members that no lease follows; the reconciler frees
-//!    them, or the next grant of the same attempt takes them up, since they name it.
+//!    them, or the next grant of the same attempt takes them up, since they name it. Answer lost: this engine's reconciler takes them
+//!    back as soon as the limiter answers.
 //! 4. What was not granted goes back, or is parked where its key or version keeps it. Crash: as 2.
 //! 5. Granted ones are leased (`hand_over`). Crash: as 3, or the lease ends and gives the place up.
 //! 6. The attempt ends in the store, and only then its place is given up, what was parked for it comes back, and who
-//!    waits is woken. Crash: the reconciler frees the place.
+//!    waits is woken. Crash: the reconciler frees the place. A failure:
+//!    this engine's reconciler repeats it.
 //!
 //! Never lets an attempt start without its places: while the limiter is away or not whole, limited queues wait.
 
-pub(crate) use super::{freed::free, granted::never_began};
+pub(crate) use super::{
+    freed::free,
+    granted::{hold_their_places, never_began},
+};
 
 use crate::{
     core::Core,
-    maintenance::expire,
+    maintenance::{expire, reconcile},
     pipeline::{
         freed::state::Look,
-        from_store, kinds,
+        from_store,
+        granted::answer_was_lost,
+        kinds,
         ready_set::unpark,
         request::{LeaseRequest, Restrictions, may_run},
         terms::Terms,
     },
 };
 use punctual_contract::{
-    Error,
+    Error, Happened,
     hot::{HotEntry, Lane},
     limiter::{Answer, Holders},
 };
@@ -44,10 +51,13 @@ const LANES_MAX: usize = 100;
 /// Keys and lanes of retries, at least, that a caller's look goes past while nothing can be parked.
 const PASSED_BY_MAX: usize = 50;
 
-/// A lease that took longer to be made than this may have lost its places: the reconciler rebuilds a limiter that has lost
-/// its members no sooner, and frees what no lease follows much later (`maintenance::reconcile`).
-pub(crate) const SLOTS_GOOD_MS: u64 = 3_000;
-const SLOTS_GOOD: Duration = Duration::from_millis(SLOTS_GOOD_MS);
+/// A lease that took longer to be made than this is given back: the reconciler frees what no lease follows, much later
+/// (`maintenance::reconcile`).
+const SLOTS_GOOD: Duration = Duration::from_secs(3);
+/// A lease that took longer than this may have lost its places: the reconciler rebuilds a limiter that has lost its members no
+/// sooner. So the limiter is asked, once the store has the lease (`granted::hold_their_places`).
+pub(crate) const SLOTS_UNASKED_MS: u64 = 250;
+const SLOTS_UNASKED: Duration = Duration::from_millis(SLOTS_UNASKED_MS);
 
 fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
     let of = |wanted: fn(&Answer) -> bool| answers.iter().filter(|it| wanted(it)).count();
@@ -63,6 +73,9 @@ fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
 const fn is_blocked(it: &Answer) -> bool {
     matches!(it, Answer::Blocked(scope) if !matches!(scope, Scope::Executor(..)))
 }
+
+/// Places of what is offered again while its leases are in doubt: the reconciler frees them after this.
+const IN_DOUBT_MS: i64 = 10_000;
 
 /// The instant before a grant, on both clocks: an engine may stand still, and its clock be set.
 #[derive(Debug, Clone, Copy)]
@@ -83,8 +96,16 @@ impl Since {
 
     /// The places may be freed, because no lease has followed for so long.
     pub(crate) fn is_long_ago(&self, now: Millis) -> bool {
-        self.instant.elapsed() > SLOTS_GOOD
-            || u128::from(now.since(self.at).unsigned_abs()) > SLOTS_GOOD.as_millis()
+        self.is_before(SLOTS_GOOD, now)
+    }
+
+    /// The places may have been lost with all others of the limiter, and that may be rebuilt already.
+    pub(crate) fn may_be_lost(&self, now: Millis) -> bool {
+        self.is_before(SLOTS_UNASKED, now)
+    }
+
+    fn is_before(&self, span: Duration, now: Millis) -> bool {
+        self.instant.elapsed() > span || u128::from(now.since(self.at).unsigned_abs()) > span.as_millis()
     }
 }
 
@@ -182,9 +203,12 @@ async fn limited(
     }
     let look = core.limits.admissions.kept_back.look(&terms.queue);
     let room = core.limiter_of(&terms.queue).room(&terms.limits, &terms.rates, now).await?;
-    let limit = wanted.min(room.free);
+    let limit = wanted.min(room.free.max(in_doubt(core, terms, now)));
     if limit < wanted {
         room.bound.iter().for_each(|answer| look.answered(answer));
+    }
+    if room.bound == Some(Answer::NotWhole) && !terms.settings.is_scanned() {
+        reconcile::is_seen_lost(core);
     }
     if limit == 0 {
         if let Some(Answer::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
@@ -210,6 +234,24 @@ async fn limited(
     // Where some were put aside their room is still there, for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
+}
+
+/// Attempts of which nobody knows whether the store has made their leases have places, and are offered again: a full limit does not
+/// keep them back, because the limiter grants them again at no cost.
+pub(crate) fn offered_in_doubt(core: &Core, queue: &Arc<QueueKey>, count: usize) {
+    let now = core.now();
+    core.limits.admissions.with(queue, |lately| {
+        let (known, until) = lately.in_doubt;
+        let count = if now < until { known.max(count) } else { count };
+        lately.in_doubt = (count, now.plus(IN_DOUBT_MS));
+    });
+}
+
+fn in_doubt(core: &Core, terms: &Terms, now: Millis) -> usize {
+    core.limits.admissions.with(&terms.queue, |lately| {
+        let (count, until) = lately.in_doubt;
+        if now < until && until <= now.plus(IN_DOUBT_MS) { count } else { 0 }
+    })
 }
 
 /// While nothing can be parked, what waits for a key or for a place of retries keeps no other task waiting: those are popped that
@@ -265,6 +307,9 @@ async fn grant(
     let answers = match core.limiter_of(&terms.queue).grant(wishes, now).await {
         Ok(answers) => answers,
         Err(error) => {
+            if error.happened == Happened::Maybe {
+                answer_was_lost(core, &terms.queue, &entries, since);
+            }
             from_store::offer(core, entries).await?;
             return Err(error);
         }

@@ -4,8 +4,8 @@
 
 pub(crate) mod state;
 
-use super::ready_set::unpark;
-use crate::core::Core;
+use super::{ready_set::unpark, terms::Terms};
+use crate::{core::Core, maintenance::reconcile};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Limiter,
@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// An attempt that has ended, and its queue, as far as the store has told it.
 pub(crate) type EndedOf = (Member, Option<QueueKey>);
 
-/// Attempts have ended in the store: what they held is free, and who waits for it is woken. What fails here the
-/// reconciler does.
+/// Attempts have ended in the store: what they held is free, and who waits for it is woken. What fails here, this engine's
+/// reconciler repeats; when the engine dies before that, another's finds it.
 pub(crate) async fn free(core: &Arc<Core>, ended: Vec<EndedOf>) {
     let is_bounded = core.limits.admissions.bounds.are_in_use();
     release(core, ended, is_bounded).await;
@@ -43,9 +43,19 @@ async fn release(core: &Arc<Core>, ended: Vec<EndedOf>, is_bounded: bool) {
         release_from(core, stored, scanned.into_iter().chain(unknown.cloned()).collect()).await;
     }
     let may_hold = is_bounded || core.limits.admissions.has_limits(&known, stored.is_none());
-    if may_hold && !core.from_store.hides_limits() {
-        release_from(core, &core.limiter, others).await;
+    if !may_hold {
+        return;
     }
+    if !core.from_store.hides_limits() {
+        return release_from(core, &core.limiter, others).await;
+    }
+    // The limiter may have them when it is back. Nothing is granted meanwhile, so they are no more than there are places.
+    let holds = |queue: &Option<QueueKey>| {
+        let is_limited = |queue: &QueueKey| Terms::of(core, &Arc::new(queue.clone())).is_limited;
+        is_bounded || queue.as_ref().is_none_or(is_limited)
+    };
+    let members = others.into_iter().filter(|(_, queue)| holds(queue)).map(|(member, _)| member);
+    reconcile::gives_up_later(core, &core.limiter, members.collect());
 }
 
 async fn release_from(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, ended: Vec<EndedOf>) {
@@ -55,7 +65,10 @@ async fn release_from(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, ended: Vec<E
     let members: Vec<Member> = ended.into_iter().map(|(member, _)| member).collect();
     match limiter.release(&members).await {
         Ok(held) => wake(core, &held.into_iter().flatten().collect::<Vec<_>>()).await,
-        Err(error) => tracing::warn!(%error, "slots could not be given up; the reconciler frees them"),
+        Err(error) => {
+            tracing::warn!(%error, "slots could not be given up; it will be repeated");
+            reconcile::gives_up_later(core, limiter, members);
+        }
     }
 }
 

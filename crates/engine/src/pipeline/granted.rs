@@ -3,15 +3,60 @@
 //! it was handed over), and then both grants name one attempt, and so one member, which may be running. The limiter takes back only
 //! what was granted at the instant that is said, and by no other call since. Must not free what it does not know to be unused: that is
 //! left to `maintenance::reconcile`.
+//!
+//! And grants that the limiter may have lost before the store had their leases: whoever rebuilds it reads the leases in the store, and
+//! does so no sooner than a lease takes that is handed over unasked. After that an attempt goes to its executor only if the limiter
+//! still has its place, asked when the lease is in the store: a loss that comes after that answer is rebuilt with this lease.
 
 use super::{admit::Since, freed::wake, terms::next_attempt};
-use crate::core::Core;
-use punctual_contract::{Error, hot::HotEntry, limiter::Member};
+use crate::{
+    core::Core,
+    maintenance::reconcile::{self, state::UnusedGrant},
+};
+use punctual_contract::{
+    Error, Limiter,
+    hot::HotEntry,
+    limiter::{Held, Member},
+    store::Assignment,
+};
 use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
+
+/// Of these leases of one queue, which are in the store, those whose places the limiter has; and the others. Where it does not
+/// answer, it may have lost any of them.
+pub(crate) async fn hold_their_places(
+    core: &Core,
+    queue: &QueueKey,
+    leased: Vec<Assignment>,
+) -> (Vec<Assignment>, Vec<Assignment>) {
+    let member = |lease: &Assignment| Member { id: lease.place.id, fence: lease.fence };
+    let members: Vec<Member> = leased.iter().map(member).collect();
+    if members.is_empty() || core.hides_limits_of(queue) {
+        return (Vec::new(), leased);
+    }
+    let found = core.limiter_of(queue).find(&members).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "nobody says whether leases that took long have their slots");
+        Vec::new()
+    });
+    let held: HashSet<Member> = found.into_iter().map(|held| held.member).collect();
+    leased.into_iter().partition(|lease| held.contains(&member(lease)))
+}
+
+/// These may have been granted: nobody has heard of it. While places that nobody uses take up the limit, no other grant of the same
+/// attempts finds them.
+pub(super) fn answer_was_lost(core: &Core, queue: &QueueKey, entries: &[HotEntry], since: Since) {
+    reconcile::takes_back_later(core, core.limiter_of(queue), grants_of(entries.iter(), since));
+}
+
+fn grants_of<'e>(entries: impl Iterator<Item = &'e HotEntry>, since: Since) -> Vec<UnusedGrant> {
+    let grant =
+        |entry| UnusedGrant { place: HotEntry::row(entry), member: next_attempt(entry), at: since.at() };
+    entries.map(grant).collect()
+}
 
 /// No attempts came of these here, which are all of one queue. Their places are taken back, but for those that another
-/// attempt has: the same entry may have been admitted twice, and names the same attempt. What fails here the reconciler does.
+/// attempt has: the same entry may have been admitted twice, and names the same attempt. What fails here, this engine's reconciler
+/// repeats.
 /// `since`: when they were granted; None: they have no places.
 pub(crate) async fn never_began(
     core: &Arc<Core>,
@@ -19,29 +64,33 @@ pub(crate) async fn never_began(
     entries: impl Iterator<Item = &HotEntry>,
     since: Option<Since>,
 ) {
-    let Some(at) = since.map(Since::at) else { return };
-    let (places, granted): (Vec<TaskRef>, Vec<(Member, Millis)>) =
-        entries.map(|entry| (entry.row(), (next_attempt(entry), at))).unzip();
-    if places.is_empty() || core.hides_limits_of(queue) {
+    let Some(since) = since else { return };
+    let (grants, limiter) = (grants_of(entries, since), core.limiter_of(queue));
+    if grants.is_empty() {
         return;
     }
-    if let Err(error) = take_back(core, queue, &places, &granted).await {
-        tracing::warn!(%error, "slots could not be taken back; the reconciler frees them");
+    if core.hides_limits_of(queue) {
+        return reconcile::takes_back_later(core, limiter, grants);
+    }
+    if let Err(error) = take_back(core, limiter, &grants).await {
+        tracing::warn!(%error, "slots could not be taken back; it will be repeated");
+        reconcile::takes_back_later(core, limiter, grants);
     }
 }
 
-async fn take_back(
+/// What this engine was granted, and does not use. How many places were free by that.
+pub(crate) async fn take_back(
     core: &Arc<Core>,
-    queue: &QueueKey,
-    places: &[TaskRef],
-    granted: &[(Member, Millis)],
-) -> Result<(), Error> {
-    let tasks = core.store.read(places).await?;
-    let unused = granted.iter().zip(tasks).filter(|((member, _), task)| {
-        !task.as_ref().is_some_and(|task| task.fence == member.fence && task.state.is_in_flight())
+    limiter: &Arc<dyn Limiter>,
+    grants: &[UnusedGrant],
+) -> Result<usize, Error> {
+    let places: Vec<TaskRef> = grants.iter().map(|grant| grant.place).collect();
+    let tasks = core.store.read(&places).await?;
+    let unused = grants.iter().zip(tasks).filter(|(grant, task)| {
+        !task.as_ref().is_some_and(|task| task.fence == grant.member.fence && task.state.is_in_flight())
     });
-    let unused: Vec<(Member, Millis)> = unused.map(|(grant, _)| *grant).collect();
-    let held = core.limiter_of(queue).retract(&unused).await?;
-    wake(core, &held.into_iter().flatten().collect::<Vec<_>>()).await;
-    Ok(())
+    let unused: Vec<(Member, Millis)> = unused.map(|(grant, _)| (grant.member, grant.at)).collect();
+    let held: Vec<Held> = limiter.retract(&unused).await?.into_iter().flatten().collect();
+    wake(core, &held).await;
+    Ok(held.len())
 }

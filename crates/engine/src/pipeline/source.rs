@@ -9,7 +9,7 @@
 
 use crate::{
     core::Core,
-    maintenance::mark_ready,
+    maintenance::{mark_ready, reconcile},
     parts,
     pipeline::{
         fire,
@@ -111,6 +111,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         tracing::info!("the hot set answers: firing goes on by it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
         core.filling.preload.notify_one();
+        reconcile::is_back(core);
         core.from_store.positions.lock().clear();
         core.from_store.watermarks.begin_anew();
     }
@@ -130,6 +131,8 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         tracing::warn!(partitions = lost, "the hot set has gaps and is filled again from the store");
         core.meters.rebuilt(lost);
         core.filling.look_through.notify_one();
+        // The limiter stands beside the hot set.
+        reconcile::is_seen_lost(core);
     }
     served
 }

@@ -5,6 +5,7 @@ use crate::crash_points::{Embedded, Ground, OnServers, Stand, WallClock};
 use punctual_bus::MemoryBus;
 use punctual_contract::{
     Clock, Limiter, Store,
+    limiter::{Held, Member},
     settings::SaveSetting,
     store::{Assignment, Query},
 };
@@ -556,8 +557,8 @@ async fn a_limiter_that_lost_its_members_is_rebuilt_from_the_leases() {
 async fn a_slot_that_no_lease_follows_is_freed_and_not_too_soon() {
     let rig = Rig::new(QueueSettings { concurrency: Some(1), ..QueueSettings::default() }).await;
     let place = rig.insert(vec![task(now(&rig)), task(now(&rig))]).await[0];
-    let ghost = punctual_contract::limiter::Held {
-        member: punctual_contract::limiter::Member { id: place.id, fence: 77 },
+    let ghost = Held {
+        member: Member { id: place.id, fence: 77 },
         place,
         granted_at: now(&rig),
         until: now(&rig),
@@ -567,6 +568,23 @@ async fn a_slot_that_no_lease_follows_is_freed_and_not_too_soon() {
     rig.pass(9_000).await;
     assert_eq!(rig.held(LimitScope::Queue(queue())).await, 1, "its engine may be about to commit");
     rig.pass(2_000).await;
+    assert_eq!(rig.held(LimitScope::Queue(queue())).await, 0);
+    assert_eq!(rig.lease(9).await.len(), 1);
+}
+
+/// An attempt has ended and its slot was not given up: no lease with its fence can come any more, so nothing is waited for.
+#[tokio::test]
+async fn a_slot_of_an_attempt_that_has_ended_is_freed_at_the_next_look_at_it() {
+    let rig = Rig::new(QueueSettings { concurrency: Some(1), ..QueueSettings::default() }).await;
+    rig.insert(vec![task(now(&rig)), task(now(&rig))]).await;
+    let first = rig.lease(1).await;
+    let member = Member { id: first[0].place.id, fence: first[0].fence };
+    let left = rig.limiter.find(&[member]).await.unwrap();
+    rig.end(&first, Report::Succeeded).await;
+    let until = now(&rig);
+    rig.limiter.restore(left.into_iter().map(|held| Held { until, ..held }).collect()).await.unwrap();
+    assert_eq!(rig.held(LimitScope::Queue(queue())).await, 1);
+    rig.turn().await;
     assert_eq!(rig.held(LimitScope::Queue(queue())).await, 0);
     assert_eq!(rig.lease(9).await.len(), 1);
 }

@@ -24,8 +24,8 @@ use punctual_testkit::{
 };
 use std::sync::Arc;
 
-/// Longer than an engine has for a lease after its grant.
-const LOSS_IS_OLD_AFTER_MS: u64 = 4_000;
+/// Longer than a lease takes that an engine hands over without asking for its place again.
+const LOSS_IS_OLD_AFTER_MS: u64 = 750;
 /// More than any engine needs to own all and to look at everything.
 const TURNS: usize = 4;
 

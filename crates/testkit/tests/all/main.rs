@@ -28,6 +28,7 @@ mod late_commits;
 mod limits;
 mod limits_failover;
 mod limits_fresh;
+mod limits_lost;
 mod lost_signals;
 mod mysql;
 mod mysql_buckets;

@@ -2,15 +2,38 @@
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{hot::Lane, store::LeasePosition};
-use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_contract::{hot::Lane, limiter::Member, store::LeasePosition};
+use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
+use std::time::Duration;
+use tokio::sync::Notify;
 
 const FULL_EVERY_MS: i64 = 30_000;
 const LANES_EVERY_MS: i64 = 5_000;
 
 /// When what was done last.
 #[derive(Debug, Default)]
-pub(crate) struct Reconciler(pub(super) Mutex<Last>);
+pub(crate) struct Reconciler {
+    pub(super) last: Mutex<Last>,
+    asked: Notify,
+    owed: Mutex<Owed>,
+}
+
+/// What this engine has still to say to the limiter, which did not answer.
+#[derive(Debug, Default)]
+pub(super) struct Owed {
+    /// They have ended.
+    pub(super) ended: Vec<Member>,
+    pub(super) unused: Vec<UnusedGrant>,
+}
+
+/// What this engine was granted, or perhaps, and does not use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnusedGrant {
+    /// Of the row.
+    pub(crate) place: TaskRef,
+    pub(crate) member: Member,
+    pub(crate) at: Millis,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Last {
@@ -39,7 +62,7 @@ fn is_over(last: Option<Millis>, every_ms: i64, now: Millis) -> bool {
 impl Reconciler {
     /// Whether all is to be looked at in this run.
     pub(super) fn begin_full(&self, revision: i64, now: Millis) -> bool {
-        let mut last = self.0.lock();
+        let mut last = self.last.lock();
         let begins = is_over(last.full_at, FULL_EVERY_MS, now) || last.revision != Some(revision);
         if begins {
             // What was set anew holds for leases that were looked at before, too.
@@ -52,15 +75,15 @@ impl Reconciler {
     }
 
     pub(super) fn leases(&self) -> Leases {
-        self.0.lock().leases
+        self.last.lock().leases
     }
 
     pub(super) fn go_on(&self, next: Option<LeasePosition>) {
-        self.0.lock().leases = next.map_or(Leases::AllSeen, |it| Leases::From(Some(it)));
+        self.last.lock().leases = next.map_or(Leases::AllSeen, |it| Leases::From(Some(it)));
     }
 
     pub(super) fn begin_lanes(&self, now: Millis) -> bool {
-        let mut last = self.0.lock();
+        let mut last = self.last.lock();
         let begins = is_over(last.lanes_at, LANES_EVERY_MS, now);
         if begins {
             last.lanes_at = Some(now);
@@ -70,17 +93,81 @@ impl Reconciler {
 
     /// All is to be looked at in the next run.
     pub(super) fn again(&self) {
-        let mut last = self.0.lock();
+        let mut last = self.last.lock();
         (last.full_at, last.leases) = (None, Leases::AllSeen);
     }
 
     /// Whether it has been lost for long enough.
     pub(super) fn is_lost(&self, wait_ms: i64, now: Millis) -> bool {
-        let mut last = self.0.lock();
+        let mut last = self.last.lock();
         now.since(*last.lost_at.get_or_insert(now)) >= wait_ms
     }
 
+    /// How long until a loss that is known has been there for `wait_ms`. None: there is none, or it has.
+    pub(super) fn rebuilds_in(&self, wait_ms: i64, now: Millis) -> Option<Duration> {
+        let left_ms = wait_ms - now.since(self.last.lock().lost_at?);
+        u64::try_from(left_ms).ok().filter(|left_ms| *left_ms > 0).map(Duration::from_millis)
+    }
+
+    /// A loss was seen. One that is known already is looked at in its time.
+    pub(super) fn ask(&self) {
+        if self.last.lock().lost_at.is_none() {
+            self.asked.notify_one();
+        }
+    }
+
+    /// It is tried at once, and then with each run.
+    pub(super) fn owe(&self, ended: Vec<Member>, unused: Vec<UnusedGrant>) {
+        if self.owe_still(Owed { ended, unused }) {
+            self.asked.notify_one();
+        }
+    }
+
+    /// Whether nothing was owed before.
+    pub(super) fn owe_still(&self, Owed { ended, unused }: Owed) -> bool {
+        let mut owed = self.owed.lock();
+        let is_first = owed.ended.is_empty() && owed.unused.is_empty();
+        owed.ended.extend(ended);
+        owed.unused.extend(unused);
+        is_first
+    }
+
+    pub(super) fn take_owed(&self) -> Owed {
+        std::mem::take(&mut self.owed.lock())
+    }
+
+    pub(super) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
     pub(super) fn is_found(&self) {
-        self.0.lock().lost_at = None;
+        self.last.lock().lost_at = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    const WAIT_MS: i64 = 750;
+
+    #[test]
+    fn a_loss_is_looked_at_at_once_and_again_when_it_is_old_enough() {
+        let reconciler = Reconciler::default();
+        let is_asked = || reconciler.asked().now_or_never().is_some();
+        assert!(!is_asked());
+        reconciler.ask();
+        assert!(is_asked() && !is_asked());
+        assert_eq!(reconciler.rebuilds_in(WAIT_MS, Millis(5)), None, "it was not looked at yet");
+        assert!(!reconciler.is_lost(WAIT_MS, Millis(10)));
+        reconciler.ask();
+        assert!(!is_asked(), "it is known");
+        let in_ms = |now| reconciler.rebuilds_in(WAIT_MS, Millis(now)).map(|left| left.as_millis());
+        assert_eq!((in_ms(10), in_ms(759), in_ms(760)), (Some(750), Some(1), None));
+        assert!(!reconciler.is_lost(WAIT_MS, Millis(759)) && reconciler.is_lost(WAIT_MS, Millis(760)));
+        reconciler.is_found();
+        reconciler.ask();
+        assert!(is_asked());
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Lately {
     pub(super) throttled: BTreeMap<(Millis, Lane), ()>,
     /// When the queue's own rate has a start again.
     pub(super) starts_at: Option<Millis>,
+    /// Attempts that may have places and are offered again, and until when.
+    pub(super) in_doubt: (usize, Millis),
 }
 
 impl Admissions {

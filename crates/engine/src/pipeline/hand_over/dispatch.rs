@@ -24,7 +24,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{Assignment, Dispatched, Facts},
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{name::QueueKey, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::oneshot,
@@ -37,6 +37,9 @@ const OTHERS_AFTER: Duration = Duration::from_millis(50);
 /// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
 /// owner may have marked it as ready. Less than the owner waits, because clocks differ.
 const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
+
+/// Why a lease is given back whose place the limiter has lost.
+const SLOT_LOST: &str = "slot_lost";
 
 /// Makes leases durable. Tasks of a queue that is scanned are leased each in a transaction of its own: one that fails keeps no
 /// other from its executor.
@@ -163,12 +166,32 @@ async fn dispatch_in(
             given
         }
     };
-    if slots_since.is_some_and(|since| since.is_long_ago(core.now())) {
+    let Some(since) = slots_since else { return Ok(leased) };
+    Ok(keep_those_with_places(core, &request.queue, leased, since).await)
+}
+
+/// The store has these leases. A lease that took long may have lost its place meanwhile, with all that the limiter had: no executor
+/// has it then.
+async fn keep_those_with_places(
+    core: &Arc<Core>,
+    queue: &QueueKey,
+    leased: Vec<Assignment>,
+    since: Since,
+) -> Vec<Assignment> {
+    if since.is_long_ago(core.now()) {
         // This engine stood still meanwhile.
         give_back(core, leased, "engine_stood_still").await;
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    Ok(leased)
+    if !since.may_be_lost(core.now()) {
+        return leased;
+    }
+    let (kept, lost) = admit::hold_their_places(core, queue, leased).await;
+    if !lost.is_empty() {
+        tracing::info!(tasks = lost.len(), queue = %queue.queue, "leases are given back: the limiter lost their slots meanwhile");
+        give_back(core, lost, SLOT_LOST).await;
+    }
+    kept
 }
 
 async fn failed(
@@ -181,6 +204,9 @@ async fn failed(
     if error.happened == Happened::Maybe {
         let until = asked_at.plus(request.lease_ms);
         core.live.lock().doubt_asked(&entries, &request.executor, until, core.now());
+        if slots_since.is_some() {
+            admit::offered_in_doubt(core, &request.queue, entries.len());
+        }
     }
     if error.happened == Happened::No {
         admit::never_began(core, &request.queue, entries.iter(), slots_since).await;

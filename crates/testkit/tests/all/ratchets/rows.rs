@@ -47,7 +47,7 @@ const ROWS: [(&str, &str); 27] = [
 ];
 
 /// Modules of testkit whose tests all kill, cut, freeze or lose something: each has a row.
-const CRASH_MODULES: [&str; 25] = [
+const CRASH_MODULES: [&str; 26] = [
     "admission_crashes",
     "ahead",
     "bulk::crashing",
@@ -62,6 +62,7 @@ const CRASH_MODULES: [&str; 25] = [
     "late_commits",
     "limits_failover",
     "limits_fresh",
+    "limits_lost",
     "lost_signals",
     "mysql_moving::crashing",
     "mysql_read_only",
