@@ -181,12 +181,24 @@ pub(crate) async fn cancel_and_read(
 /// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it was refused.
 pub(crate) async fn cancel(
     core: &Arc<Core>,
-    mut subject: Subject,
+    subject: Subject,
     stop_if_fired: bool,
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Cancel>, Error> {
-    let (mut removed, mut tries, began) = (Removed::default(), 0, Instant::now());
+    cancel_removed(core, subject, Removed::default(), stop_if_fired, by, expected).await
+}
+
+/// `removed`: what the caller has taken out before.
+async fn cancel_removed(
+    core: &Arc<Core>,
+    mut subject: Subject,
+    mut removed: Removed,
+    stop_if_fired: bool,
+    by: &str,
+    expected: &Expected,
+) -> Result<Option<Cancel>, Error> {
+    let (mut tries, began) = (0, Instant::now());
     while tries < TRIES {
         let task = subject.look(core).await?;
         if !expected(&task) {
