@@ -5,10 +5,11 @@
 //! left to `maintenance::reconcile`.
 
 use super::{admit::Since, freed::wake, terms::next_attempt};
-use crate::core::Core;
+use crate::{core::Core, parts};
 use punctual_contract::{Error, hot::HotEntry, limiter::Member};
 use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
 use std::sync::Arc;
+use tokio::time::timeout;
 
 /// No attempts came of these here, which are all of one queue. Their places are taken back, but for those that another
 /// attempt has: the same entry may have been admitted twice, and names the same attempt. What fails here the reconciler does.
@@ -36,7 +37,9 @@ async fn take_back(
     places: &[TaskRef],
     granted: &[(Member, Millis)],
 ) -> Result<(), Error> {
-    let tasks = core.store.read(places).await?;
+    // Whoever waits for what was leased besides must not wait for a database that says nothing.
+    let silent = || Error::may_have_happened("look at leases", "no answer");
+    let tasks = timeout(parts::PATIENCE, core.store.read(places)).await.unwrap_or_else(|_| Err(silent()))?;
     let unused = granted.iter().zip(tasks).filter(|((member, _), task)| {
         !task.as_ref().is_some_and(|task| task.fence == member.fence && task.state.is_in_flight())
     });
