@@ -181,12 +181,24 @@ pub(crate) async fn cancel_and_read(
 /// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it was refused.
 pub(crate) async fn cancel(
     core: &Arc<Core>,
-    mut subject: Subject,
+    subject: Subject,
     stop_if_fired: bool,
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Cancel>, Error> {
-    let (mut removed, mut tries, began) = (Removed::default(), 0, Instant::now());
+    cancel_removed(core, subject, Removed::default(), stop_if_fired, by, expected).await
+}
+
+/// `removed`: what the caller has taken out before.
+async fn cancel_removed(
+    core: &Arc<Core>,
+    mut subject: Subject,
+    mut removed: Removed,
+    stop_if_fired: bool,
+    by: &str,
+    expected: &Expected,
+) -> Result<Option<Cancel>, Error> {
+    let (mut tries, began) = (0, Instant::now());
     while tries < TRIES {
         let task = subject.look(core).await?;
         if !expected(&task) {
@@ -195,12 +207,14 @@ pub(crate) async fn cancel(
         }
         tries += 1;
         let is_ahead = is_ahead(core, &task, removed);
+        let may_be_stopped =
+            stop_if_fired && !without_store::is_with_executor(core, task.place.id, task.fence);
         let change = match task.state {
             State::Cancelled => return Ok(Some(Cancel::Was(Cancelled::Cancelled(Box::new(task))))),
             State::Scheduled | State::Dispatching | State::Retrying => {
                 match hold(core, &task, &mut removed).await? {
                     Hold::Held => Event::Cancel,
-                    Hold::Fired if stop_if_fired => Event::Withdraw,
+                    Hold::Fired if may_be_stopped => Event::Withdraw,
                     Hold::Fired => return Ok(Some(Cancel::Was(Cancelled::AlreadyFired(Box::new(task))))),
                 }
             }
@@ -208,7 +222,7 @@ pub(crate) async fn cancel(
                 Event::Cancel
             }
             State::Blocked => Event::Cancel,
-            State::Ready | State::DispatchFailed if stop_if_fired => Event::Withdraw,
+            State::Ready | State::DispatchFailed if may_be_stopped => Event::Withdraw,
             State::Dispatched | State::Running if stop_if_fired => {
                 match core.store.request_stop(task.place, core.now()).await? {
                     Applied::Moved => return Ok(Some(Cancel::Was(Cancelled::StopRequested(Box::new(task))))),
@@ -249,9 +263,9 @@ async fn withdraw(
     Ok(applied)
 }
 
-/// It had fired, and waited for an executor.
+/// It had fired, and waited for an executor: nobody is to have it any more, with or without its database.
 async fn settle(core: &Arc<Core>, task: &Task) {
-    core.live.lock().persisted_until(task.place.id, task.fence);
+    core.live.lock().forget_fired(task.place.id, task.fence);
     if core.settings.is_scanned(&task.ask.queue) {
         return;
     }
@@ -510,7 +524,10 @@ pub(crate) async fn bury(
         }
         let is_ahead = is_ahead(core, &task, removed);
         let is_free = match task.state {
-            State::Ready | State::DispatchFailed | State::Blocked => true,
+            State::Ready | State::DispatchFailed => {
+                !without_store::is_with_executor(core, task.place.id, task.fence)
+            }
+            State::Blocked => true,
             State::Scheduled | State::Dispatching | State::Retrying => {
                 matches!(hold(core, &task, &mut removed).await?, Hold::Held)
             }

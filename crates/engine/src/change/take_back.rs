@@ -3,11 +3,12 @@
 //! it waits for another attempt; so is what was cancelled by another.
 
 use super::{
-    Cancel, Cancelled, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef, cancel, hold, intake,
-    note,
+    Cancel, Cancelled, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef, cancel_removed, hold,
+    intake, note,
 };
 use crate::answer::Error;
 use futures_util::{StreamExt as _, stream};
+use hashbrown::HashMap;
 use punctual_contract::store::{Applied, Change};
 use std::sync::Arc;
 
@@ -40,10 +41,12 @@ pub(crate) async fn take_back(
             _ => Some(TakenBack::Decided),
         });
     }
-    cancel_plain(core, plain, by, &mut answers).await?;
+    let removed = cancel_plain(core, plain, by, &mut answers).await?;
     let left = answers.iter().zip(places).enumerate().filter(|(_, (answer, _))| answer.is_none());
-    let left: Vec<(usize, TaskRef)> = left.map(|(nth, (_, place))| (nth, *place)).collect();
-    let singly: Vec<_> = left.into_iter().map(|(nth, place)| one(core, nth, place, by)).collect();
+    let taken_out = |nth| removed.get(&nth).copied().unwrap_or_default();
+    let left: Vec<_> = left.map(|(nth, (_, place))| (nth, *place, taken_out(nth))).collect();
+    let singly: Vec<_> =
+        left.into_iter().map(|(nth, place, removed)| one(core, nth, place, removed, by)).collect();
     for answered in stream::iter(singly).buffered(AT_ONCE).collect::<Vec<_>>().await {
         let (nth, answer) = answered?;
         set(&mut answers, nth, answer);
@@ -78,21 +81,26 @@ fn answer_of_cancelled(task: &Task, by: &str) -> TakenBack {
     }
 }
 
+/// What was taken out of those that are not cancelled with the others: the lease of one may have come first, and nobody else gives it back.
 async fn cancel_plain(
     core: &Arc<Core>,
     tasks: Vec<(usize, Task)>,
     by: &str,
     answers: &mut [Option<TakenBack>],
-) -> Result<(), Error> {
+) -> Result<HashMap<usize, Removed>, Error> {
+    let mut taken_out = HashMap::new();
     if tasks.is_empty() {
-        return Ok(());
+        return Ok(taken_out);
     }
     let holding: Vec<_> = tasks.iter().map(|(nth, task)| hold_one(core, *nth, task)).collect();
     let (mut held, mut failed) = (Vec::new(), None);
     for (nth, task, answer) in stream::iter(holding).buffered(AT_ONCE).collect::<Vec<_>>().await {
         match answer {
-            Ok(Hold::Held) => held.push((nth, task)),
-            Ok(Hold::Fired) => set(answers, nth, TakenBack::Decided),
+            Ok((Hold::Held, removed)) => {
+                held.push((nth, task));
+                taken_out.insert(nth, removed);
+            }
+            Ok((Hold::Fired, _)) => set(answers, nth, TakenBack::Decided),
             Err(error) => failed = Some(error),
         }
     }
@@ -114,14 +122,20 @@ async fn cancel_plain(
             core.meters.queue(&task.ask.queue).cancelled(1);
             core.ends.ended(task.place);
             set(answers, nth, TakenBack::Cancelled);
+            taken_out.remove(&nth);
         }
     }
-    Ok(())
+    Ok(taken_out)
 }
 
-async fn hold_one<'t>(core: &Core, nth: usize, task: &'t Task) -> (usize, &'t Task, Result<Hold, Error>) {
-    let held = hold(core, task, &mut Removed::default()).await;
-    (nth, task, held)
+async fn hold_one<'t>(
+    core: &Core,
+    nth: usize,
+    task: &'t Task,
+) -> (usize, &'t Task, Result<(Hold, Removed), Error>) {
+    let mut removed = Removed::default();
+    let held = hold(core, task, &mut removed).await;
+    (nth, task, held.map(|held| (held, removed)))
 }
 
 fn steps(core: &Core, held: &[(usize, &Task)], by: &str) -> Vec<Step> {
@@ -139,10 +153,16 @@ fn steps(core: &Core, held: &[(usize, &Task)], by: &str) -> Vec<Step> {
     held.iter().map(step).collect()
 }
 
-/// One that was leased ahead, or that another has changed meanwhile.
-async fn one(core: &Arc<Core>, nth: usize, place: TaskRef, by: &str) -> Result<(usize, TakenBack), Error> {
+/// One that was leased ahead, or that another has changed meanwhile. `removed`: what was taken out of it before.
+async fn one(
+    core: &Arc<Core>,
+    nth: usize,
+    place: TaskRef,
+    removed: Removed,
+    by: &str,
+) -> Result<(usize, TakenBack), Error> {
     let may = |task: &Task| !has_fired(task);
-    let answer = match cancel(core, Subject::At(place), false, by, &may).await {
+    let answer = match cancel_removed(core, Subject::At(place), removed, false, by, &may).await {
         Ok(Some(Cancel::Withdrawn)) => TakenBack::Cancelled,
         Ok(Some(Cancel::Was(Cancelled::Cancelled(task)))) => answer_of_cancelled(&task, by),
         Ok(Some(Cancel::Was(_)) | None) | Err(Error::NotFound) => TakenBack::Decided,

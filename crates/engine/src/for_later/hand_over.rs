@@ -23,7 +23,7 @@
 //! each other. Then the other one leases the task by the store, step 5 is refused, and the outcome is stale: at least once.
 
 use super::lease::JournalledLease;
-use crate::{core::Core, live::ForLaterLease, pipeline::request::LeaseRequest};
+use crate::{core::Core, live::ForLaterLease, parts, pipeline::request::LeaseRequest};
 use futures_util::FutureExt as _;
 use punctual_contract::{
     Error, Journal,
@@ -56,6 +56,11 @@ pub(crate) fn has_handed_over(core: &Core, task: i64, fence: i64) -> bool {
     is_for_later(core, AttemptKey { task, fence: fence + 1 })
 }
 
+/// The same, or it is about to be: its lease is not durable yet.
+pub(crate) fn is_with_executor(core: &Core, task: i64, fence: i64) -> bool {
+    has_handed_over(core, task, fence) || core.live.lock().for_later(task, fence + 1).is_some()
+}
+
 /// Those that the journal has not handed over.
 pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
     if core.maintenance.for_later.waiting() == 0 {
@@ -63,6 +68,22 @@ pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry
     }
     entries.retain(|entry| !is_handed_over(core, entry));
     entries
+}
+
+/// Those that can be handed over, as far as their databases are known to make no leases: before they take places of limits, which those
+/// behind them need. The others are set aside.
+pub(crate) fn keep_those_that_can_go(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntry> {
+    let state = &core.maintenance.for_later;
+    let waits = |entry: &HotEntry| {
+        state.leases_nothing(core.store.part_of(entry.place.partition))
+            && is_allowed(core, &entry.queue)
+            && !is_complete(core, entry)
+    };
+    let (waiting, able): (Vec<HotEntry>, Vec<HotEntry>) = entries.into_iter().partition(waits);
+    if !waiting.is_empty() {
+        parts::set_aside(core, &waiting);
+    }
+    able
 }
 
 /// Asks the store for leases of one queue. Where tasks are handed over without it, it is not waited for.

@@ -114,6 +114,23 @@ impl Table {
         self.index.all(Group::Database).filter_map(|nth| Some(self.slots.get(nth)?.entry.place.partition))
     }
 
+    /// The store has withdrawn or buried it: nothing that has fired of it is looked after, nor comes back with an answer that is on
+    /// its way (`still_here`).
+    pub(crate) fn forget_fired(&mut self, id: i64, fence: i64) {
+        let there = self.by_id.get(&id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)));
+        if let Some((nth, _)) =
+            there.filter(|(_, slot)| slot.entry.fence <= fence && awaits_executor(slot.stage))
+        {
+            self.remove(nth);
+        }
+    }
+
+    /// Of those whose leases the store was asked for, those of which nothing else has become here meanwhile.
+    pub(crate) fn still_here(&self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
+        entries.retain(|entry| self.at(entry).is_some());
+        entries
+    }
+
     /// These are taken out of their line, to be offered elsewhere or to an executor.
     pub(crate) fn leave_line<'e>(&mut self, entries: impl Iterator<Item = &'e HotEntry>) {
         for entry in entries {
@@ -171,4 +188,40 @@ impl Table {
 /// What comes at the same fence does not replace it.
 pub(super) const fn is_decided(stage: Stage) -> bool {
     awaits_executor(stage) || has_lease(stage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        live::{Live, served::tests::plain},
+        pipeline::drain::tests::entry,
+    };
+
+    #[test]
+    fn what_was_withdrawn_after_it_fired_is_nowhere_and_comes_back_with_no_answer() {
+        let live = Live::new(1, true);
+        let all: Vec<HotEntry> = (1..8).map(|id| entry(id, 1)).collect();
+        live.lock().set_aside(&all[..1], 9);
+        live.lock().hold_back(&all[1..2]);
+        live.lock().serve(&all[2..3], plain);
+        drop(live.lock().keep_in_line(all[3..4].to_vec()));
+        drop(live.lock().note_fired(&all[4..5]));
+        live.lock().doubt_asked(&all[5..6], "ann", Millis(9), Millis(1));
+        let grants = live.grants(&all[6..]);
+        let newer = HotEntry { fence: 2, ..entry(9, 1) };
+        live.lock().set_aside(std::slice::from_ref(&newer), 9);
+        assert_eq!(live.lock().count_fired(), 8);
+        for entry in all.iter().chain([&entry(9, 1)]) {
+            live.lock().forget_fired(entry.place.id, entry.fence);
+        }
+        assert!(
+            live.lock().still_here(all).is_empty(),
+            "the answer finds nothing to set aside or to hand over"
+        );
+        drop(grants);
+        assert_eq!(live.lock().still_here(vec![newer.clone()]), [newer], "another attempt is here");
+        assert_eq!(live.lock().slots.len(), 1);
+        assert_eq!(live.lock().of_model().len(), 1, "nothing of them is in the index");
+    }
 }

@@ -35,7 +35,8 @@ pub(crate) async fn look_at_served(core: &Arc<Core>) {
     }
 }
 
-/// Those that may still start; the others are buried. Those of a part of the store that fails are set aside.
+/// Those that may still start; the others are buried. Those of a part of the store that fails are set aside, but for those that are
+/// handed over without it.
 pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let now = core.now();
     let entries = parts::keep_answering(core, without_store::keep_free(core, entries));
@@ -47,7 +48,7 @@ pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>)
         }
     }
     parts::apart(core, late, |it| it.0.place.partition, move |core, late| bury(core, late, now)).await;
-    in_time
+    without_store::keep_those_that_can_go(core, in_time)
 }
 
 async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {

@@ -12,6 +12,7 @@ use super::{admit::Since, freed::wake, terms::next_attempt};
 use crate::{
     core::Core,
     maintenance::reconcile::{self, state::UnusedGrant},
+    parts,
 };
 use punctual_contract::{
     Error, Limiter,
@@ -21,6 +22,7 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
 use std::{collections::HashSet, sync::Arc};
+use tokio::time::timeout;
 
 /// Of these leases of one queue, which are in the store, those whose places the limiter has; and the others. Where it does not
 /// answer, it may have lost any of them.
@@ -85,7 +87,9 @@ pub(crate) async fn take_back(
     grants: &[UnusedGrant],
 ) -> Result<usize, Error> {
     let places: Vec<TaskRef> = grants.iter().map(|grant| grant.place).collect();
-    let tasks = core.store.read(&places).await?;
+    // Whoever waits for what was leased besides must not wait for a database that says nothing.
+    let silent = || Error::may_have_happened("look at leases", "no answer");
+    let tasks = timeout(parts::PATIENCE, core.store.read(&places)).await.unwrap_or_else(|_| Err(silent()))?;
     let unused = grants.iter().zip(tasks).filter(|(grant, task)| {
         !task.as_ref().is_some_and(|task| task.fence == grant.member.fence && task.state.is_in_flight())
     });

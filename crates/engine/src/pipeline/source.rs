@@ -99,6 +99,8 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
 pub(crate) fn is_away(core: &Core, error: &Error) {
     if !core.from_store.is_away.swap(true, SeqCst) {
         *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
+        // What began when it was away before may have read since then.
+        core.from_store.watermarks.begin_anew();
         tracing::warn!(%error, "the hot set is away: firing goes on from the store");
     }
 }

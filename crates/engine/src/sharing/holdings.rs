@@ -107,8 +107,11 @@ impl Holdings {
         true
     }
 
+    /// Those that were not gained again meanwhile: what is here of these is worked on.
     pub(crate) fn take_lost(&self) -> Vec<Partition> {
-        std::mem::take(&mut *self.lost.lock())
+        let mut lost = std::mem::take(&mut *self.lost.lock());
+        lost.retain(|partition| self.tenure(*partition).is_none());
+        lost
     }
 
     /// Other engines live, as far as was last heard.
@@ -227,6 +230,15 @@ mod tests {
         assert!(it.is_lost(Tenure { partition: P, term: 2 }));
         assert!(!it.is_lost(Tenure { partition: P, term: 2 }));
         assert_eq!((it.take_lost(), it.take_lost(), it.len()), (vec![P], vec![], 0));
+    }
+
+    #[test]
+    fn what_was_lost_and_is_gained_again_is_not_put_away() {
+        let it = Holdings::new(2, false);
+        it.gain(Tenure { partition: P, term: 2 });
+        assert!(it.is_lost(Tenure { partition: P, term: 2 }));
+        it.gain(Tenure { partition: P, term: 3 });
+        assert_eq!((it.take_lost(), it.len()), (vec![], 1));
     }
 
     #[test]

@@ -163,8 +163,9 @@ async fn acquire(core: &Core, wanted: &[Partition]) -> Result<usize, Error> {
     let tenures = core.shared.ownership.acquire(&core.options.name, wanted, LEASE).await?;
     let gained: Vec<Tenure> = tenures.into_iter().flatten().collect();
     for it in &gained {
-        core.holdings.gain(*it);
+        // First: what is read by the new term is not refused.
         core.live.lock().open(it.partition);
+        core.holdings.gain(*it);
     }
     if !gained.is_empty() {
         core.meters.terms_gained(gained.len());

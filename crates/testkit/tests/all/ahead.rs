@@ -19,7 +19,7 @@ use punctual_contract::{
     Clock as _, Store as _,
     store::{Assignment, Change, Query},
 };
-use taken_back::two_who_take_it_back_say_the_same;
+use taken_back::{a_lease_that_is_made_meanwhile_is_taken_back_with_it, two_who_take_it_back_say_the_same};
 use urgent::{
     of_two_versions_due_at_one_instant_the_newer_goes_first, ten_executors_get_the_urgent_ones_of_a_hundred,
 };
@@ -449,6 +449,7 @@ on_each_ground! {
     what_is_cancelled_between_lease_and_instant_is_never_handed_over
     what_is_put_off_between_lease_and_instant_comes_then_and_once
     two_who_take_it_back_say_the_same
+    a_lease_that_is_made_meanwhile_is_taken_back_with_it
     whose_executor_has_gone_goes_to_the_next_with_the_same_attempt
     nothing_that_is_leased_starts_after_the_answer_to_a_pause
     what_fired_without_a_mark_is_shown_and_handed_over

@@ -156,6 +156,7 @@ async fn dispatch_in(
             assignments
         }
         Err(error) => {
+            let entries = core.live.lock().still_here(entries);
             let (given, entries) = without_store::hand_over(core, request, entries, now).await;
             let offered = failed(core, part, request, (entries, now, slots_since), &error).await;
             if given.is_empty() {
@@ -211,9 +212,13 @@ async fn failed(
     if error.happened == Happened::No {
         admit::never_began(core, &request.queue, entries.iter(), slots_since).await;
     }
-    // Others may go on: those of other databases, and those that are handed over without theirs.
+    // Others may go on: those of other databases, and those that are handed over without theirs. Who waits for them hears of no error.
     if core.store.parts() > 1 || without_store::is_allowed(core, &request.queue) {
         core.parts.failed(part);
+        if !entries.is_empty() {
+            let (queue, tasks) = (&request.queue.queue, entries.len());
+            tracing::warn!(%error, part, %queue, tasks, "tasks could not be leased, and are set aside until their database answers");
+        }
         parts::set_aside(core, &entries);
     } else if !core.settings.is_scanned(&request.queue) {
         let count = entries.len();

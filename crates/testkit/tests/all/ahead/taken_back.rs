@@ -2,11 +2,12 @@
 //! the task, and it is so.
 
 use super::{
-    Ground, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, rig_with, succeeded, until, warm_up,
+    Ground, NewTask, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, queue, rig_with, succeeded,
+    until, waits, warm_up,
 };
 use crate::crash_points::WallClock;
 use punctual_contract::Clock as _;
-use punctual_domain::{place::TaskRef, state::State};
+use punctual_domain::{name::Name, place::TaskRef, state::State};
 use punctual_engine::{Settled, TakenBack};
 use std::sync::{
     Arc,
@@ -78,6 +79,50 @@ pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
             assert_eq!(first, [TakenBack::Cancelled]);
             break;
         }
+    }
+    assert!(has_met, "{TRIES} times it took until the instant was there");
+    running.stop().await;
+}
+
+/// The store makes the lease between the withdrawal and the cancel: it is given back with the cancel, and does not stand until it ends.
+pub(super) async fn a_lease_that_is_made_meanwhile_is_taken_back_with_it(ground: Arc<dyn Ground>) {
+    let rig = rig_with(&*ground, false, |options| Options { ahead_ms: 550, ..options }).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let mut has_met = false;
+    for _ in 0..TRIES {
+        let executor = waits(&rig, 3_000);
+        let leasing = rig.store.faults.hold(StoreGroup::Dispatch);
+        let at = rig.engine.now().plus(600);
+        let held = rig.clock.hold_before(at);
+        let task = NewTask::new(queue(), Name::new("k").unwrap(), at);
+        let place = rig.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place;
+        until("its lease is asked for, or its instant is there", || async {
+            leasing.came() > 0 || WallClock.now() >= at
+        })
+        .await;
+        has_met = leasing.came() > 0;
+        if !has_met {
+            leasing.open();
+            held.let_go();
+            let late = match got(executor).await.pop() {
+                Some(late) => late,
+                None => leased(&rig).await,
+            };
+            assert_eq!(rig.engine.settle(vec![succeeded(&late)], "ann").await.unwrap(), [Settled::Accepted]);
+            continue;
+        }
+        let applying = rig.store.faults.hold(StoreGroup::Apply);
+        let call = Call::take_back(&rig, place);
+        until("it is withdrawn", || async { applying.came() > 0 }).await;
+        leasing.open();
+        until("it is leased", || async { rig.store_task(place).await.state == State::Dispatched }).await;
+        applying.open();
+        assert_eq!(call.answer().await, [TakenBack::Cancelled]);
+        assert_eq!(rig.store_task(place).await.state, State::Cancelled);
+        held.let_go();
+        assert!(got(executor).await.is_empty());
+        break;
     }
     assert!(has_met, "{TRIES} times it took until the instant was there");
     running.stop().await;

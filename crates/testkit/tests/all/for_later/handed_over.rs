@@ -4,6 +4,7 @@
 mod behind;
 mod dying;
 mod seeds;
+mod withdrawn;
 
 use super::{LONG_MS, Rig, SHORT_MS, journal, rig, rig_with};
 use crate::{

@@ -19,7 +19,7 @@ use punctual_domain::{
 use punctual_engine::{LeaseRequest, Settled};
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
 };
 use std::{collections::HashSet, sync::Arc};
 
@@ -149,6 +149,52 @@ async fn a_place_is_kept_as_long_as_its_lease_is_not_written(ground: Arc<dyn Gro
     rig.stop().await;
 }
 
+/// The database is known to be away: what cannot be handed over without it takes no place of a limit from what can.
+async fn what_only_the_database_has_takes_no_place(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let limited = QueueSettings { concurrency: Some(2), ..hands_over() };
+    set_queue(&rig.engine, &queue(), limited).await;
+    owns_all(&rig).await;
+    rig.inserted(1).await;
+    rig.goes_away();
+    let first = leased_one_by_one(&rig, 1).await.remove(0);
+    inserted_large(&rig, 3).await;
+    let place = rig.inserted(1).await.remove(0);
+    let second = leased_one_by_one(&rig, 1).await.remove(0);
+    assert_eq!(second.place.id, place.id);
+    for lease in [&first, &second] {
+        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+    }
+    rig.store.faults.heal();
+    for _ in 0..3 {
+        let lease = leased_one_by_one(&rig, 1).await.remove(0);
+        assert_eq!((lease.attempt, rig.settle(succeeded(&lease)).await), (1, Settled::Accepted));
+    }
+    rig.stop().await;
+}
+
+/// The database refuses leases, and says nothing to who asks what became of those that cannot be handed over without it.
+async fn whoever_is_handed_something_does_not_wait_for_what_is_not(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    let limited = QueueSettings { concurrency: Some(10), ..hands_over() };
+    set_queue(&rig.engine, &queue(), limited).await;
+    owns_all(&rig).await;
+    let gate = rig.store.faults.hold(StoreGroup::Read);
+    rig.goes_away();
+    inserted_large(&rig, 1).await;
+    let place = rig.inserted(1).await.remove(0);
+    let leased = tokio::time::timeout(HANG_LIMIT / 2, rig.handed_over(1, "ann", LONG_MS)).await;
+    let leased = leased.expect("an executor waits for a database that says nothing").remove(0);
+    assert_eq!(leased.place.id, place.id);
+    assert_eq!(rig.settle(succeeded(&leased)).await, Settled::ForLater);
+    gate.open();
+    rig.store.faults.heal();
+    rig.has_ended_well(&leased).await;
+    rig.stop().await;
+}
+
 /// Engine A has lost its way to the database, and another one takes a share of its partitions: A hands over what is its own still, the
 /// other what it has taken over, and each task runs once.
 #[tokio::test(flavor = "multi_thread")]
@@ -219,4 +265,6 @@ on_both! {
     what_only_the_database_has_keeps_nothing_behind_it_waiting
     of_several_databases_one_is_away
     a_place_is_kept_as_long_as_its_lease_is_not_written
+    what_only_the_database_has_takes_no_place
+    whoever_is_handed_something_does_not_wait_for_what_is_not
 }
