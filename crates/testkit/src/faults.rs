@@ -87,7 +87,22 @@ pub struct Gate {
     open: Semaphore,
 }
 
+impl Default for Gate {
+    fn default() -> Self {
+        Self { reached: Semaphore::new(0), open: Semaphore::new(0) }
+    }
+}
+
 impl Gate {
+    /// Waits until the gate lets this call through.
+    async fn pass(&self) {
+        self.reached.add_permits(1);
+        // Closed: it was opened.
+        if let Ok(pass) = self.open.acquire().await {
+            pass.forget();
+        }
+    }
+
     /// Returns when a call has come to the gate; each call is seen once.
     ///
     /// # Panics
@@ -185,7 +200,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
 
     /// Calls of this group wait, before they happen, until the gate is opened.
     pub fn hold(&self, group: G) -> Arc<Gate> {
-        let gate = Arc::new(Gate { reached: Semaphore::new(0), open: Semaphore::new(0) });
+        let gate = Arc::new(Gate::default());
         self.inner.lock().gates.insert(group, Arc::clone(&gate));
         gate
     }
@@ -207,11 +222,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         };
         assert!(!panics, "a test asked for this panic");
         if let Some(gate) = gate {
-            gate.reached.add_permits(1);
-            // Closed: it was opened.
-            if let Ok(pass) = gate.open.acquire().await {
-                pass.forget();
-            }
+            gate.pass().await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! A store with two dials.
 
-use super::Faults;
+use super::{Faults, Gate};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -67,6 +67,8 @@ pub struct FaultyStore {
     part_stuck: watch::Sender<Option<usize>>,
     /// This partition cannot be scanned.
     pub hides_partition: Mutex<Option<Partition>>,
+    /// Where answers to scans wait that have found something.
+    found: Mutex<Option<Arc<Gate>>>,
     said: Mutex<Said>,
 }
 
@@ -82,8 +84,24 @@ pub struct Said {
 impl FaultyStore {
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, seed: u64) -> Self {
-        let (split, part_away, part_stuck, hides_partition, said) = Default::default();
-        Self { inner, faults: Faults::seeded(seed), split, part_away, part_stuck, hides_partition, said }
+        let (split, part_away, part_stuck, hides_partition, found, said) = Default::default();
+        Self {
+            inner,
+            faults: Faults::seeded(seed),
+            split,
+            part_away,
+            part_stuck,
+            hides_partition,
+            found,
+            said,
+        }
+    }
+
+    /// Scans that have found something from now on are answered when the gate is opened: what they say is old by then.
+    pub fn hold_found(&self) -> Arc<Gate> {
+        let gate = Arc::new(Gate::default());
+        *self.found.lock() = Some(Arc::clone(&gate));
+        gate
     }
 
     /// Since this was last asked.
@@ -221,7 +239,12 @@ impl Store for FaultyStore {
         if *self.hides_partition.lock() == Some(scan.partition) {
             return Err(Error::did_not_happen("scan a partition", "hidden by a test"));
         }
-        self.faults.run(StoreGroup::Scan, "scan a partition", self.inner.scan(scan)).await
+        let found = self.faults.run(StoreGroup::Scan, "scan a partition", self.inner.scan(scan)).await;
+        let gate = self.found.lock().clone();
+        if let Some(gate) = gate.filter(|_| found.as_ref().is_ok_and(|found| !found.is_empty())) {
+            gate.pass().await;
+        }
+        found
     }
 
     async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, Error> {

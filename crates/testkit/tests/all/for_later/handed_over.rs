@@ -65,9 +65,20 @@ impl Rig {
 
     /// Until so many have come, however many calls it takes; a database that is away may refuse some.
     async fn handed_over(&self, count: usize, executor: &str, lease_ms: i64) -> Vec<Assignment> {
+        self.handed_over_of(&queue(), count, executor, lease_ms).await
+    }
+
+    async fn handed_over_of(
+        &self,
+        queue: &QueueKey,
+        count: usize,
+        executor: &str,
+        lease_ms: i64,
+    ) -> Vec<Assignment> {
         let leased = parking_lot::Mutex::new(Vec::new());
         until("all are handed over", || async {
-            let more = self.engine.lease(request(queue(), executor, lease_ms)).await.unwrap_or_default();
+            let more =
+                self.engine.lease(request(queue.clone(), executor, lease_ms)).await.unwrap_or_default();
             let mut leased = leased.lock();
             leased.extend(more);
             leased.len() >= count
@@ -91,7 +102,11 @@ impl Rig {
 
     /// Nothing more comes of the queue.
     async fn nothing_comes(&self) {
-        let leased = self.engine.lease(request(queue(), "bob", LONG_MS)).await.unwrap_or_default();
+        self.nothing_comes_of(&queue()).await;
+    }
+
+    async fn nothing_comes_of(&self, queue: &QueueKey) {
+        let leased = self.engine.lease(request(queue.clone(), "bob", LONG_MS)).await.unwrap_or_default();
         assert!(leased.is_empty(), "{leased:?}");
     }
 }
@@ -143,18 +158,18 @@ async fn all_is_handed_over_and_counts_when_the_database_is_back(ground: Arc<dyn
     rig.stop().await;
 }
 
-/// Without the setting, and where something of a task is missing.
+/// In a queue without the setting, where something of a task is missing, and in a pause.
 async fn what_may_not_be_handed_over_waits_for_its_database(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
-    let rig = rig(&*ground, directory.path()).await;
-    owns_all(&rig).await;
-    rig.inserted(1).await;
+    let rig = ready_rig(&*ground, directory.path()).await;
+    let plain = QueueKey { queue: Name::new("plain").unwrap(), ..queue() };
+    let task = NewTask::new(plain.clone(), Name::new("k").unwrap(), rig.engine.now());
+    rig.engine.insert(vec![task], "test").await.unwrap();
     rig.goes_away();
-    rig.nothing_comes().await;
+    rig.nothing_comes_of(&plain).await;
     rig.store.faults.heal();
-    let leased = rig.handed_over(1, "ann", LONG_MS).await;
+    let leased = rig.handed_over_of(&plain, 1, "ann", LONG_MS).await;
     assert_eq!(rig.settle(succeeded(&leased[0])).await, Settled::Accepted);
-    set_queue(&rig.engine, &queue(), hands_over()).await;
     let long = Content::json(format!("\"{}\"", "x".repeat(2_000)));
     let task = NewTask { payload: long, ..NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now()) };
     rig.engine.insert(vec![task], "test").await.unwrap();
@@ -318,6 +333,26 @@ async fn without_room_in_the_journal_it_waits(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
+/// A read of the store that began before an attempt, and is answered after its end, says that the task waits.
+async fn what_was_read_before_an_attempt_is_not_handed_over_after_it(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = ready_rig(&*ground, directory.path()).await;
+    let gate = rig.store.hold_found();
+    rig.inserted(1).await;
+    // The refill looks at what is overdue.
+    gate.reached().await;
+    let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
+    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::Accepted);
+    rig.goes_away();
+    let looks = || rig.runs_of("refill");
+    let before = looks();
+    gate.open();
+    until("what was read is here", || async { looks() > before + 1 }).await;
+    rig.nothing_comes().await;
+    assert_eq!(rig.numbers().handed_over, 0);
+    rig.stop().await;
+}
+
 /// The executor goes while the database is asked: its lease is given back with the attempt.
 async fn what_nobody_heard_of_is_given_back(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
@@ -386,6 +421,7 @@ on_both! {
     what_was_cancelled_or_leased_elsewhere_meanwhile_is_refused
     whoever_cancels_before_the_lease_is_written_is_told_that_it_has_fired
     without_room_in_the_journal_it_waits
+    what_was_read_before_an_attempt_is_not_handed_over_after_it
     what_nobody_heard_of_is_given_back
     an_outcome_at_another_engine_waits_for_its_lease
 }
