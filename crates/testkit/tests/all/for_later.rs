@@ -91,7 +91,10 @@ struct Rig {
 }
 
 fn journal(directory: &Path, bytes_max: u64) -> Arc<Hiding> {
-    let options = JournalOptions { directory: directory.to_owned(), bytes_max, owner: [1; 16] };
+    opened(JournalOptions { directory: directory.to_owned(), bytes_max, owner: [1; 16], is_alone: false })
+}
+
+fn opened(options: JournalOptions) -> Arc<Hiding> {
     let (journal, _) = FileJournal::open(&options).unwrap();
     Arc::new(Hiding { journal, hides: AtomicBool::default(), is_silent: AtomicBool::default() })
 }
