@@ -163,6 +163,16 @@ impl Rig {
         services.iter().filter(|one| one.name == service).map(|one| one.runs).sum()
     }
 
+    /// At what is due and overdue, whatever it is read by.
+    async fn has_looked(&self) {
+        let runs = || ["from_store", "adopt", "refill"].map(|service| self.runs_of(service));
+        let before = runs();
+        until("it has looked", || async {
+            runs().iter().zip(before).all(|(runs, before)| *runs > before + 2)
+        })
+        .await;
+    }
+
     fn numbers(&self) -> JournalNumbers {
         self.engine.journal_numbers().unwrap()
     }
