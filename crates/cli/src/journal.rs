@@ -15,8 +15,8 @@ pub(crate) async fn keep_outcomes(
     place: &JournalPlace,
 ) -> Result<()> {
     let secret = engine.identity_secret(store).await.context("the secret of the cluster")?;
-    let (directory, bytes_max) = (place.directory.clone(), place.bytes_max);
-    let options = JournalOptions { directory, bytes_max, owner: secret.journal_owner() };
+    let JournalPlace { directory, bytes_max, is_alone, .. } = place.clone();
+    let options = JournalOptions { directory, bytes_max, owner: secret.journal_owner(), is_alone };
     let opened = tokio::task::spawn_blocking(move || FileJournal::open(&options)).await?;
     match opened {
         Ok((journal, found)) => {

@@ -17,6 +17,8 @@ pub(crate) struct JournalPlace {
     pub(crate) bytes_max: u64,
     /// It was asked for: an engine that cannot write it does not start.
     pub(crate) is_named: bool,
+    /// The store is this engine's alone.
+    pub(crate) is_alone: bool,
 }
 
 /// None: an outcome that its database does not take is refused.
@@ -32,7 +34,13 @@ pub(super) fn journal(layers: &Layers, place: &Place) -> Result<Option<JournalPl
         ("", Place::Shared(_)) => Path::new(&layers.get(DATA).text).join(FOLDER),
         (named, _) => PathBuf::from(named),
     };
-    Ok(Some(JournalPlace { directory, bytes_max: max_mib << 20, is_named: !named.is_empty() }))
+    let (bytes_max, is_named) = (max_mib << 20, !named.is_empty());
+    Ok(Some(JournalPlace {
+        directory,
+        bytes_max,
+        is_named,
+        is_alone: matches!(place, Place::Embedded { .. }),
+    }))
 }
 
 #[cfg(test)]

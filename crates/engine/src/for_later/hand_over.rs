@@ -207,6 +207,7 @@ pub(super) fn lease_in_table(lease: &JournalledLease) -> ForLaterLease {
         longest: lease.longest,
         is_unheard: false,
         is_refused: false,
+        written_at: None,
     }
 }
 

@@ -145,11 +145,13 @@ impl Turn<'_> {
 
     /// `is_made`: and the attempt goes on. One that its executor has not heard of is given back, with the attempt.
     fn has_lease(&self, lease: &JournalledLease, is_made: bool) {
-        let mut table = self.core.live.lock();
+        let (now, mut table) = (self.core.now(), self.core.live.lock());
         let is_unheard = table.for_later(lease.place.id, lease.fence).is_some_and(|known| known.is_unheard);
-        table.settle_for_later(lease.place.id, lease.fence);
         if is_made && is_unheard {
-            table.doubt_made(vec![lease.entry()], self.core.now());
+            table.settle_for_later(lease.place.id, lease.fence);
+            table.doubt_made(vec![lease.entry()], now);
+        } else {
+            table.written_for_later(lease.place.id, lease.fence, now);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Attempts that executors have while their database is away: the store has their tasks as they were before, and the engine's journal
 //! has the leases. They are here until the store has them, or says that the task went another way. Losing what is here costs signs
-//! of life: the journal says again who has what. Must not decide what the store has.
+//! of life: the journal says again who has what. And for a while after that: what was read or offered before may come late, as the task
+//! was before the attempt, and while its database is away again nothing else would refuse it. Must not decide what the store has.
 
 use super::{
     handed_over::Attempt,
@@ -14,6 +15,8 @@ use punctual_domain::time::Millis;
 
 /// Of an attempt that the store has refused something is known for so long after its lease: its executor may report late.
 const REFUSED_FOR_MS: i64 = 60_000;
+/// Of one that the store has, for so long after that: longer than a call takes that was under way.
+const WRITTEN_FOR_MS: i64 = 60_000;
 
 /// Who has a task, by a lease of which the store does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub(crate) struct ForLaterLease {
     pub(crate) is_unheard: bool,
     /// The store has refused it: the task was cancelled or changed, or another engine has leased it.
     pub(crate) is_refused: bool,
+    /// The store has had the lease, or its outcome, since then.
+    pub(crate) written_at: Option<Millis>,
 }
 
 impl Table {
@@ -64,7 +69,7 @@ impl Table {
         until: Millis,
         now: Millis,
     ) -> Option<Extended> {
-        let lease = self.for_later_mut(id, fence)?;
+        let lease = self.unwritten_mut(id, fence)?;
         if lease.is_refused || lease.is_unheard || lease.until < now {
             return Some(Extended::Lost);
         }
@@ -74,12 +79,12 @@ impl Table {
 
     /// Its executor has not heard of it. False: the store has the lease.
     pub(crate) fn unheard_for_later(&mut self, id: i64, fence: i64) -> bool {
-        self.for_later_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
+        self.unwritten_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
     }
 
-    /// Its executor is about to hear of it. False: it is not here any more, or the store has refused it meanwhile.
+    /// Its executor is about to hear of it. False: the store has it, or has refused it meanwhile.
     pub(crate) fn heard_for_later(&mut self, id: i64, fence: i64) -> bool {
-        self.for_later_mut(id, fence).is_some_and(|lease| {
+        self.unwritten_mut(id, fence).is_some_and(|lease| {
             lease.is_unheard = false;
             !lease.is_refused
         })
@@ -87,12 +92,19 @@ impl Table {
 
     /// The store has refused it.
     pub(crate) fn refuse_for_later(&mut self, id: i64, fence: i64) {
-        if let Some(lease) = self.for_later_mut(id, fence) {
+        if let Some(lease) = self.unwritten_mut(id, fence) {
             lease.is_refused = true;
         }
     }
 
-    /// The store has the lease, or its outcome.
+    /// The store has the lease, or its outcome. What comes of the task as it was before is refused for a while.
+    pub(crate) fn written_for_later(&mut self, id: i64, fence: i64, now: Millis) {
+        if let Some(lease) = self.unwritten_mut(id, fence) {
+            lease.written_at = Some(now);
+        }
+    }
+
+    /// Nothing is known of it any more.
     pub(crate) fn settle_for_later(&mut self, id: i64, fence: i64) {
         if self.is_for_later(id, fence)
             && let Some(nth) = self.at_fence(id, fence)
@@ -101,12 +113,15 @@ impl Table {
         }
     }
 
-    /// Those that were refused, and are over.
+    /// Those that were refused or written, and are over.
     pub(crate) fn forget_for_later(&mut self, now: Millis) {
         let is_over = |nth: &usize| {
             let attempt = self.slots.get(*nth).and_then(|slot| slot.attempt.as_ref());
             let lease = attempt.and_then(|attempt| attempt.for_later.as_ref());
-            lease.is_some_and(|lease| lease.is_refused && lease.until.plus(REFUSED_FOR_MS) <= now)
+            lease.is_some_and(|lease| match lease.written_at {
+                Some(at) => at.plus(WRITTEN_FOR_MS) <= now,
+                None => lease.is_refused && lease.until.plus(REFUSED_FOR_MS) <= now,
+            })
         };
         let over: Vec<usize> = self.index.all(Group::ForLater).filter(is_over).collect();
         over.into_iter().for_each(|nth| drop(self.advance(nth, Event::Settled)));
@@ -122,14 +137,15 @@ impl Table {
         let slots = self.index.all(Group::ForLater).filter_map(|nth| self.slots.get(nth));
         let is_unwritten = |slot: &&Slot| {
             let lease = slot.attempt.as_ref().and_then(|attempt| attempt.for_later.as_ref());
-            lease.is_some_and(|lease| !lease.is_refused)
+            lease.is_some_and(|lease| !lease.is_refused && lease.written_at.is_none())
         };
         slots.filter(is_unwritten).map(|slot| (slot.entry.place.id, slot.entry.fence))
     }
 
-    fn for_later_mut(&mut self, id: i64, fence: i64) -> Option<&mut ForLaterLease> {
+    fn unwritten_mut(&mut self, id: i64, fence: i64) -> Option<&mut ForLaterLease> {
         let nth = self.at_fence(id, fence)?;
-        self.slots.get_mut(nth)?.attempt.as_mut()?.for_later.as_mut()
+        let lease = self.slots.get_mut(nth)?.attempt.as_mut()?.for_later.as_mut()?;
+        lease.written_at.is_none().then_some(lease)
     }
 }
 
@@ -148,6 +164,7 @@ mod tests {
             longest: Millis(300),
             is_unheard: false,
             is_refused: false,
+            written_at: None,
         }
     }
 
@@ -174,6 +191,36 @@ mod tests {
         assert!(live.lock().ended(std::iter::once((1, before.fence + 1)), Millis(9)).unreported.is_empty());
         assert_eq!(live.lock().count_for_later(), 1);
         live.lock().settle_for_later(1, before.fence + 1);
+        assert!(live.lock().slots.is_empty());
+    }
+
+    #[test]
+    fn what_comes_late_as_it_was_before_is_refused_for_a_while_after_the_lease_was_written() {
+        let live = Live::new(1, true);
+        let (before, leased) = handed_over(&live);
+        live.lock().written_for_later(1, leased.fence, Millis(50));
+        assert_eq!((live.lock().count_for_later(), live.lock().unwritten().count()), (0, 0));
+        assert_eq!(
+            live.lock().extend_for_later(1, leased.fence, Millis(90), Millis(60)),
+            None,
+            "the store's"
+        );
+        assert!(!live.lock().unheard_for_later(1, leased.fence));
+        let late = std::slice::from_ref(&before);
+        assert!(live.lock().load(late.to_vec(), |_| false, |_| false).accepted.is_empty());
+        assert!(matches!(live.lock().overdue(&before), crate::live::Overdue::InHand));
+        assert!(
+            live.lock().begin_grants(late).is_empty() && live.lock().keep_in_line(late.to_vec()).is_empty()
+        );
+        assert!(!live.lock().hand_over_for_later(leased.clone(), lease(900)), "once");
+        live.lock().forget_for_later(Millis(50 + WRITTEN_FOR_MS - 1));
+        assert!(live.lock().for_later(1, leased.fence).is_some());
+        // It was given back, with the fence of its lease.
+        assert_eq!(live.lock().load(vec![leased.clone()], |_| false, |_| false).accepted, [leased]);
+        let live = Live::new(1, true);
+        let (_, leased) = handed_over(&live);
+        live.lock().written_for_later(1, leased.fence, Millis(50));
+        live.lock().forget_for_later(Millis(50 + WRITTEN_FOR_MS));
         assert!(live.lock().slots.is_empty());
     }
 

@@ -11,6 +11,7 @@
 
 use crate::{
     core::Core,
+    for_later::hand_over as without_store,
     live::Loaded,
     options::STEP_LIMIT,
     parts,
@@ -88,9 +89,10 @@ pub(crate) struct TakenIn {
 }
 
 /// Puts entries into the table, and their instants on the wheel. What is overdue fires at once. What is left in the hot set of a
-/// queue that is scanned since goes: the store has it.
+/// queue that is scanned since goes: the store has it. So does what the journal has handed over, of which the table may not know yet.
 pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn {
     let (_, entries) = core.split_scanned(entries);
+    let entries = without_store::keep_free(core, entries);
     if entries.is_empty() {
         return TakenIn::default();
     }

@@ -370,8 +370,12 @@ async fn an_outcome_is_accepted_however_long_its_error_is() {
 async fn what_a_database_that_is_away_does_not_take_is_accepted_for_later_with_what_was_said() {
     let world = World::new();
     let directory = tempfile::tempdir().unwrap();
-    let options =
-        JournalOptions { directory: directory.path().to_owned(), bytes_max: 1 << 20, owner: [1; 16] };
+    let options = JournalOptions {
+        directory: directory.path().to_owned(),
+        bytes_max: 1 << 20,
+        owner: [1; 16],
+        is_alone: true,
+    };
     let (journal, _) = FileJournal::open(&options).unwrap();
     assert!(world.engine.keep_outcomes_in(Arc::new(journal)));
     for _ in 0..24 {

@@ -8,7 +8,8 @@ use super::{
     scan::{Scanned, scan},
 };
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -30,16 +31,36 @@ fn path_of(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("outcomes-{number}.journal"))
 }
 
-/// The files of this store that no engine has, in the order of their numbers.
-pub(super) fn free_files(directory: &Path, owner: Owner) -> io::Result<Vec<Opened>> {
+/// In the order of their numbers.
+fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let number = |name: &str| name.strip_prefix("outcomes-")?.strip_suffix(".journal")?.parse::<u32>().ok();
     let mut numbers = Vec::new();
     for entry in fs::read_dir(directory)? {
         numbers.extend(entry?.file_name().to_str().and_then(number));
     }
     numbers.sort_unstable();
+    Ok(numbers.into_iter().map(|number| path_of(directory, number)).collect())
+}
+
+/// A file of this store that an engine has.
+pub(super) fn taken_file(directory: &Path, owner: Owner) -> io::Result<Option<PathBuf>> {
+    for path in paths(directory)? {
+        if LockedFile::take(&path)?.is_some() {
+            continue;
+        }
+        let mut header = Vec::with_capacity(HEADER_LEN);
+        fs::File::open(&path)?.take(len_of(HEADER_LEN)).read_to_end(&mut header)?;
+        if matches!(frame::read_header(&header), Header::Of(its) | Header::First(its) if its == owner) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// The files of this store that no engine has, in the order of their numbers.
+pub(super) fn free_files(directory: &Path, owner: Owner) -> io::Result<Vec<Opened>> {
     let mut free = Vec::new();
-    for path in numbers.into_iter().map(|number| path_of(directory, number)) {
+    for path in paths(directory)? {
         if let Some(file) = LockedFile::take(&path)? {
             free.extend(opened(file, &path, owner)?);
         }

@@ -63,6 +63,9 @@ struct Call {
     answer: oneshot::Sender<Result<Vec<Kept>, JournalError>>,
 }
 
+/// What a call is told.
+type Answer = (oneshot::Sender<Result<Vec<Kept>, JournalError>>, Result<Vec<Kept>, JournalError>);
+
 /// Calls that are written together.
 #[derive(Default)]
 struct Group {
@@ -108,9 +111,9 @@ impl FileJournal {
 }
 
 /// Whoever comes after a panic finds no leader that is none.
-struct Led<'i>(&'i Inner);
+struct Led(Arc<Inner>);
 
-impl Drop for Led<'_> {
+impl Drop for Led {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.in_memory(|state| {
@@ -127,23 +130,28 @@ impl Inner {
         work(&mut self.state.lock())
     }
 
-    fn lead(&self) {
-        let _led = Led(self);
+    /// Whoever is answered last finds nobody at work: where nobody else has the journal, its file is free, and the next start finds
+    /// what it was told of.
+    fn lead(self: Arc<Self>) {
+        let led = Led(self);
         loop {
-            let mut place = self.place.lock();
-            let calls = self.in_memory(|state| {
-                let calls = std::mem::take(&mut state.calls);
-                state.is_led = !calls.is_empty();
-                calls
+            let mut place = led.0.place.lock();
+            let calls = led.0.in_memory(|state| std::mem::take(&mut state.calls));
+            let answers = led.0.write(&mut place, calls);
+            let goes_on = led.0.in_memory(|state| {
+                state.is_led = !state.calls.is_empty();
+                state.is_led
             });
-            if calls.is_empty() {
-                return;
+            drop(place);
+            if !goes_on {
+                drop(led);
+                return tell(answers);
             }
-            self.write(&mut place, calls);
+            tell(answers);
         }
     }
 
-    fn write(&self, place: &mut Place, calls: Vec<Call>) {
+    fn write(&self, place: &mut Place, calls: Vec<Call>) -> Vec<Answer> {
         let mut group = Group::default();
         let resolved: Vec<_> = calls
             .into_iter()
@@ -156,15 +164,12 @@ impl Inner {
         if written.is_ok() {
             self.in_memory(|state| group.frames.into_iter().for_each(|frame| state.index.add(frame)));
         }
-        for (to, answer) in resolved {
-            let answer = match &written {
-                // What was there before may be of this very group.
-                Err(error) => answer.and_then(|_| Err(JournalError::Unwritable(error.to_string()))),
-                Ok(()) => answer,
-            };
-            // Whoever asked may have gone.
-            drop(to.send(answer));
-        }
+        let answer = |answer: Result<Vec<Kept>, JournalError>| match &written {
+            // What was there before may be of this very group.
+            Err(error) => answer.and_then(|_| Err(JournalError::Unwritable(error.to_string()))),
+            Ok(()) => answer,
+        };
+        resolved.into_iter().map(|(to, resolved)| (to, answer(resolved))).collect()
     }
 
     /// What is to be answered once the group is durable. A call that does not fit leaves nothing in the group.
@@ -296,6 +301,11 @@ impl Inner {
         self.in_memory(|state| state.index.done(&damaged));
         Ok(records)
     }
+}
+
+/// Whoever asked may have gone.
+fn tell(answers: Vec<Answer>) {
+    answers.into_iter().for_each(|(to, answer)| drop(to.send(answer)));
 }
 
 impl Place {

@@ -1,12 +1,24 @@
 //! Opens the journal of an engine. Several engines on one machine may have one directory: each takes a file that no other has, and
-//! what engines have left that are gone.
+//! what engines have left that are gone. An engine that is the only one of its store waits for the file of the one before it, which may
+//! not have let go of it yet: what that one has handed over would not be known here, and would be handed over again.
 
 use super::{
-    directory::{free_files, new_file},
+    directory::{free_files, new_file, taken_file},
     file::{FileJournal, Of},
     frame::Owner,
 };
-use std::{fs, io, os::unix::fs::DirBuilderExt as _, path::PathBuf};
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    thread::park_timeout,
+    time::Duration,
+};
+
+/// Looks whether the engine before this one has let go of its file: ten seconds.
+const LOOKS_MAX: usize = 2_000;
+/// Between two of them.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Where a journal is, and how large it may become.
 #[derive(Clone, Debug)]
@@ -16,6 +28,8 @@ pub struct JournalOptions {
     /// Of what waits. The file may have twice as many.
     pub bytes_max: u64,
     pub owner: Owner,
+    /// No other engine works on the store: whoever has one of its files is about to be gone.
+    pub is_alone: bool,
 }
 
 /// What the journal has found.
@@ -32,11 +46,16 @@ pub struct Found {
 }
 
 impl FileJournal {
+    /// Waits for the disk, and where the engine is alone for the one before it.
+    ///
     /// # Errors
-    /// The directory cannot be written.
+    /// The directory cannot be written, or another engine has the file of one that is to be alone.
     pub fn open(options: &JournalOptions) -> io::Result<(Self, Found)> {
-        let JournalOptions { directory, bytes_max, owner } = options.clone();
+        let JournalOptions { directory, bytes_max, owner, is_alone } = options.clone();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        if is_alone {
+            wait_for_the_last(&directory, owner)?;
+        }
         let own = match free_files(&directory, owner)?.into_iter().next() {
             Some(own) => own,
             None => new_file(&directory, owner)?,
@@ -47,4 +66,18 @@ impl FileJournal {
         let taken_over = journal.take_over_now()?;
         Ok((journal, Found { records: records + taken_over, torn_bytes, damaged_bytes, taken_over }))
     }
+}
+
+fn wait_for_the_last(directory: &Path, owner: Owner) -> io::Result<()> {
+    for _ in 0..LOOKS_MAX {
+        if taken_file(directory, owner)?.is_none() {
+            return Ok(());
+        }
+        park_timeout(LOOK_AGAIN);
+    }
+    let taken = taken_file(directory, owner)?.map(|path| {
+        let path = path.display();
+        io::Error::other(format!("another process has {path}; end it, and start this engine again"))
+    });
+    taken.map_or(Ok(()), Err)
 }

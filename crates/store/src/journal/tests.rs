@@ -14,7 +14,8 @@ use punctual_contract::{
     Journal as _,
     journal::{AttemptKey, JournalError, Kept, NewRecord},
 };
-use std::{fs, io, path::Path, sync::Arc};
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
+use tokio::time::timeout;
 
 const OWNER: [u8; 16] = [7; 16];
 
@@ -139,7 +140,7 @@ async fn keep(journal: &FileJournal, tasks: std::ops::Range<i64>) -> Result<Vec<
 }
 
 fn options(directory: &Path) -> JournalOptions {
-    JournalOptions { directory: directory.to_owned(), bytes_max: 1 << 20, owner: OWNER }
+    JournalOptions { directory: directory.to_owned(), bytes_max: 1 << 20, owner: OWNER, is_alone: false }
 }
 
 fn open(directory: &Path) -> (FileJournal, Found) {
@@ -168,6 +169,35 @@ async fn what_was_kept_is_found_by_the_next_start_in_its_order_until_it_is_done(
     keep(&journal, 9..10).await.unwrap();
     drop(journal);
     assert_eq!(open(directory.path()).1.records, 1);
+}
+
+/// Often: a thread that is at work for a moment longer is not met each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_answered_has_left_nobody_at_work_who_keeps_the_file_from_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    for task in 0..200 {
+        let (journal, found) = open(directory.path());
+        assert_eq!(found.records, usize::try_from(task).unwrap());
+        keep(&journal, task..task + 1).await.unwrap();
+    }
+    assert!(!directory.path().join("outcomes-1.journal").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_is_alone_waits_for_the_file_of_the_one_before_it_and_for_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let alone = JournalOptions { is_alone: true, ..options(directory.path()) };
+    let another_stores = FileJournal::open(&JournalOptions { owner: [8; 16], ..alone.clone() }).unwrap();
+    let (first, found) = FileJournal::open(&alone).unwrap();
+    assert_eq!(found, Found::default());
+    keep(&first, 0..2).await.unwrap();
+    let mut next = tokio::task::spawn_blocking(move || FileJournal::open(&alone).unwrap());
+    assert!(timeout(Duration::from_millis(50), &mut next).await.is_err(), "it waits");
+    drop(first);
+    let (next, found) = next.await.unwrap();
+    assert_eq!((found.records, found.taken_over), (2, 0));
+    assert_eq!(waiting(&next).await.len(), 2);
+    drop(another_stores);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -91,7 +91,10 @@ struct Rig {
 }
 
 fn journal(directory: &Path, bytes_max: u64) -> Arc<Hiding> {
-    let options = JournalOptions { directory: directory.to_owned(), bytes_max, owner: [1; 16] };
+    opened(JournalOptions { directory: directory.to_owned(), bytes_max, owner: [1; 16], is_alone: false })
+}
+
+fn opened(options: JournalOptions) -> Arc<Hiding> {
     let (journal, _) = FileJournal::open(&options).unwrap();
     Arc::new(Hiding { journal, hides: AtomicBool::default(), is_silent: AtomicBool::default() })
 }
@@ -158,6 +161,16 @@ impl Rig {
     fn runs_of(&self, service: &str) -> u64 {
         let services = self.engine.meters().services();
         services.iter().filter(|one| one.name == service).map(|one| one.runs).sum()
+    }
+
+    /// At what is due and overdue, whatever it is read by.
+    async fn has_looked(&self) {
+        let runs = || ["from_store", "adopt", "refill"].map(|service| self.runs_of(service));
+        let before = runs();
+        until("it has looked", || async {
+            runs().iter().zip(before).all(|(runs, before)| *runs > before + 2)
+        })
+        .await;
     }
 
     fn numbers(&self) -> JournalNumbers {
