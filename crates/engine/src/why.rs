@@ -68,7 +68,8 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
 /// The store has it as it was before: an executor got it while its database was away.
 fn handed_over_for_later(core: &Core, task: &Task) -> Option<Why> {
     let table = core.live.lock();
-    let lease = table.for_later(task.place.id, task.fence + 1).filter(|lease| !lease.is_refused)?;
+    let lease =
+        table.for_later(task.place.id, task.fence + 1).filter(|lease| lease.is_unknown_to_the_store())?;
     Some(Why {
         reason: format!(
             "It was handed over to {:?} while its database did not answer (`while_store_is_away` is `hand_over`); the lease is \

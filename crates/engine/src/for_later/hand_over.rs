@@ -31,7 +31,7 @@ use punctual_contract::{
     journal::{AttemptKey, Kept, NewRecord},
     store::{Assignment, Beat, Dispatched, Extended, Facts, Grant},
 };
-use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_domain::{name::QueueKey, place::TaskRef, state::State, task::Priority, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -58,7 +58,30 @@ pub(crate) fn has_handed_over(core: &Core, task: i64, fence: i64) -> bool {
 
 /// The same, or it is about to be: its lease is not durable yet.
 pub(crate) fn is_with_executor(core: &Core, task: i64, fence: i64) -> bool {
-    has_handed_over(core, task, fence) || core.live.lock().for_later(task, fence + 1).is_some()
+    let table = core.live.lock();
+    let is_to_be_written =
+        table.for_later(task, fence + 1).is_some_and(|lease| lease.written_until.is_none());
+    drop(table);
+    is_to_be_written || has_handed_over(core, task, fence)
+}
+
+/// An attempt that has ended in the store, as the table keeps it: what was read of its task before may come late, and where tasks are
+/// handed over without their database nothing else would refuse it. None: in this queue none are.
+pub(crate) fn entry_of_ended(core: &Core, queue: &QueueKey, place: TaskRef, fence: i64) -> Option<HotEntry> {
+    is_allowed(core, queue).then(|| HotEntry {
+        place,
+        due_at: place.due_at,
+        fence,
+        queue: Arc::new(queue.clone()),
+        priority: Priority::default(),
+        task_id: place.id,
+        task_version: 0,
+        deadline_at: Millis::MAX,
+        state: State::Dispatched,
+        fired_at: Millis::ZERO,
+        attempt: 0,
+        details: Arc::default(),
+    })
 }
 
 /// Those that the journal has not handed over.
@@ -207,7 +230,7 @@ pub(super) fn lease_in_table(lease: &JournalledLease) -> ForLaterLease {
         longest: lease.longest,
         is_unheard: false,
         is_refused: false,
-        written_at: None,
+        written_until: None,
     }
 }
 

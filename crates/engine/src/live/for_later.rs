@@ -17,6 +17,9 @@ use punctual_domain::time::Millis;
 const REFUSED_FOR_MS: i64 = 60_000;
 /// Of one that the store has, for so long after that: longer than a call takes that was under way.
 const WRITTEN_FOR_MS: i64 = 60_000;
+/// Of one that has ended, for so long after that: longer than a read of the store takes. No more than so many.
+const ENDED_FOR_MS: i64 = 10_000;
+const ENDED_MAX: usize = 20_000;
 
 /// Who has a task, by a lease of which the store does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +32,15 @@ pub(crate) struct ForLaterLease {
     pub(crate) is_unheard: bool,
     /// The store has refused it: the task was cancelled or changed, or another engine has leased it.
     pub(crate) is_refused: bool,
-    /// The store has had the lease, or its outcome, since then.
-    pub(crate) written_at: Option<Millis>,
+    /// The store has the lease, or its outcome. Until then what comes of the task as it was before is refused.
+    pub(crate) written_until: Option<Millis>,
+}
+
+impl ForLaterLease {
+    /// The store will hear of it.
+    pub(crate) const fn is_unknown_to_the_store(&self) -> bool {
+        !self.is_refused && self.written_until.is_none()
+    }
 }
 
 impl Table {
@@ -100,7 +110,24 @@ impl Table {
     /// The store has the lease, or its outcome. What comes of the task as it was before is refused for a while.
     pub(crate) fn written_for_later(&mut self, id: i64, fence: i64, now: Millis) {
         if let Some(lease) = self.unwritten_mut(id, fence) {
-            lease.written_at = Some(now);
+            lease.written_until = Some(now.plus(WRITTEN_FOR_MS));
+        }
+    }
+
+    /// Attempts that have ended in the store, with the fences of their leases. What was read of their tasks before, and comes late, is
+    /// refused for a while.
+    pub(crate) fn ended_lately(&mut self, attempts: Vec<HotEntry>, now: Millis) {
+        let room = ENDED_MAX.saturating_sub(self.index.len(Group::ForLater));
+        for entry in attempts.into_iter().take(room) {
+            let lease = ForLaterLease {
+                executor: String::new(),
+                until: now,
+                longest: now,
+                is_unheard: false,
+                is_refused: false,
+                written_until: Some(now.plus(ENDED_FOR_MS)),
+            };
+            self.hand_over_for_later(entry, lease);
         }
     }
 
@@ -118,8 +145,8 @@ impl Table {
         let is_over = |nth: &usize| {
             let attempt = self.slots.get(*nth).and_then(|slot| slot.attempt.as_ref());
             let lease = attempt.and_then(|attempt| attempt.for_later.as_ref());
-            lease.is_some_and(|lease| match lease.written_at {
-                Some(at) => at.plus(WRITTEN_FOR_MS) <= now,
+            lease.is_some_and(|lease| match lease.written_until {
+                Some(until) => until <= now,
                 None => lease.is_refused && lease.until.plus(REFUSED_FOR_MS) <= now,
             })
         };
@@ -137,7 +164,7 @@ impl Table {
         let slots = self.index.all(Group::ForLater).filter_map(|nth| self.slots.get(nth));
         let is_unwritten = |slot: &&Slot| {
             let lease = slot.attempt.as_ref().and_then(|attempt| attempt.for_later.as_ref());
-            lease.is_some_and(|lease| !lease.is_refused && lease.written_at.is_none())
+            lease.is_some_and(ForLaterLease::is_unknown_to_the_store)
         };
         slots.filter(is_unwritten).map(|slot| (slot.entry.place.id, slot.entry.fence))
     }
@@ -145,7 +172,7 @@ impl Table {
     fn unwritten_mut(&mut self, id: i64, fence: i64) -> Option<&mut ForLaterLease> {
         let nth = self.at_fence(id, fence)?;
         let lease = self.slots.get_mut(nth)?.attempt.as_mut()?.for_later.as_mut()?;
-        lease.written_at.is_none().then_some(lease)
+        lease.written_until.is_none().then_some(lease)
     }
 }
 
@@ -164,7 +191,7 @@ mod tests {
             longest: Millis(300),
             is_unheard: false,
             is_refused: false,
-            written_at: None,
+            written_until: None,
         }
     }
 
@@ -222,6 +249,29 @@ mod tests {
         live.lock().written_for_later(1, leased.fence, Millis(50));
         live.lock().forget_for_later(Millis(50 + WRITTEN_FOR_MS));
         assert!(live.lock().slots.is_empty());
+    }
+
+    #[test]
+    fn what_was_read_before_an_attempt_that_has_ended_is_refused_for_a_while() {
+        let live = Live::new(1, true);
+        let before = entry(1, 1);
+        let ended = HotEntry { fence: before.fence + 1, ..before.clone() };
+        live.lock().load(vec![before.clone()], |_| false, |_| false);
+        live.lock().ended_lately(vec![ended.clone()], Millis(50));
+        assert!(live.lock().load(vec![before.clone()], |_| false, |_| false).accepted.is_empty());
+        assert!(matches!(live.lock().overdue(&before), crate::live::Overdue::InHand));
+        assert_eq!((live.lock().count_for_later(), live.lock().unwritten().count()), (0, 0));
+        // Its next attempt.
+        let next = HotEntry { due_at: Millis(60), ..ended.clone() };
+        assert_eq!(live.lock().load(vec![next.clone()], |_| false, |_| false).accepted, [next]);
+        live.lock().ended_lately(vec![ended], Millis(60));
+        assert_eq!(live.lock().slots.len(), 1, "what is as new stays");
+        let other = entry(2, 1);
+        live.lock().ended_lately(vec![other], Millis(50));
+        live.lock().forget_for_later(Millis(50 + ENDED_FOR_MS - 1));
+        assert_eq!(live.lock().slots.len(), 2);
+        live.lock().forget_for_later(Millis(50 + ENDED_FOR_MS));
+        assert_eq!(live.lock().slots.len(), 1);
     }
 
     #[test]

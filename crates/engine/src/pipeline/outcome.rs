@@ -4,6 +4,7 @@
 use crate::{
     answer::Settled,
     core::Core,
+    for_later::hand_over as without_store,
     live::{Ended, Unreported},
     outside::{self, Owned, Put},
     parts,
@@ -109,7 +110,7 @@ async fn write(
             return Err(error);
         }
     };
-    let (mut again, mut ended, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut again, mut ended, mut kept, mut over) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let accepted = planned.into_iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
     for ((nth, place, event, task), stepped) in accepted {
         if let Some(it) = settled.get_mut(nth) {
@@ -120,6 +121,7 @@ async fn write(
             ended.push((member, stepped.attempt.as_ref().map(|attempt| attempt.queue.clone())));
             if let Some(attempt) = &stepped.attempt {
                 core.meters.queue(&attempt.queue).outcomes.count(*report, attempt, now);
+                over.extend(without_store::entry_of_ended(core, &attempt.queue, place, *fence));
             }
         }
         core.count_event(event, task.as_ref());
@@ -128,6 +130,9 @@ async fn write(
         if matches!(event, Event::Retry | Event::Snooze) {
             again.push(place);
         }
+    }
+    if !over.is_empty() {
+        core.live.lock().ended_lately(over, now);
     }
     forget_results(core, put, &kept);
     load_next_attempts(core, &again).await;

@@ -259,7 +259,7 @@ impl World {
             longest: Millis::MAX,
             is_unheard: false,
             is_refused: false,
-            written_at: None,
+            written_until: None,
         };
         self.offered.retain(|offered| key(offered) != key(&entry));
         self.fences.insert(entry.place.id, leased.fence);
