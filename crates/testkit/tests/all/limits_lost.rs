@@ -1,9 +1,8 @@
 //! A flush of Redis, or of the limiter's keys, while engines lease tasks of a limited queue: the limiter is whole again after a moment,
 //! and no attempt is handed over on a slot that was lost before the store had its lease. And calls to the limiter that fail: a slot that
-//! nobody uses is free as soon as it answers. On real MySQL and Redis. Seen to fail: with a rebuilding that comes with the reconciler's
-//! period only (first), with the wait of seconds (second), without the question whether a slot is still there (second), with that
-//! question always answered no (third), where what failed is left to the
-//! reconciler (fourth, fifth and sixth).
+//! nobody uses is free as soon as it answers. On real MySQL and Redis. Seen to fail: with the wait of seconds (first and second), without
+//! the question whether a slot is still there (second), with that question always answered no (third), where no reconciler repeats what
+//! failed (fourth and fifth).
 
 use crate::{
     crash_points::{OnServers, Stand, WallClock, queue, succeeded},
