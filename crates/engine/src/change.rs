@@ -16,7 +16,8 @@ use crate::{
     pipeline::intake,
 };
 use punctual_contract::{
-    hot::Withdrawn,
+    Happened,
+    hot::{HotEntry, Withdrawn},
     store::{Applied, Change, Step},
 };
 use punctual_domain::{
@@ -305,11 +306,24 @@ async fn apply(
         Ok(applied) => Ok(applied.last().map_or(Applied::Lost, |last| last.applied)),
         Err(error) => {
             if !is_ahead {
-                intake::admit(core, vec![intake::entry_of(task)]).await;
+                come_back(core, vec![intake::entry_of(task)], &error).await;
             }
             Err(error.into())
         }
     }
+}
+
+/// The store has refused their change, or nobody knows. Where tasks are handed over without it, what it may have changed comes back
+/// when it can be read again.
+async fn come_back(core: &Arc<Core>, entries: Vec<HotEntry>, error: &punctual_contract::Error) {
+    let is_unsure =
+        |entry: &HotEntry| error.happened == Happened::Maybe && without_store::is_allowed(core, &entry.queue);
+    let (unsure, rest): (Vec<HotEntry>, Vec<HotEntry>) = entries.into_iter().partition(is_unsure);
+    core.filling.gaps.note_entries(unsure.iter());
+    for entry in unsure {
+        core.from_store.watermarks.lower(entry.place.partition, entry.due_at);
+    }
+    intake::admit(core, rest).await;
 }
 
 /// What a caller wishes to change; `change` is a `Reschedule`. `expected` guards against changes that the caller

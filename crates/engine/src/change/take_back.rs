@@ -3,8 +3,8 @@
 //! it waits for another attempt; so is what was cancelled by another.
 
 use super::{
-    Cancel, Cancelled, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef, cancel_removed, hold,
-    intake, note,
+    Cancel, Cancelled, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef, cancel_removed,
+    come_back, hold, intake, note,
 };
 use crate::answer::Error;
 use futures_util::{StreamExt as _, stream};
@@ -113,7 +113,10 @@ async fn cancel_plain(
         Err(error) => {
             // Those that were cancelled all the same are refused by the store when they fire.
             let entries = held.iter().map(|(_, task)| intake::entry_of(task)).collect();
-            intake::admit(core, entries).await;
+            match &error {
+                Error::Backend(error) => come_back(core, entries, error).await,
+                _ => intake::admit(core, entries).await,
+            }
             return Err(error);
         }
     };

@@ -5,6 +5,7 @@
 use crate::{
     control,
     core::Core,
+    for_later::hand_over as without_store,
     outside,
     pipeline::{drain, from_store, room},
 };
@@ -44,15 +45,39 @@ pub(crate) async fn insert(
     }
     outside::inserted(core, put, &inserted);
     let inserted = inserted?;
-    let mut entries = Vec::new();
+    let (mut entries, mut replaced) = (Vec::new(), Vec::new());
     for stored in inserted.iter().flatten() {
         if matches!(stored.decision, Decision::Create | Decision::Replace) {
             entries.push(entry_of(&stored.task));
             core.meters.queue(&stored.task.ask.queue).inserted(1);
         }
+        if stored.decision == Decision::Replace {
+            replaced.extend(entries.last().cloned());
+        }
     }
+    forget_replaced(core, replaced).await;
     admit(core, entries).await;
     Ok(inserted)
+}
+
+/// These have taken the places of tasks that were waiting. Their leases are refused by the store; where tasks are handed over without
+/// it, this engine must not have them any more.
+async fn forget_replaced(core: &Core, mut replaced: Vec<HotEntry>) {
+    replaced.retain(|entry| without_store::is_allowed(core, &entry.queue));
+    if replaced.is_empty() {
+        return;
+    }
+    {
+        let mut table = core.live.lock();
+        for entry in &replaced {
+            let before = entry.fence - 1;
+            table.withdraw(entry.place.id, before);
+            table.forget_fired(entry.place.id, before);
+        }
+    }
+    if let Err(error) = core.hot.discard(&replaced).await {
+        tracing::warn!(%error, "tasks that were replaced stay in their ready sets; the store will refuse them");
+    }
 }
 
 /// Brings those that are due soon to where they fire from: into the table of this engine or into the hot set; the preloader

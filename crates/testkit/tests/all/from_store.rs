@@ -12,7 +12,7 @@ use punctual_hot::MemoryLimiter;
 use punctual_store::{SqliteStore, sqlite};
 use punctual_testkit::{
     clock::ManualClock,
-    faults::{Dials, FaultyHot, FaultyStore, HotGroup, StoreGroup},
+    faults::{Dials, FaultyHot, HotGroup},
     patience::until,
     shared::{MemoryOwnership, SharedHot, SignalHub},
 };
@@ -25,7 +25,6 @@ const BATCH: i64 = 500;
 
 struct Rig {
     engine: Engine,
-    store: Arc<FaultyStore>,
     hot: Arc<FaultyHot>,
     clock: ManualClock,
 }
@@ -39,9 +38,8 @@ impl Rig {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let ownership = Arc::new(MemoryOwnership::new(Arc::new(clock.clone())));
         let signals = SignalHub::default().join();
-        let store = Arc::new(FaultyStore::new(Arc::new(SqliteStore::in_memory(&options).unwrap()), 1));
         let backends = Backends {
-            store: store.clone(),
+            store: Arc::new(SqliteStore::in_memory(&options).unwrap()),
             hot: hot.clone(),
             limiter: Arc::new(MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::default()),
@@ -49,7 +47,7 @@ impl Rig {
             blobs: None,
             shared: Some(Shared { ownership, signals, stored_limiter: None }),
         };
-        let rig = Self { engine: Engine::new(backends, Options::default()), store, hot, clock };
+        let rig = Self { engine: Engine::new(backends, Options::default()), hot, clock };
         until("it owns its partition", || async {
             drop(rig.engine.turn().await);
             rig.engine.owned() > 0
@@ -64,13 +62,6 @@ impl Rig {
     /// What needs the hot set fails at the end of it.
     async fn turn(&self) {
         drop(self.engine.turn().await);
-    }
-
-    /// How many of a queue an executor gets at once.
-    async fn leased(&self, name: &str) -> usize {
-        let (queue, executor) = (Arc::new(queue(name)), "test".to_owned());
-        let request = LeaseRequest { queue, max: 1, wait_ms: 0, lease_ms: 30_000, executor, version: None };
-        self.engine.lease(request).await.unwrap().len()
     }
 
     fn fired(&self) -> u64 {
@@ -108,35 +99,15 @@ async fn a_backlog_that_takes_several_runs_keeps_no_new_task_waiting() {
     rig.clock.advance_ms(1);
     rig.turn().await;
     assert_eq!(rig.fired(), backlog + 1, "it has fired in the first run");
-    assert_eq!(rig.leased("quick").await, 1);
-}
-
-/// A read that began while the hot set was away comes to its end when it is back. When it is away again, all is read again.
-#[tokio::test(start_paused = true)]
-async fn a_read_that_outlasts_an_outage_hides_nothing_in_the_next() {
-    let rig = Rig::away().await;
-    rig.clock.advance_ms(6_000);
-    let gate = rig.store.faults.hold(StoreGroup::Scan);
-    rig.turn().await;
-    assert!(gate.came() > 0, "it reads, and goes on by itself");
-    rig.hot.faults.heal();
-    rig.turn().await;
-    assert!(!rig.engine.hot_is_away());
-    gate.open();
-    rig.turn().await;
-    let now = rig.engine.now();
-    let task = NewTask::new(queue("q"), Name::new("k").unwrap(), now.plus(100));
-    rig.engine.insert(vec![task], "test").await.unwrap();
-    for _ in 0..6 {
-        rig.clock.advance_ms(100);
-        rig.turn().await;
-    }
-    assert!(rig.engine.fired().is_empty(), "it has fired, and the store knows that it is ready");
-    rig.clock.advance_ms(400);
-    rig.hot.faults.set_all(Dials::REFUSES);
-    rig.turn().await;
-    assert!(rig.engine.hot_is_away());
-    assert_eq!(rig.leased("q").await, 1, "it waits for nobody to find it overdue");
+    let request = LeaseRequest {
+        queue: Arc::new(queue("quick")),
+        max: 1,
+        wait_ms: 0,
+        lease_ms: 30_000,
+        executor: "test".to_owned(),
+        version: None,
+    };
+    assert_eq!(rig.engine.lease(request).await.unwrap().len(), 1);
 }
 
 /// Time goes on only while everything waits: whether the look has ended by then is no matter of speed.

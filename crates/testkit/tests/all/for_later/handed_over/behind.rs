@@ -181,6 +181,9 @@ async fn whoever_is_handed_something_does_not_wait_for_what_is_not(ground: Arc<d
     let limited = QueueSettings { concurrency: Some(10), ..hands_over() };
     set_queue(&rig.engine, &queue(), limited).await;
     owns_all(&rig).await;
+    rig.inserted(1).await;
+    let before = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
+    assert_eq!(rig.settle(succeeded(&before)).await, Settled::Accepted, "and the limiter is whole");
     let gate = rig.store.faults.hold(StoreGroup::Read);
     rig.goes_away();
     inserted_large(&rig, 1).await;

@@ -7,7 +7,7 @@ use crate::{
     limits::set_queue,
 };
 use punctual_contract::store::Assignment;
-use punctual_domain::{place::TaskRef, state::State};
+use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
 use punctual_engine::{Cancelled, Changed, Settled};
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
@@ -99,6 +99,50 @@ async fn what_was_withdrawn_while_it_was_set_aside_is_not_handed_over(ground: Ar
     rig.stop().await;
 }
 
+/// One has fired and stands ready, the other waits in the table: both are put off by inserts that take their places.
+async fn what_was_replaced_is_not_handed_over(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = ready_rig(&*ground, directory.path()).await;
+    let now = rig.engine.now();
+    let (soon, later) = (now.plus(2_000), now.plus(LONG_MS));
+    let task = |id, at| NewTask { task_id: Some(id), ..NewTask::new(queue(), Name::new("k").unwrap(), at) };
+    let inserted = rig.engine.insert(vec![task(1, now), task(2, soon)], "test").await.unwrap();
+    rig.is_ready(inserted[0].task.place).await;
+    let replaced = rig.engine.insert(vec![task(1, later), task(2, later)], "test").await.unwrap();
+    assert!(replaced.iter().all(|one| one.decision == Decision::Replace), "{replaced:?}");
+    rig.goes_away();
+    until("both would have been due", || async { rig.engine.now() > soon.plus(500) }).await;
+    rig.nothing_comes().await;
+    rig.store.faults.heal();
+    for one in replaced {
+        assert_eq!(rig.state(one.task.place).await, State::Scheduled);
+    }
+    rig.stop().await;
+}
+
+/// Whether the database has cancelled them nobody knows; one it has, and the other it has not.
+async fn what_may_be_cancelled_waits_for_its_database(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = ready_rig(&*ground, directory.path()).await;
+    let at = rig.engine.now().plus(2_000);
+    let task = || NewTask::new(queue(), Name::new("k").unwrap(), at);
+    let inserted = rig.engine.insert(vec![task(), task()], "test").await.unwrap();
+    let [cancelled, not] = [&inserted[0], &inserted[1]].map(|one| one.task.place);
+    rig.store.faults.set(StoreGroup::Scan, Dials::REFUSES);
+    for (place, dials) in [(cancelled, Dials::ANSWERS_LOST), (not, Dials::SILENT)] {
+        rig.store.faults.set(StoreGroup::Apply, dials);
+        rig.engine.cancel(place, false, "test").await.unwrap_err();
+    }
+    rig.goes_away();
+    until("both would have been due", || async { rig.engine.now() > at.plus(500) }).await;
+    rig.nothing_comes().await;
+    rig.store.faults.heal();
+    let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
+    assert_eq!(lease.place.id, not.id);
+    assert_eq!(rig.state(cancelled).await, State::Cancelled);
+    rig.stop().await;
+}
+
 macro_rules! on_both {
     ($($case:ident)*) => {
         mod embedded {
@@ -121,4 +165,6 @@ macro_rules! on_both {
 on_both! {
     what_executors_have_is_not_withdrawn_before_its_lease_is_written
     what_was_withdrawn_while_it_was_set_aside_is_not_handed_over
+    what_was_replaced_is_not_handed_over
+    what_may_be_cancelled_waits_for_its_database
 }
