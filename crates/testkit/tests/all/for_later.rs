@@ -165,7 +165,7 @@ impl Rig {
 
     /// At what is due and overdue, whatever it is read by.
     async fn has_looked(&self) {
-        let runs = || ["from_store", "adopt", "refill"].map(|service| self.runs_of(service));
+        let runs = || ["from_store", "refill"].map(|service| self.runs_of(service));
         let before = runs();
         until("it has looked", || async {
             runs().iter().zip(before).all(|(runs, before)| *runs > before + 2)

@@ -136,11 +136,15 @@ an_engine_that_dies! {
 #[test]
 fn an_engine_that_starts_while_its_database_is_away_on_the_embedded_store() {
     let ground = Runtime::new().unwrap().block_on(Embedded::ground());
-    [true, false].map(|asks| an_engine_that_starts_while_its_database_is_away(&ground, asks));
+    for asks in [true, false] {
+        an_engine_that_starts_while_its_database_is_away(&ground, asks);
+    }
 }
 
 #[test]
 fn an_engine_that_starts_while_its_database_is_away_on_servers() {
     let ground = Runtime::new().unwrap().block_on(OnServers::ground());
-    [true, false].map(|asks| an_engine_that_starts_while_its_database_is_away(&ground, asks));
+    for asks in [true, false] {
+        an_engine_that_starts_while_its_database_is_away(&ground, asks);
+    }
 }
