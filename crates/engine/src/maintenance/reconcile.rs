@@ -109,7 +109,7 @@ pub(crate) async fn when_asked(core: Arc<Core>) {
     }
 }
 
-/// The limiter that queues share is seen not to be whole: whoever rebuilds it looks at once.
+/// The limiter that queues share is seen not to be whole: the engine that rebuilds it looks at once.
 pub(crate) fn is_seen_lost(core: &Core) {
     if core.leads() {
         core.maintenance.reconciler.ask();
@@ -126,17 +126,17 @@ fn reconciler_of<'c>(core: &'c Core, limiter: &Arc<dyn Limiter>) -> &'c Reconcil
     if is_stored { &core.maintenance.stored_reconciler } else { &core.maintenance.reconciler }
 }
 
-/// These attempts have ended, and the limiter could not be told. One that was away may have all that it had.
+/// These attempts have ended, and the limiter did not answer their release. It may still hold their places.
 pub(crate) fn gives_up_later(core: &Core, limiter: &Arc<dyn Limiter>, ended: Vec<Member>) {
     reconciler_of(core, limiter).owe(ended, Vec::new());
 }
 
-/// No lease comes of these grants, and the limiter could not be told, or has not said whether it made them.
+/// These grants lead to no lease. The limiter did not answer their return, or did not say whether it made them.
 pub(crate) fn takes_back_later(core: &Core, limiter: &Arc<dyn Limiter>, unused: Vec<UnusedGrant>) {
     reconciler_of(core, limiter).owe(Vec::new(), unused);
 }
 
-/// What this engine owes: no other knows of it, and finds it much later. Crash: that is what happens. How many places are free by it.
+/// Tells the limiter what this engine owes it. Returns how many places that freed. Crash: another engine's reconciler finds them later.
 async fn pay(core: &Arc<Core>, looks: Looks<'_>) -> Result<usize, Error> {
     let owed = looks.reconciler.take_owed();
     let paid = pay_all(core, looks.limiter, &owed).await;

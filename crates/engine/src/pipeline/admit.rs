@@ -236,8 +236,8 @@ async fn limited(
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
 }
 
-/// Attempts of which nobody knows whether the store has made their leases have places, and are offered again: a full limit does not
-/// keep them back, because the limiter grants them again at no cost.
+/// The store did not say whether it made the leases of these attempts. They have places and are offered again: a full limit does not
+/// keep them back, because the limiter grants an attempt the place that it has.
 pub(crate) fn offered_in_doubt(core: &Core, queue: &Arc<QueueKey>, count: usize) {
     let now = core.now();
     core.limits.admissions.with(queue, |lately| {

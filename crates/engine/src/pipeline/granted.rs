@@ -4,9 +4,10 @@
 //! what was granted at the instant that is said, and by no other call since. Must not free what it does not know to be unused: that is
 //! left to `maintenance::reconcile`.
 //!
-//! And grants that the limiter may have lost before the store had their leases: whoever rebuilds it reads the leases in the store, and
-//! does so no sooner than a lease takes that is handed over unasked. After that an attempt goes to its executor only if the limiter
-//! still has its place, asked when the lease is in the store: a loss that comes after that answer is rebuilt with this lease.
+//! And grants that the limiter may have lost before the store had their leases. The engine that rebuilds the limiter reads the leases in
+//! the store, and does so later than a lease may take that is handed over without asking the limiter. After that, an attempt goes to
+//! its executor only if the limiter still has its place, asked when the lease is in the store: a loss that comes after that answer is
+//! rebuilt with this lease.
 
 use super::{admit::Since, freed::wake, terms::next_attempt};
 use crate::{
@@ -37,15 +38,15 @@ pub(crate) async fn hold_their_places(
         return (Vec::new(), leased);
     }
     let found = core.limiter_of(queue).find(&members).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "nobody says whether leases that took long have their slots");
+        tracing::warn!(%error, "the limiter did not say whether leases that took long still have their slots; they are given back");
         Vec::new()
     });
     let held: HashSet<Member> = found.into_iter().map(|held| held.member).collect();
     leased.into_iter().partition(|lease| held.contains(&member(lease)))
 }
 
-/// These may have been granted: nobody has heard of it. While places that nobody uses take up the limit, no other grant of the same
-/// attempts finds them.
+/// The limiter may have granted these, and its answer was lost. Unused places fill the limit, so that no later grant of the same attempts
+/// would find them.
 pub(super) fn answer_was_lost(core: &Core, queue: &QueueKey, entries: &[HotEntry], since: Since) {
     reconcile::takes_back_later(core, core.limiter_of(queue), grants_of(entries.iter(), since));
 }
@@ -87,7 +88,7 @@ pub(crate) async fn take_back(
     grants: &[UnusedGrant],
 ) -> Result<usize, Error> {
     let places: Vec<TaskRef> = grants.iter().map(|grant| grant.place).collect();
-    // Whoever waits for what was leased besides must not wait for a database that says nothing.
+    // The caller waits for its other leases, and must not wait for a silent database.
     let silent = || Error::may_have_happened("look at leases", "no answer");
     let tasks = timeout(parts::PATIENCE, core.store.read(&places)).await.unwrap_or_else(|_| Err(silent()))?;
     let unused = grants.iter().zip(tasks).filter(|(grant, task)| {
