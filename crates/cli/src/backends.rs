@@ -16,7 +16,7 @@ use punctual_contract::{
 };
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{
-    ClusterName, MemoryHot, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
+    ClusterName, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
 };
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
@@ -288,7 +288,7 @@ async fn embedded(
     let store = Arc::new(archive::of_sqlite(open(sqlite_path).await?, archive).await?);
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(TrustedClock::new(Machine, clock_bound, Witness::Nobody)),

@@ -109,9 +109,6 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
     DueAndReady,
-    /// What has fired. Nothing is due here: `load` puts nothing in, `drain` gives nothing, and `withdraw` answers `Absent`; a
-    /// partition is always whole.
-    Ready,
     /// It is always empty.
     Nothing,
 }

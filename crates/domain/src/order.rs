@@ -6,7 +6,10 @@ use crate::{
     chooser::{Chooser, Draws, LEVELS, Level},
     time::Millis,
 };
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{Excluded, Unbounded},
+};
 
 /// Where a task stands: level, due time and id.
 pub type Position = (Level, Millis, i64);
@@ -51,6 +54,16 @@ impl<T: Versioned> Order<T> {
     /// By position.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.tasks.values()
+    }
+
+    /// The first of each level.
+    pub fn oldest(&self) -> impl Iterator<Item = &T> {
+        let mut after = Unbounded;
+        std::iter::from_fn(move || {
+            let (position, task) = self.tasks.range((after, Unbounded)).next()?;
+            after = Excluded((position.0, Millis::MAX, i64::MAX));
+            Some(task)
+        })
     }
 
     /// What stood there goes.

@@ -140,7 +140,7 @@ async fn oldest(core: &Core, now: Millis) -> Result<BTreeMap<QueueKey, Millis>, 
             note(core, &mut oldest, &entry.queue, entry.fired_at);
         }
     }
-    let served = core.live.lock().oldest_served();
+    let served: Vec<_> = core.live.lock().oldest_served().collect();
     for (queue, fired_at) in served {
         if now.since(fired_at) >= WAITING_SHOWN_MS {
             note(core, &mut oldest, &queue, fired_at);

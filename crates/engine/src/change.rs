@@ -13,7 +13,7 @@ use crate::{
     for_later::hand_over as without_store,
     live::Withdrawal,
     outside::{self, Owned, Put},
-    pipeline::intake,
+    pipeline::{from_store, intake},
 };
 use punctual_contract::{
     Happened,
@@ -267,10 +267,7 @@ async fn withdraw(
 /// It had fired, and waited for an executor: nobody is to have it any more, with or without its database.
 async fn settle(core: &Arc<Core>, task: &Task) {
     core.live.lock().forget_fired(task.place.id, task.fence);
-    if core.settings.is_scanned(&task.ask.queue) {
-        return;
-    }
-    if let Err(error) = core.hot.discard(&[intake::entry_of(task)]).await {
+    if let Err(error) = from_store::discard(core, &[intake::entry_of(task)]).await {
         tracing::warn!(%error, "a withdrawn task stays in its ready set; the store will refuse it");
     }
 }

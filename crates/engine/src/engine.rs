@@ -12,10 +12,7 @@ use crate::{
     meters::{Meters, ProcessMeters},
     options::Options,
 };
-use punctual_contract::{
-    Bus, Error as BackendError, Store,
-    hot::{Keeps, Lane},
-};
+use punctual_contract::{Bus, Error as BackendError, Store, hot::Keeps};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
@@ -95,26 +92,6 @@ impl Engine {
         &self.core.bus
     }
 
-    /// Of the hot set and of this engine's table; what lies in this engine, or is served from the store, counts as ready.
-    ///
-    /// # Errors
-    /// A failing hot set.
-    pub async fn depth(&self) -> Result<Depth, Error> {
-        let hot = self.core.hot.depth().await?;
-        let (unfired, fired, served) = {
-            let table = self.core.live.lock();
-            (table.len(), table.count_fired(), table.count_served())
-        };
-        let mut depth = Depth { due: hot.due + unfired, fired, ready: hot.ready, parked: hot.parked };
-        for (queue, lying) in self.core.arrivals.lying().into_iter().chain(served) {
-            match depth.ready.iter_mut().find(|it| it.0 == queue) {
-                Some((_, ready)) => *ready += lying,
-                None => depth.ready.push((queue, lying)),
-            }
-        }
-        Ok(depth)
-    }
-
     /// What has fired here and no executor is known to have, for tests: place, fence, and when it fired.
     #[doc(hidden)]
     #[must_use]
@@ -122,22 +99,18 @@ impl Engine {
         self.core.live.lock().fired()
     }
 
+    /// What executors that ask here are served with from the table, for tests: id, fence and task.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn served(&self) -> Vec<(i64, i64, i64)> {
+        self.core.live.lock().served().collect()
+    }
+
     /// Whether the task waits for its instant here with this fence, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn will_fire(&self, id: i64, fence: i64) -> bool {
         self.core.live.lock().waits(id, fence)
-    }
-
-    /// What is put aside in a queue, by what it waits for.
-    ///
-    /// # Errors
-    /// A failing hot set.
-    pub async fn parked(&self, queue: &QueueKey, limit: usize) -> Result<Vec<(Lane, usize)>, Error> {
-        if self.core.settings.is_scanned(queue) {
-            return Ok(Vec::new());
-        }
-        Ok(self.core.hot.lanes(queue, None, limit).await?)
     }
 
     /// Tasks in this engine's table that have not fired.

@@ -4,8 +4,8 @@
 //! Every call is a batch under one lock. Nothing here must outlive the process: the store has it all.
 //!
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `table` (the tasks), `index` (which of them
-//! are looked for), `waiting` (what has not fired), `leases` (what is leased ahead), `kept` (what has fired), `served` (while the
-//! hot set is away), `unpersisted` (of which the store does not know), `doubt` (leases of which the answer was lost),
+//! are looked for), `waiting` (what has not fired), `leases` (what is leased ahead), `kept` (what has fired), `line` and `served`
+//! (where no ready set has it), `unpersisted` (of which the store does not know), `doubt` (leases of which the answer was lost),
 //! `handed_over` (attempts at executors), `for_later` (those whose database is away), `fired` (the answers to an instant that has come).
 
 mod doubt;
@@ -15,6 +15,7 @@ mod handed_over;
 mod index;
 mod kept;
 mod leases;
+mod line;
 mod served;
 mod stage;
 mod steps;

@@ -6,9 +6,7 @@ use crate::{
     core::Core,
     engine::Engine,
     executors, for_later, idle,
-    maintenance::{
-        compensate, deletion, expire, index, leases, mark_ready, overdue, reconcile, retention, unused,
-    },
+    maintenance::{compensate, deletion, index, leases, mark_ready, overdue, reconcile, retention, unused},
     parts,
     pipeline::{ahead, drain, fire, preload, push, refill, scan, source, unknown},
     readiness, shares,
@@ -196,10 +194,7 @@ impl Engine {
             "from_store",
             source::PERIOD,
             source::store_is_due,
-            |core| async move {
-                expire::look_at_served(&core).await;
-                source::run_once(&core).await
-            },
+            |core| async move { source::run_once(&core).await },
         );
         supervisor.every(core, "scan", scan::PERIOD, |core| async move { scan::run_once(&core).await });
         supervisor.every(core, "scan_ready", scan::READY_PERIOD, |core| async move {

@@ -1,23 +1,16 @@
-//! The near future in Redis, and what has fired: there, or in memory. Keeps no payload, decides no state, and is never the only place where a
-//! task is: whatever is here can be rebuilt from the store.
+//! The near future in Redis, and what has fired. Keeps no payload, decides no state, and is never the only place where a task is:
+//! whatever is here can be rebuilt from the store.
 //!
-//! In reading order: `ready` (what one queue's executors wait for), `names` (each queue's name once), `memory` (the ready sets of one
-//! engine); `limiter` (who may be in flight, in memory); `redis` (ready sets and limits shared by many engines, and what is due);
-//! `none` (no hot set at all), `stored` (the limiter then).
-
-mod names;
-mod ready;
+//! In reading order: `redis` (what is due, ready sets and limits, shared by many engines); `none` (no hot set at all); `limiter` (who
+//! may be in flight, in the memory of one engine), `stored` (the same of several engines without Redis).
 
 mod limiter;
-mod memory;
-
 mod none;
 mod redis;
 mod stored;
 
 pub use self::{
     limiter::MemoryLimiter,
-    memory::MemoryHot,
     none::{NoHot, NoSignals},
     redis::{
         ClusterName, Marker, MemoryUse, RateClock, RedisDoctor, RedisHot, RedisLimiter, RedisOptions,

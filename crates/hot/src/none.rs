@@ -1,6 +1,6 @@
-//! The hot set and the signals of engines that run on their store alone: the hot set is always empty, and tasks fire from the
-//! store, which alone decides whether a task was withdrawn or has fired; there are no signals. Must not keep anything: two
-//! engines of one store would each have their own.
+//! The hot set and the signals of engines that run on their store alone, one or several: the hot set is always empty, tasks fire from
+//! the store, which decides whether a task was withdrawn or has fired where the engine's table does not, and what has fired waits
+//! in that table; there are no signals. Must not keep anything: two engines of one store would each have their own.
 
 use async_trait::async_trait;
 use punctual_contract::{

@@ -193,7 +193,7 @@ metrics! {
     HOT_REBUILT Counter "punctual_hot_rebuilt_partitions_total" []
         "Partitions filled again because the hot set had lost them, or had been away."
     FIRED_FROM_STORE Counter "punctual_fired_from_store_total" []
-        "Tasks fired without the hot set, because it was away or full, or their queue is scanned."
+        "Tasks fired without the hot set, because there is none, it was away or full, or their queue is scanned."
     PARTITIONS_OWNED Gauge "punctual_partitions_owned" []
         "Partitions that this engine works on."
     TERMS_GAINED Counter "punctual_terms_gained_total" []

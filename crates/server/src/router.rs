@@ -248,7 +248,7 @@ mod tests {
     use punctual_bus::MemoryBus;
     use punctual_domain::{access::SecretHash, time::Millis};
     use punctual_engine::{Backends, Options};
-    use punctual_hot::{MemoryHot, MemoryLimiter};
+    use punctual_hot::{MemoryLimiter, NoHot};
     use punctual_store::SqliteStore;
     use punctual_testkit::clock::ManualClock;
     use tower::ServiceExt as _;
@@ -256,7 +256,7 @@ mod tests {
     fn app() -> Shared {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
         let backends = Backends {
-            hot: Arc::new(MemoryHot::default()),
+            hot: Arc::new(NoHot),
             store: Arc::new(store),
             limiter: Arc::new(MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::new()),

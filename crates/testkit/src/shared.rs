@@ -3,6 +3,7 @@
 
 mod hot;
 mod ownership;
+mod ready;
 mod signals;
 
 pub use hot::{ENTRY_BYTES, SharedHot};

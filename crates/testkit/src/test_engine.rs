@@ -11,7 +11,7 @@ use punctual_cluster::Watcher;
 use punctual_contract::{Clock, Store};
 use punctual_domain::{name::Name, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_schedules::Planner;
 use punctual_sdk::{
     Call, Client, Control, Failure, Handlers, Reply, Task, Transport, protocol::LeaseRequest,
@@ -55,7 +55,7 @@ impl TestEngine {
         let clock = ManualClock::at(START);
         let options = punctual_store::sqlite::Options { partitions: 2, ..Default::default() };
         let store = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
-        let hot = Arc::new(MemoryHot::default());
+        let hot = Arc::new(NoHot);
         let backends = Backends {
             store: Arc::clone(&store) as Arc<dyn Store>,
             hot,

@@ -60,8 +60,6 @@ pub(super) struct Seats {
 
 /// What was leased longer ago than this is given back instead of handed over.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
-/// What lies here for so long is not overtaken by what is leased ahead of its time.
-const OVERTAKEN_MS: i64 = 100;
 
 impl Seats {
     fn idle_places(&self) -> usize {
@@ -330,17 +328,22 @@ impl Arrival {
         self.seats.lock().idle_places()
     }
 
+    /// Something is in the ready set, or perhaps, or has been lying here since before an instant.
+    pub(crate) fn may_be_overtaken(&self, before: Millis) -> bool {
+        let seats = self.seats.lock();
+        let is_empty = seats.found_empty.is_some_and(|it| it.0.wakes == self.look().wakes);
+        !is_empty || seats.backlog.has_to_lease_since_before(before)
+    }
+
     /// How many tasks may be leased ahead: as many as those who wait take, and twice as many as were lately handed over,
-    /// because as many as that are on their way all the time. While nobody waits, and something is in the ready set, or
-    /// perhaps, or lies here for long: none, they would overtake it.
-    pub(crate) fn room(&self, now: Millis) -> usize {
+    /// because as many as that are on their way all the time. While nobody waits, and they would overtake something: none.
+    pub(crate) fn room(&self, now: Millis, would_overtake: bool) -> usize {
         let mut seats = self.seats.lock();
         if now < seats.back_off_until || seats.backlog.has_leased() {
             return 0;
         }
         let idle = seats.idle_places();
-        let is_empty = seats.found_empty.is_some_and(|it| it.0.wakes == self.look().wakes);
-        if idle == 0 && (!is_empty || seats.backlog.has_to_lease_since_before(now.plus(-OVERTAKEN_MS))) {
+        if idle == 0 && would_overtake {
             return 0;
         }
         seats.lately.turn(now);

@@ -1,14 +1,14 @@
 //! The calls of an engine that take steps with tasks: each runs the step, to its end where it changes something. Holds no rule
 //! of its own.
 
-use super::Engine;
+use super::{Depth, Engine};
 use crate::{
     answer::{Cancelled, Changed, Error, Settled},
     change::{self, Subject},
     core::Core,
     for_later, outside, parts,
     pipeline::{
-        admit, hand_over, intake, outcome,
+        admit, from_store, hand_over, intake, outcome,
         request::{LeaseRequest, Only, Restrictions},
         slots::{self, SharedSlots, Slots},
     },
@@ -18,6 +18,7 @@ use crate::{
 use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error as BackendError,
+    hot::Lane,
     limiter::Holders,
     store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, all_of},
 };
@@ -325,5 +326,33 @@ impl Engine {
         limit: usize,
     ) -> Result<Option<(Option<u32>, Holders)>, Error> {
         Ok(admit::holders(&self.core, queue, limit).await?)
+    }
+
+    /// Of the hot set and of this engine's table; what lies in this engine, or is served from its table, counts as ready.
+    ///
+    /// # Errors
+    /// A failing hot set.
+    pub async fn depth(&self) -> Result<Depth, Error> {
+        let hot = from_store::depth(&self.core).await?;
+        let (unfired, fired) = {
+            let table = self.core.live.lock();
+            (table.len(), table.count_fired())
+        };
+        let mut depth = Depth { due: hot.due + unfired, fired, ready: hot.ready, parked: hot.parked };
+        for (queue, lying) in self.core.arrivals.lying() {
+            match depth.ready.iter_mut().find(|(known, _)| *known == queue) {
+                Some((_, ready)) => *ready += lying,
+                None => depth.ready.push((queue, lying)),
+            }
+        }
+        Ok(depth)
+    }
+
+    /// What is put aside in a queue, by what it waits for.
+    ///
+    /// # Errors
+    /// A failing hot set.
+    pub async fn parked(&self, queue: &QueueKey, limit: usize) -> Result<Vec<(Lane, usize)>, Error> {
+        Ok(from_store::lanes(&self.core, queue, None, limit).await?)
     }
 }

@@ -1,12 +1,8 @@
 //! Slots by why and when they are looked for: one index for every such question. Must not know what a stage is: the table
 //! says where a slot belongs.
 
-use hashbrown::HashMap;
-use punctual_domain::{
-    name::QueueKey,
-    order::{Order, Position, Versioned},
-    time::Millis,
-};
+use super::line::{Aside, Line, Lines, Served};
+use punctual_domain::{name::QueueKey, order::Position, time::Millis};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Why slots are looked for, and of which instant.
@@ -24,6 +20,8 @@ pub(super) enum Group {
     Retry,
     /// Those that have fired, and the store does not know to be ready: the same.
     Unpersisted,
+    /// Those that are served from here and have a deadline: that.
+    Deadline,
     /// Those of which a lease is in doubt: when it is looked at next.
     Doubt,
     /// Those that were handed over, and of which the store does not know who has them: since when. And those of them of which
@@ -43,28 +41,15 @@ const GROUPS: usize = Group::ForLater as usize + 1;
 pub(super) enum Rank {
     /// With the id of the task.
     At(Group, Millis, i64),
-    /// Of a queue that is served from the table: where it stands in its order, and its task's id and version.
-    Served(Arc<QueueKey>, Position, (i64, i64)),
-}
-
-/// The number of a slot that is served.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Served {
-    pub(super) nth: usize,
-    version: (i64, i64),
-}
-
-impl Versioned for Served {
-    fn version(&self) -> (i64, i64) {
-        self.version
-    }
+    /// Of a queue that is served from the table: where it stands in its order or in a lane, and its task's id and version.
+    Served(Arc<QueueKey>, Aside, Position, (i64, i64)),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
     slots: BTreeMap<(Group, Millis, i64), usize>,
     counts: [usize; GROUPS],
-    served: HashMap<Arc<QueueKey>, Order<Served>>,
+    lines: Lines,
 }
 
 impl Index {
@@ -75,8 +60,8 @@ impl Index {
                     self.count(group, |count| count + 1);
                 }
             }
-            Rank::Served(queue, position, version) => {
-                self.served.entry(queue).or_default().insert(position, Served { nth, version });
+            Rank::Served(queue, aside, position, version) => {
+                self.lines.entry(queue).or_default().insert(&aside, position, Served { nth, version });
             }
         }
     }
@@ -88,11 +73,11 @@ impl Index {
                     self.count(*group, |count| count - 1);
                 }
             }
-            Rank::Served(queue, position, _) => {
-                let Some(order) = self.served.get_mut(queue) else { return };
-                order.remove(position);
-                if order.is_empty() {
-                    self.served.remove(queue);
+            Rank::Served(queue, aside, position, _) => {
+                let Some(line) = self.lines.get_mut(queue) else { return };
+                line.remove(aside, position);
+                if line.is_empty() {
+                    self.lines.remove(queue);
                 }
             }
         }
@@ -122,23 +107,31 @@ impl Index {
         self.until(group, Millis::MAX)
     }
 
-    /// Those of one queue, in their order.
-    pub(super) fn served(&mut self, queue: &Arc<QueueKey>) -> Option<&mut Order<Served>> {
-        self.served.get_mut(queue)
+    /// What is served of one queue.
+    pub(super) fn line(&self, queue: &QueueKey) -> Option<&Line> {
+        self.lines.get(queue)
     }
 
-    /// Those of every queue.
-    pub(super) fn all_served(&self) -> impl Iterator<Item = usize> {
-        self.served.values().flat_map(Order::iter).map(|served| served.nth)
+    /// To pop from: what is popped is to be removed from its rank.
+    pub(super) fn line_mut(&mut self, queue: &QueueKey) -> Option<&mut Line> {
+        self.lines.get_mut(queue)
+    }
+
+    /// The queue, as those that are served of it name it.
+    pub(super) fn named(&self, queue: &Arc<QueueKey>) -> Arc<QueueKey> {
+        Arc::clone(self.lines.get_key_value(queue).map_or(queue, |(known, _)| known))
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = (&Arc<QueueKey>, &Line)> {
+        self.lines.iter()
     }
 
     #[cfg(test)]
     pub(super) fn has(&self, rank: &Rank, nth: usize) -> bool {
         match rank {
             Rank::At(group, at, id) => self.slots.get(&(*group, *at, *id)) == Some(&nth),
-            Rank::Served(queue, position, _) => {
-                let order = self.served.get(queue);
-                order.and_then(|order| order.get(position)).is_some_and(|served| served.nth == nth)
+            Rank::Served(queue, aside, position, _) => {
+                self.line(queue).and_then(|line| line.at(aside, position)) == Some(nth)
             }
         }
     }
@@ -146,8 +139,9 @@ impl Index {
     #[cfg(test)]
     pub(super) fn total(&self) -> usize {
         assert_eq!(self.counts.iter().sum::<usize>(), self.slots.len());
-        assert!(self.served.values().all(|order| !order.is_empty()));
-        self.slots.len() + self.all_served().count()
+        assert!(self.lines.values().all(|line| !line.is_empty()));
+        assert!(self.lines.values().all(|line| line.standing().all() == line.all().count()));
+        self.slots.len() + self.lines.values().flat_map(Line::all).count()
     }
 }
 
@@ -159,11 +153,11 @@ mod tests {
 
     fn served(id: i64, at: i64) -> Rank {
         let level = Level::of(Priority::default(), 0, Retries::default());
-        Rank::Served(entry(id, at).queue, (level, Millis(at), id), (id, 0))
+        Rank::Served(entry(id, at).queue, None, (level, Millis(at), id), (id, 0))
     }
 
     fn served_in(index: &Index) -> Vec<usize> {
-        index.all_served().collect()
+        index.lines().flat_map(|(_, line)| line.all()).collect()
     }
 
     #[test]
@@ -193,7 +187,7 @@ mod tests {
         index.remove(&Rank::At(Group::Candidate, Millis(9), 2));
         assert!(index.is_empty(Group::Candidate) && !index.is_empty(Group::Reporting));
         assert_eq!(
-            (served_in(&index), index.served(&entry(5, 2).queue).map(|order| order.len())),
+            (served_in(&index), index.line(&entry(5, 2).queue).map(|line| line.standing().ready)),
             (vec![5], Some(1))
         );
     }

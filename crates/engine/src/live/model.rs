@@ -29,11 +29,12 @@ const PARTITIONS: u16 = 3;
 const TASKS: i64 = 24;
 const HORIZON_MS: u64 = 400;
 /// Legal moves that the operations here make never, or by chance. The list only gets shorter.
-const SELDOM: [(Stage, &[Event]); 7] = [
+const SELDOM: [(Stage, &[Event]); 8] = [
     (Stage::Ready { gate: None }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
     (Stage::Ready { gate: Some(Gate::Database) }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
     (Stage::Ready { gate: Some(Gate::Retry) }, OFFERED_ELSEWHERE),
-    (Stage::Ready { gate: Some(Gate::HotAway) }, OFFERED_ELSEWHERE),
+    (Stage::Ready { gate: Some(Gate::NoReadySet) }, OFFERED_ELSEWHERE),
+    (Stage::Ready { gate: Some(Gate::Lane) }, OFFERED_ELSEWHERE),
     (Stage::Granting, &[Event::GrantBegun]),
     (Stage::HandedOver { report: Report::Owed }, &[Event::Reported]),
     (Stage::HandedOver { report: Report::Asked }, &[Event::NotReported]),
@@ -44,7 +45,8 @@ const OFFERED_ELSEWHERE: &[Event] = &[
     Event::Lined,
     Event::Blocked(Gate::Database),
     Event::Blocked(Gate::Retry),
-    Event::Blocked(Gate::HotAway),
+    Event::Blocked(Gate::NoReadySet),
+    Event::Blocked(Gate::Lane),
 ];
 
 type Key = (i64, i64);
@@ -403,7 +405,7 @@ impl World {
                 Stage::Ready { gate: Some(Gate::Retry) } => {
                     assert!(self.held_back.contains(&(id, fence)), "{id} was not held back");
                 }
-                Stage::Ready { gate: Some(Gate::HotAway) } => {
+                Stage::Ready { gate: Some(Gate::NoReadySet) } => {
                     assert!(self.served.contains(&(id, fence)), "{id} is not to be served");
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),

@@ -1,12 +1,17 @@
-//! What has fired from the store, and this engine's executors are served with, while the hot set does not answer or has no room. The
-//! store has it as ready, and says again what there is: nothing rests on what is here. Must not fire anything.
+//! What has fired, and this engine's executors are served with from here: where there is no hot set, where it does not answer or
+//! has no room, and of queues that are scanned. The store says again what there is: nothing rests on what is here. Must not fire
+//! anything.
 
 use super::{
-    steps::{SERVED, SERVED_HERE},
-    table::Table,
+    index::Group,
+    kept::is_decided,
+    line::{Aside, Line, Standing},
+    stage::{Event, Stage},
+    steps::{PARKED, PUT_ASIDE, SERVED, SERVED_HERE, is_served, step},
+    table::{Slot, Table},
 };
 use hashbrown::HashMap;
-use punctual_contract::hot::{Admission, HotEntry};
+use punctual_contract::hot::{Admission, HotEntry, Lane};
 use punctual_domain::{
     chooser::{Draws, Level},
     name::QueueKey,
@@ -15,34 +20,87 @@ use punctual_domain::{
 use std::sync::Arc;
 
 impl Table {
-    /// Executors that ask here may have these, but for those that are in their line or behind the gate of their database: these
-    /// come here when they leave it. `level`: where each stands in its queue. How many were not served already.
+    /// Executors that ask here may have these, but for those that are parked, in their line or behind the gate of their database:
+    /// these come here when they leave it. `level`: where each stands in its queue. How many were not served already.
     pub(crate) fn serve(&mut self, entries: &[HotEntry], level: impl Fn(&HotEntry) -> Level) -> usize {
         let mut count = 0;
         for entry in entries {
             let is_served = self.serves(entry);
-            if self.keep(entry, SERVED_HERE, SERVED) {
+            if self.keep_served(entry, (SERVED_HERE, SERVED), level(entry), None) {
                 count += usize::from(!is_served);
                 self.refresh(entry);
-                self.stand_at(entry, level(entry));
             }
         }
         count
     }
 
-    fn stand_at(&mut self, entry: &HotEntry, level: Level) {
-        let Some(nth) = self.at(entry) else { return };
+    /// These have fired and may not go now: out of the order, into a lane of their queue.
+    pub(crate) fn park(&mut self, lane: &Lane, entries: &[HotEntry], level: impl Fn(&HotEntry) -> Level) {
+        for entry in entries {
+            let named = self.index.line(&entry.queue).map(|line| line.named(lane));
+            let aside = Some(named.unwrap_or_else(|| Arc::new(lane.clone())));
+            self.keep_served(entry, (PUT_ASIDE, PARKED), level(entry), aside);
+        }
+    }
+
+    /// As `keep`, with where it stands.
+    fn keep_served(
+        &mut self,
+        entry: &HotEntry,
+        (event, stage): (Event, Stage),
+        level: Level,
+        aside: Aside,
+    ) -> bool {
+        self.make_way(entry.place.id, i64::MAX);
+        let there = self.by_id.get(&entry.place.id).copied();
+        match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {
+            Some((_, slot)) if slot.entry.fence > entry.fence => return false,
+            Some((nth, slot)) if slot.entry.fence == entry.fence && is_decided(slot.stage) => {
+                if step(slot.stage, event).is_none() {
+                    return false;
+                }
+                self.stand(nth, level, aside);
+                return self.advance(nth, event).is_some();
+            }
+            Some((nth, _)) => drop(self.remove(nth)),
+            None => {}
+        }
+        // A million entries, each with a name of its queue of its own, would be most of the memory.
+        let entry = HotEntry { queue: self.index.named(&entry.queue), ..entry.clone() };
+        self.insert_slot(Slot { level, aside, ..Slot::new(entry, stage) });
+        true
+    }
+
+    fn stand(&mut self, nth: usize, level: Level, aside: Aside) {
         let Some(slot) = self.slots.get_mut(nth) else { return };
         let old = slot.rank();
-        slot.level = level;
+        (slot.level, slot.aside) = (level, aside);
+        slot.entry.queue = self.index.named(&slot.entry.queue);
         let new = slot.rank();
         self.rank_anew(nth, old, new);
+    }
+
+    /// Brings the first of a lane back into the order, where they stand as if they had never left it. How many.
+    pub(crate) fn unpark(&mut self, queue: &QueueKey, lane: &Lane, limit: usize) -> usize {
+        let mut back = 0;
+        while back < limit
+            && let Some(nth) = self.index.line(queue).and_then(|line| line.first_of(lane))
+            && self.advance(nth, Event::Opened).is_some()
+        {
+            back += 1;
+        }
+        back
+    }
+
+    /// Lanes of a queue in which something is parked, in order, after one, and how much.
+    pub(crate) fn lanes(&self, queue: &QueueKey, after: Option<&Lane>, limit: usize) -> Vec<(Lane, usize)> {
+        self.index.line(queue).map_or_else(Vec::new, |line| line.lanes(after, limit))
     }
 
     /// It is here, or a newer attempt of it.
     pub(crate) fn serves(&self, entry: &HotEntry) -> bool {
         let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
-        slot.is_some_and(|slot| slot.stage == SERVED && slot.entry.fence >= entry.fence)
+        slot.is_some_and(|slot| is_served(slot.stage) && slot.entry.fence >= entry.fence)
     }
 
     /// Nothing here fires it or goes on with it; or it is served, and the store does not know that it has fired.
@@ -54,52 +112,71 @@ impl Table {
             && (!self.serves(entry) || is_unpersisted())
     }
 
-    /// Those of a queue that go next, as far as the caller may run them.
-    pub(crate) fn take_served(
-        &mut self,
-        queue: &Arc<QueueKey>,
-        admission: Admission,
-        may_run: impl Fn(&HotEntry) -> bool,
-    ) -> Vec<HotEntry> {
-        let Some(order) = self.index.served(queue) else { return Vec::new() };
-        let (mut those, mut looked_at, mut draws) = (Vec::new(), Vec::new(), Draws::new(admission.seed));
-        while those.len() < admission.limit
-            && let Some((position, served)) = order.pop_with_position(&admission.chooser, &mut draws)
+    /// Those of a queue that go next.
+    pub(crate) fn take_served(&mut self, queue: &QueueKey, admission: Admission) -> Vec<HotEntry> {
+        let (mut taken, mut draws) = (Vec::new(), Draws::new(admission.seed));
+        while taken.len() < admission.limit
+            && let Some(nth) = self.index.line_mut(queue).and_then(|line| line.pop(&admission, &mut draws))
         {
-            if self.slots.get(served.nth).is_some_and(|slot| may_run(&slot.entry)) {
-                those.push(served.nth);
-            }
-            looked_at.push((position, served));
+            taken.extend(self.take(nth));
         }
-        // A slot leaves the index with its stage.
-        looked_at.into_iter().for_each(|(position, served)| order.insert(position, served));
-        those.into_iter().filter_map(|nth| self.take(nth)).collect()
+        taken
     }
 
     /// How many of each queue.
-    pub(crate) fn count_served(&self) -> HashMap<Arc<QueueKey>, usize> {
-        let mut counts = HashMap::new();
-        for slot in self.index.all_served().filter_map(|nth| self.slots.get(nth)) {
-            *counts.entry(Arc::clone(&slot.entry.queue)).or_default() += 1;
-        }
-        counts
+    pub(crate) fn count_served(&self) -> HashMap<Arc<QueueKey>, Standing> {
+        self.index.lines().map(|(queue, line)| (Arc::clone(queue), line.standing())).collect()
     }
 
-    /// When the oldest of each queue fired.
-    pub(crate) fn oldest_served(&self) -> HashMap<Arc<QueueKey>, Millis> {
-        let mut oldest = HashMap::new();
-        for slot in self.index.all_served().filter_map(|nth| self.slots.get(nth)) {
-            let at = oldest.entry(Arc::clone(&slot.entry.queue)).or_insert(slot.entry.fired_at);
-            *at = slot.entry.fired_at.min(*at);
-        }
-        oldest
+    /// How many of one queue.
+    pub(crate) fn standing(&self, queue: &QueueKey) -> Standing {
+        self.index.line(queue).map_or_else(Standing::default, Line::standing)
     }
 
-    /// Executors are served with these no more. Answers them.
-    pub(crate) fn serve_no_more(&mut self, are_these: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
+    /// When the oldest of each queue fired, but for what is parked: by when they were due, those of each level.
+    pub(crate) fn oldest_served(&self) -> impl Iterator<Item = (Arc<QueueKey>, Millis)> {
+        let oldest = |queue: &Arc<QueueKey>| Some((Arc::clone(queue), self.oldest_in(queue)?));
+        self.index.lines().filter_map(move |(queue, _)| oldest(queue))
+    }
+
+    /// The same of one queue.
+    pub(crate) fn oldest_in(&self, queue: &QueueKey) -> Option<Millis> {
+        let oldest = self.index.line(queue)?.oldest().filter_map(|nth| self.slots.get(nth));
+        oldest.map(|slot| slot.entry.fired_at).min()
+    }
+
+    /// Executors are served with these no more, in queues that are named. Answers them.
+    pub(crate) fn serve_no_more(
+        &mut self,
+        is_named: impl Fn(&QueueKey) -> bool,
+        are_these: impl Fn(&HotEntry) -> bool,
+    ) -> Vec<HotEntry> {
         let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| are_these(&slot.entry));
-        let those: Vec<usize> = self.index.all_served().filter(is_one).collect();
+        let named = self.index.lines().filter(|(queue, _)| is_named(queue));
+        let those: Vec<usize> = named.flat_map(|(_, line)| line.all()).filter(is_one).collect();
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
+    }
+
+    /// The same of single tasks, unless they are served with a newer fence.
+    pub(crate) fn discard(&mut self, entries: &[HotEntry]) {
+        for entry in entries {
+            let there = self.by_id.get(&entry.place.id).copied();
+            let is_one = |slot: &Slot| is_served(slot.stage) && slot.entry.fence <= entry.fence;
+            let nth = there.filter(|nth| self.slots.get(*nth).is_some_and(is_one));
+            nth.and_then(|nth| self.take(nth));
+        }
+    }
+
+    /// The same of what has come to its deadline. Answers them.
+    pub(crate) fn take_past_deadline(&mut self, now: Millis) -> Vec<HotEntry> {
+        let those: Vec<usize> = self.index.until(Group::Deadline, now.plus(-1)).collect();
+        those.into_iter().filter_map(|nth| self.take(nth)).collect()
+    }
+
+    /// What is served, for tests: id, fence and task of each.
+    pub(crate) fn served(&self) -> impl Iterator<Item = (i64, i64, i64)> {
+        let all = self.index.lines().flat_map(|(_, line)| line.all()).filter_map(|nth| self.slots.get(nth));
+        all.map(|slot| (slot.entry.place.id, slot.entry.fence, slot.entry.task_id))
     }
 }
 
@@ -125,7 +202,7 @@ pub(super) mod tests {
     }
 
     fn ids(live: &Live, admission: Admission) -> Vec<i64> {
-        let taken = live.lock().take_served(&entry(1, 1).queue, admission, |entry| entry.place.id != 3);
+        let taken = live.lock().take_served(&entry(1, 1).queue, admission);
         taken.iter().map(|entry| entry.place.id).collect()
     }
 
@@ -135,8 +212,10 @@ pub(super) mod tests {
         live.lock().serve(&[entry(1, 30), entry(2, 10), entry(3, 20), entry(2, 10)], plain);
         assert!(live.lock().serves(&entry(2, 10)) && !live.lock().keeps(&entry(2, 10)));
         assert!(!live.lock().serves(&HotEntry { fence: 2, ..entry(2, 10) }));
+        let lane = Lane::Version("2".to_owned());
+        live.lock().park(&lane, &[entry(3, 20)], plain);
         assert_eq!((ids(&live, strict(1)), ids(&live, strict(9))), (vec![2], vec![1]));
-        assert_eq!(live.lock().serve_no_more(|_| true).len(), 1, "also what nobody might run");
+        assert_eq!(live.lock().serve_no_more(|_| true, |_| true).len(), 1, "also what nobody might run");
         assert!(live.lock().slots.is_empty());
     }
 
@@ -145,11 +224,11 @@ pub(super) mod tests {
         let live = Live::new(1, true);
         let fired = |id: i64, at| HotEntry { fired_at: Millis(at), ..entry(id, at) };
         live.lock().serve(&[fired(1, 30), fired(2, 10), fired(3, 20)], plain);
-        let gone = live.lock().serve_no_more(|entry| entry.place.id == 2);
+        let gone = live.lock().serve_no_more(|_| true, |entry| entry.place.id == 2);
         assert_eq!(gone.iter().map(|entry| entry.place.id).collect::<Vec<_>>(), [2]);
         let queue = entry(1, 1).queue;
-        assert_eq!(live.lock().count_served()[&queue], 2);
-        assert_eq!(live.lock().oldest_served()[&queue], Millis(20));
+        assert_eq!(live.lock().count_served()[&queue], Standing { ready: 2, parked: 0 });
+        assert_eq!(live.lock().oldest_served().collect::<Vec<_>>(), [(queue, Millis(20))]);
     }
 
     #[test]
@@ -182,7 +261,52 @@ pub(super) mod tests {
         let ready = HotEntry { state: State::Ready, fired_at: Millis(7), ..entry(1, 5) };
         let _ = live.lock().note_fired(&[entry(1, 5)]);
         live.lock().serve(std::slice::from_ref(&ready), plain);
-        assert_eq!(live.lock().take_served(&ready.queue, strict(1), |_| true), [ready]);
+        assert_eq!(live.lock().take_served(&ready.queue, strict(1)), [ready]);
         assert_eq!(live.lock().slots.len(), 1, "the store was not told that it is ready");
+    }
+
+    fn key(name: &str) -> Lane {
+        Lane::Key(name.to_owned())
+    }
+
+    #[test]
+    fn what_is_parked_stands_in_nobodys_way_and_comes_back_where_it_stood() {
+        let live = Live::new(1, true);
+        let all = [entry(1, 10), entry(2, 20), entry(3, 30), entry(4, 40)];
+        live.lock().serve(&all, plain);
+        live.lock().park(&key("a"), &[entry(3, 30), entry(1, 10)], plain);
+        live.lock().park(&key("b"), &[entry(9, 5)], plain);
+        let queue = entry(1, 1).queue;
+        assert_eq!(live.lock().standing(&queue), Standing { ready: 2, parked: 3 });
+        assert_eq!(live.lock().lanes(&queue, None, 9), [(key("a"), 2), (key("b"), 1)]);
+        assert_eq!(live.lock().lanes(&queue, Some(&key("a")), 9), [(key("b"), 1)]);
+        assert_eq!(live.lock().serve(&all, plain), 0, "what is parked stays where it is");
+        live.lock().park(&key("b"), &[entry(1, 10)], plain);
+        assert_eq!(live.lock().standing(&queue), Standing { ready: 2, parked: 3 }, "and in its lane");
+        assert_eq!(live.lock().unpark(&queue, &key("a"), 1), 1);
+        assert_eq!(ids(&live, strict(1)), [1], "the oldest of its lane, and of all");
+        assert_eq!(["a", "c"].map(|name| live.lock().unpark(&queue, &key(name), 9)), [1, 0]);
+        assert_eq!(ids(&live, strict(9)), [2, 3, 4]);
+        assert_eq!(live.lock().lanes(&queue, None, 9), [(key("b"), 1)]);
+        live.lock().serve(&[HotEntry { fence: 2, ..entry(9, 50) }], plain);
+        assert_eq!(
+            live.lock().standing(&queue),
+            Standing { ready: 1, parked: 0 },
+            "a newer fence is newly asked"
+        );
+    }
+
+    #[test]
+    fn single_tasks_are_discarded_unless_their_fence_is_newer_and_a_deadline_ends_what_waits() {
+        let live = Live::new(1, true);
+        let until = |id, deadline_at| HotEntry { deadline_at: Millis(deadline_at), ..entry(id, id) };
+        live.lock().serve(&[until(1, 50), until(2, 60), entry(3, 3), entry(4, 4)], plain);
+        live.lock().park(&key("a"), &[until(5, 40), until(6, 70)], plain);
+        live.lock().discard(&[HotEntry { fence: 0, ..entry(3, 3) }, entry(4, 9), entry(77, 1)]);
+        let past = |at| live.lock().take_past_deadline(Millis(at)).into_iter().map(|entry| entry.place.id);
+        assert_eq!(past(50).collect::<Vec<_>>(), [5], "until its instant it may start");
+        assert_eq!(past(61).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(live.lock().served().map(|(id, _, _)| id).collect::<Vec<_>>(), [3, 6]);
+        assert_eq!((ids(&live, strict(9)), live.lock().index.len(Group::Deadline)), (vec![3], 1));
     }
 }

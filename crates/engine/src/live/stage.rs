@@ -50,9 +50,11 @@ pub(crate) enum Gate {
     /// The store or the ready set could not be reached when it was to be offered. It is tried again every second, and anybody else may
     /// offer it meanwhile.
     Retry,
-    /// The hot set does not answer, or has no room for it: it is fired from the store, and this engine's executors are served from
-    /// the table. Anybody else may offer it meanwhile.
-    HotAway,
+    /// There is no ready set for it: the hot set does not answer, has no room for it, or there is none. It stands in the line of its
+    /// queue, from which this engine's executors are served. Anybody else may offer it meanwhile.
+    NoReadySet,
+    /// The same, and a limit, a version or a kind keeps it from going: it stands in a lane beside the line.
+    Lane,
 }
 
 /// What happened to a task.
@@ -86,6 +88,8 @@ pub(crate) enum Event {
     GrantEnded,
     /// The gate is shut while the task is ready or its lease is asked for.
     Blocked(Gate),
+    /// What keeps it in its lane may be over: it stands in its order again.
+    Opened,
     /// It is put into the line of its queue.
     Lined,
     /// The task is taken out of the line, or from behind its gate, to be offered elsewhere.

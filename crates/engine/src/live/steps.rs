@@ -4,8 +4,8 @@
 use super::stage::{Event, Gate, Report, Stage};
 use Event::{
     Blocked, ClaimRefused, Claimed, Due, Ended, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
-    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, PutBack, ReportBegun, Reported, Settled, Taken,
-    Withdrawn,
+    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, Opened, PutBack, ReportBegun, Reported,
+    Settled, Taken, Withdrawn,
 };
 use Next::{Gone, To};
 use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
@@ -28,8 +28,10 @@ pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
 pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
 pub(super) const BLOCKED: Event = Blocked(Gate::Database);
 pub(super) const HELD_BACK: Event = Blocked(Gate::Retry);
-pub(super) const SERVED: Stage = Ready { gate: Some(Gate::HotAway) };
-pub(super) const SERVED_HERE: Event = Blocked(Gate::HotAway);
+pub(super) const SERVED: Stage = Ready { gate: Some(Gate::NoReadySet) };
+pub(super) const SERVED_HERE: Event = Blocked(Gate::NoReadySet);
+pub(super) const PARKED: Stage = Ready { gate: Some(Gate::Lane) };
+pub(super) const PUT_ASIDE: Event = Blocked(Gate::Lane);
 
 pub(super) const UNREPORTED: Stage = HandedOver { report: Report::Owed };
 const REPORTING: Stage = HandedOver { report: Report::Asked };
@@ -49,13 +51,15 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
     (Leased,       &[(Due, Gone), (Withdrawn, Gone), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (LeaseDropped, Gone), (GivenUp, Gone)]),
     (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
-                     (SERVED_HERE, To(SERVED)), (Settled, Gone)]),
+                     (SERVED_HERE, To(SERVED)), (PUT_ASIDE, To(PARKED)), (Settled, Gone)]),
     (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
     (GATED,        &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
     (RETRY,        &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
-                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED))]),
+                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED)), (PUT_ASIDE, To(PARKED))]),
     (SERVED,       &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
-                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED))]),
+                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED)), (PUT_ASIDE, To(PARKED))]),
+    (PARKED,       &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
+                     (HELD_BACK, To(RETRY)), (Opened, To(SERVED))]),
     (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED)), (SERVED_HERE, To(SERVED))]),
     (InDoubt,      &[(Settled, Gone)]),
     (UNREPORTED,   &[(ReportBegun, To(REPORTING)), (Reported, To(REPORTED)), (Ended, Gone)]),
@@ -96,6 +100,11 @@ pub(crate) const fn is_kept(stage: Stage) -> bool {
     matches!(stage, IN_LINE | GATED | Granting)
 }
 
+/// Executors that ask here are served with it, at once or when its lane opens.
+pub(crate) const fn is_served(stage: Stage) -> bool {
+    matches!(stage, SERVED | PARKED)
+}
+
 /// What is known of the task is an executor's lease, made or in doubt: the entry has the fence of the lease, and whoever finds the
 /// task in the hot set with this fence knows that the lease was given back.
 pub(crate) const fn is_executors(stage: Stage) -> bool {
@@ -107,7 +116,7 @@ mod tests {
     use super::*;
     use hashbrown::HashSet;
 
-    const EVENTS: [Event; 23] = [
+    const EVENTS: [Event; 25] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -124,6 +133,8 @@ mod tests {
         BLOCKED,
         HELD_BACK,
         SERVED_HERE,
+        PUT_ASIDE,
+        Opened,
         Lined,
         Taken,
         ReportBegun,

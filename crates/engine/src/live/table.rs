@@ -7,14 +7,17 @@ use super::{
     doubt::Doubt,
     handed_over::Attempt,
     index::{Group, Index, Rank},
+    line::Aside,
     stage::{Event, Gate, Report, Stage},
-    steps::{FOR_LATER, Next, REPORTED, has_lease, has_not_fired, is_before_lease, step},
+    steps::{
+        FOR_LATER, Next, PARKED, REPORTED, SERVED, has_lease, has_not_fired, is_before_lease, is_served, step,
+    },
 };
 use crate::clock::moment::Moment;
 use hashbrown::HashMap;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::{
-    chooser::Level, order::Versioned as _, place::Partition, settings::Retries, state::State,
+    chooser::Level, order::Versioned as _, place::Partition, settings::Retries, state::State, time::Millis,
 };
 use slab::Slab;
 use std::sync::Arc;
@@ -52,6 +55,8 @@ pub(super) struct Slot {
     pub(super) attempt: Option<Box<Attempt>>,
     /// Of what is served from here.
     pub(super) level: Level,
+    /// Of what is parked here.
+    pub(super) aside: Aside,
 }
 
 impl Slot {
@@ -66,6 +71,7 @@ impl Slot {
             is_unpersisted: false,
             doubt: None,
             attempt: None,
+            aside: None,
         }
     }
 
@@ -88,7 +94,8 @@ impl Slot {
             FOR_LATER => due(Group::ForLater),
             Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
             Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
-            Stage::Ready { gate: Some(Gate::HotAway) } => Some(self.served_rank()),
+            SERVED => Some(self.served_rank(None)),
+            PARKED => Some(self.served_rank(self.aside.clone())),
             Stage::HandedOver { report } => {
                 let attempt = self.attempt.as_ref()?;
                 let since = || attempt.holder.as_ref().map(|holder| holder.since);
@@ -104,9 +111,16 @@ impl Slot {
         }
     }
 
-    fn served_rank(&self) -> Rank {
+    fn served_rank(&self, aside: Aside) -> Rank {
         let HotEntry { queue, due_at, place, .. } = &self.entry;
-        Rank::Served(Arc::clone(queue), (self.level, *due_at, place.id), self.entry.version())
+        Rank::Served(Arc::clone(queue), aside, (self.level, *due_at, place.id), self.entry.version())
+    }
+
+    /// Where it stands while it is served from here and may come to its deadline.
+    fn deadline_rank(&self) -> Option<Rank> {
+        let HotEntry { deadline_at, place, .. } = &self.entry;
+        let has_one = is_served(self.stage) && *deadline_at < Millis::MAX;
+        has_one.then_some(Rank::At(Group::Deadline, *deadline_at, place.id))
     }
 
     /// Where it stands while the store does not know that it has fired.
@@ -160,13 +174,14 @@ impl Table {
             return Some(Moved { before, gone: self.remove(nth) });
         };
         if before != after {
-            let old = slot.rank();
+            let old = (slot.rank(), slot.deadline_rank());
             slot.stage = after;
-            let new = slot.rank();
+            let new = (slot.rank(), slot.deadline_rank());
             if before == Stage::Waiting {
                 self.index.remove(&slot.as_candidate());
             }
-            self.rank_anew(nth, old, new);
+            self.rank_anew(nth, old.0, new.0);
+            self.rank_anew(nth, old.1, new.1);
             self.unfired += usize::from(has_not_fired(after));
             self.unfired -= usize::from(has_not_fired(before));
         }
@@ -215,10 +230,10 @@ impl Table {
     pub(super) fn insert_slot(&mut self, slot: Slot) -> usize {
         let (id, stage) = (slot.entry.place.id, slot.stage);
         self.known_attempts += usize::from(slot.has_facts());
-        let rank = slot.rank();
+        let ranks = [slot.rank(), slot.deadline_rank()];
         let nth = self.slots.insert(slot);
         self.by_id.insert(id, nth);
-        rank.into_iter().for_each(|rank| self.index.insert(rank, nth));
+        ranks.into_iter().flatten().for_each(|rank| self.index.insert(rank, nth));
         self.unfired += usize::from(has_not_fired(stage));
         nth
     }
@@ -229,7 +244,7 @@ impl Table {
         if slot.stage == Stage::Waiting {
             self.index.remove(&slot.as_candidate());
         }
-        let ranks = [slot.rank(), slot.doubt_rank(), slot.unpersisted_rank()];
+        let ranks = [slot.rank(), slot.deadline_rank(), slot.doubt_rank(), slot.unpersisted_rank()];
         ranks.iter().flatten().for_each(|rank| self.index.remove(rank));
         self.unfired -= usize::from(has_not_fired(slot.stage));
         self.known_attempts -= usize::from(slot.has_facts());
@@ -287,9 +302,10 @@ impl Table {
             let is_for_later = slot.attempt.as_ref().is_some_and(|attempt| attempt.for_later.is_some());
             assert_eq!(is_for_later, slot.stage == FOR_LATER, "{id} {:?}", slot.stage);
             assert!(slot.stage != REPORTED || slot.has_facts(), "{id} is kept for nothing");
+            assert!(slot.stage != PARKED || slot.aside.is_some(), "{id} waits for nothing");
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
             assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
-            let ranks = [slot.rank(), slot.doubt_rank(), slot.unpersisted_rank()];
+            let ranks = [slot.rank(), slot.deadline_rank(), slot.doubt_rank(), slot.unpersisted_rank()];
             assert!(ranks.iter().flatten().all(is_in), "{id} {:?}", slot.stage);
             ranked += usize::from(is_candidate) + ranks.iter().flatten().count();
             let is_leased = is_in(&Rank::At(Group::Leased, slot.entry.due_at, id));

@@ -188,9 +188,10 @@ async fn reset_queues(
 /// What fired and was not handed over: settled where its task was deleted, or left by a crash between the two. How much was
 /// found.
 async fn empty_ready_sets(core: &Arc<Core>, namespace: &Name) -> Result<usize, Error> {
+    let served = core.live.lock().serve_no_more(|queue| queue.namespace == *namespace, |_| true);
     let depth = core.hot.depth().await?;
     let is_its = |it: &&(Arc<QueueKey>, usize)| it.0.namespace == *namespace && it.1 > 0;
-    let mut found = 0;
+    let mut found = served.len();
     for (queue, parked) in depth.parked.iter().filter(is_its) {
         found += parked;
         for (lane, parked) in core.hot.lanes(queue, None, LANES).await? {

@@ -11,7 +11,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{Applied, Change, Step},
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{name::QueueKey, time::Millis};
 use std::sync::Arc;
 
 /// What was not in time, in one word, and for people.
@@ -26,10 +26,16 @@ fn is_late(core: &Core, entry: &HotEntry, now: Millis) -> Option<Reason> {
     is_over.then_some(("pending_timeout", "not started within the queue's pending_timeout_ms"))
 }
 
-/// Buries what is served from the store and was not asked for in time.
+/// Buries what executors are served with here and have not asked for in time.
 pub(crate) async fn look_at_served(core: &Arc<Core>) {
     let now = core.now();
-    let late = core.live.lock().serve_no_more(|entry| is_late(core, entry, now).is_some());
+    let has_timeout = |queue: &QueueKey| core.settings.queue(queue).pending_timeout_ms.is_some();
+    let late = {
+        let mut table = core.live.lock();
+        let mut late = table.take_past_deadline(now);
+        late.extend(table.serve_no_more(has_timeout, |entry| is_late(core, entry, now).is_some()));
+        late
+    };
     if !late.is_empty() {
         drop(keep_those_in_time(core, late).await);
     }

@@ -11,7 +11,7 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{admit, bounds::Bounded, freed, granted, terms::Terms},
+    pipeline::{admit, bounds::Bounded, freed, from_store, granted, terms::Terms},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -420,10 +420,7 @@ async fn give_places(
 /// What is parked and could go: an answer that was lost must not keep it for longer than this takes.
 async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
     let (mut back, mut result) = (0, Ok(()));
-    for (queue, _) in core.hot.depth().await?.parked {
-        if core.settings.is_scanned(&queue) {
-            continue;
-        }
+    for (queue, _) in from_store::depth(core).await?.parked {
         match look_at_lanes_of(core, &queue).await {
             Ok(brought) => back += brought,
             // The other queues have their turn all the same.
@@ -436,7 +433,7 @@ async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
 async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, Error> {
     let terms = Terms::of(core, queue);
     let after = core.maintenance.reconciler.last.lock().positions.remove(&**queue);
-    let lanes = core.hot.lanes(queue, after.as_ref(), LANES_MAX).await?;
+    let lanes = from_store::lanes(core, queue, after.as_ref(), LANES_MAX).await?;
     let (mut brought, mut result) = (0, Ok(()));
     for (lane, parked) in &lanes {
         match admit::bring_back(core, &terms, lane, *parked).await {

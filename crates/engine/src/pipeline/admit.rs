@@ -23,10 +23,9 @@ use crate::{
     maintenance::{expire, reconcile},
     pipeline::{
         freed::state::Look,
-        from_store,
+        from_store::{self, unpark},
         granted::answer_was_lost,
         kinds,
-        ready_set::unpark,
         request::{LeaseRequest, Restrictions, may_run},
         terms::Terms,
     },
@@ -48,8 +47,10 @@ const LANES_KNOWN_MS: i64 = 1_000;
 /// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
 const LANES_MAX: usize = 100;
 
-/// Keys and lanes of retries, at least, that a caller's look goes past while nothing can be parked.
-const PASSED_BY_MAX: usize = 50;
+/// Lanes of a queue in this engine's table, whose places other engines give up, too: how many are looked at when an executor asks, and
+/// how often.
+const LANES_LOOKED_AT: usize = 20;
+const LANES_LOOK_MS: i64 = 100;
 
 /// A lease that took longer to be made than this is given back: the reconciler frees what no lease follows, much later
 /// (`maintenance::reconcile`).
@@ -127,20 +128,6 @@ pub(crate) struct Admitted {
     pub(crate) is_end: bool,
     /// Since when they have their places; None: they need none.
     pub(crate) since: Option<Since>,
-    /// Lanes that are full, and whose tasks could not be parked.
-    full_lanes: Vec<Lane>,
-}
-
-impl Admitted {
-    /// The entry belongs to none of the lanes that are full.
-    fn has_open_lane(&self, entry: &HotEntry) -> bool {
-        let key = entry.demands().concurrency_key.as_deref();
-        self.full_lanes.iter().all(|lane| match lane {
-            Lane::Key(full) => key != Some(full.as_str()),
-            Lane::Retries => entry.attempt == 0,
-            Lane::Version(_) | Lane::Kind(_) => true,
-        })
-    }
 }
 
 /// At most `wanted`, each with its places. `only`: what its executor takes.
@@ -152,16 +139,14 @@ pub(crate) async fn admit(
 ) -> Result<Admitted, Error> {
     let terms = Terms::of(core, &request.queue).within(only.bound.as_ref());
     note_version(core, request);
-    if !core.fires_from_store(&request.queue) {
-        bring_back_versions(core, request).await?;
-        kinds::bring_back(core, request, only).await?;
-    }
+    bring_back_versions(core, request).await?;
+    kinds::bring_back(core, request, only).await?;
+    bring_back_all(core, &terms, lanes_to_look_at(core, &terms), wanted).await;
     if terms.is_limited {
         return limited(core, request, only, &terms, wanted).await;
     }
-    let looked_at = kinds::looks_through(core, &request.queue, only, wanted);
-    let (popped, is_end) = from_store::admit(core, request, terms.admission(looked_at), |_| true).await?;
-    let more = looked_at == wanted && popped.len() == wanted;
+    let (popped, is_end) = from_store::admit(core, &request.queue, terms.admission(wanted)).await?;
+    let more = popped.len() == wanted;
     let entries = keep_the_callers(core, request, only, &terms, popped, wanted).await?;
     Ok(Admitted { entries, more, is_end, ..Admitted::default() })
 }
@@ -195,12 +180,7 @@ async fn limited(
         let later = it.throttled.split_off(&(now.plus(1), Lane::Key(String::new())));
         std::mem::replace(&mut it.throttled, later).into_keys().map(|it| it.1).collect()
     });
-    for lane in due {
-        // One that cannot be brought back keeps no other waiting; the reconciler looks at it again.
-        if let Err(error) = bring_back(core, terms, &lane, wanted).await {
-            tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
-        }
-    }
+    bring_back_all(core, terms, due, wanted).await;
     let look = core.limits.admissions.kept_back.look(&terms.queue);
     let room = core.limiter_of(&terms.queue).room(&terms.limits, &terms.rates, now).await?;
     let limit = wanted.min(room.free.max(in_doubt(core, terms, now)));
@@ -218,9 +198,8 @@ async fn limited(
         core.limits.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
-    let looked_at = kinds::looks_through(core, &request.queue, only, limit);
-    let (popped, _) = from_store::admit(core, request, terms.admission(looked_at), |_| true).await?;
-    let full = popped.len() == looked_at;
+    let (popped, _) = from_store::admit(core, &request.queue, terms.admission(limit)).await?;
+    let full = popped.len() == limit;
     if full && limit < wanted {
         core.limits.shares.kept_back(terms, room.bound.as_ref());
     }
@@ -230,7 +209,6 @@ async fn limited(
     let entries = keep_the_callers(core, request, only, terms, popped, limit).await?;
     let grants = Grants { until: now.plus(request.lease_ms), since: Since::now(core) };
     let granted = grant(core, terms, &look, entries, grants).await?;
-    let granted = go_past_full_lanes(core, request, only, (terms, &look), granted, (limit, grants)).await;
     // Where some were put aside their room is still there, for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
@@ -254,40 +232,34 @@ fn in_doubt(core: &Core, terms: &Terms, now: Millis) -> usize {
     })
 }
 
-/// While nothing can be parked, what waits for a key or for a place of retries keeps no other task waiting: those are popped that
-/// wait for none of it. A failure is not the caller's, who has what was granted before.
-async fn go_past_full_lanes(
-    core: &Arc<Core>,
-    request: &LeaseRequest,
-    only: &Restrictions,
-    (terms, look): (&Terms, &Look<'_>),
-    mut granted: Admitted,
-    (most, grants): (usize, Grants),
-) -> Admitted {
-    for _ in 0..PASSED_BY_MAX {
-        let left = most.saturating_sub(granted.entries.len());
-        if left == 0 || granted.full_lanes.is_empty() {
-            break;
-        }
-        let looked_at = kinds::looks_through(core, &request.queue, only, left);
-        let is_open = |entry: &HotEntry| granted.has_open_lane(entry);
-        let popped = from_store::admit(core, request, terms.admission(looked_at), is_open).await;
-        let Ok((popped, _)) = popped else { break };
-        let Ok(entries) = keep_the_callers(core, request, only, terms, popped, left).await else { break };
-        if entries.is_empty() {
-            break;
-        }
-        let Ok(next) = grant(core, terms, look, entries, grants).await else { break };
-        granted.entries.extend(next.entries);
-        granted.full_lanes.extend(next.full_lanes);
-        // The queue's own limit is reached.
-        if !next.more {
-            break;
+/// Of each of these lanes what could go now. One that cannot be brought back keeps no other waiting; a later look does it.
+async fn bring_back_all(core: &Core, terms: &Terms, lanes: Vec<Lane>, wanted: usize) {
+    for lane in lanes {
+        if let Err(error) = bring_back(core, terms, &lane, wanted).await {
+            tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
         }
     }
-    // Another look would come to the same tasks.
-    granted.more &= granted.full_lanes.is_empty();
-    granted
+}
+
+/// Lanes in this engine's table, of keys and of retries, in which a place may have become free without this engine hearing of it, some
+/// at a time: whoever gives up a place brings back what waits for it at its own engine, and in ready sets, which all engines share.
+fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<Lane> {
+    if core.live.lock().standing(&terms.queue).parked == 0 {
+        return Vec::new();
+    }
+    let now = core.now();
+    core.limits.admissions.with(&terms.queue, |lately| {
+        if lately.lanes_looked_at.is_some_and(|at| (0..LANES_LOOK_MS).contains(&now.since(at))) {
+            return Vec::new();
+        }
+        lately.lanes_looked_at = Some(now);
+        let after = lately.lanes_from.take();
+        let lanes = core.live.lock().lanes(&terms.queue, after.as_ref(), LANES_LOOKED_AT);
+        let is_limit = |lane: &Lane| matches!(lane, Lane::Key(_) | Lane::Retries);
+        let lanes: Vec<Lane> = lanes.into_iter().map(|(lane, _)| lane).filter(is_limit).collect();
+        lately.lanes_from = lanes.last().filter(|_| lanes.len() == LANES_LOOKED_AT).cloned();
+        lanes
+    })
 }
 
 /// Those that are granted. The others go back, or are parked.
@@ -344,30 +316,21 @@ async fn grant(
     core.limits.shares.started(terms, granted.len());
     let more = back.is_empty();
     let given_back = from_store::offer(core, back).await;
-    let mut full_lanes = Vec::new();
     for (lane, entries) in lanes {
-        match put_aside(core, terms, &lane, entries).await {
-            Ok(true) => {}
-            Ok(false) => full_lanes.push(lane),
-            Err(error) => {
-                tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
-            }
+        if let Err(error) = put_aside(core, terms, &lane, entries).await {
+            tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
         }
     }
     if let Err(error) = given_back {
         tracing::warn!(%error, "tasks that may not go now could not be offered again; that is repeated");
     }
-    Ok(Admitted { entries: granted, more, is_end: false, since: Some(since), full_lanes })
+    Ok(Admitted { entries: granted, more, is_end: false, since: Some(since) })
 }
 
-/// Whether they are parked.
-async fn put_aside(core: &Core, terms: &Terms, lane: &Lane, entries: Vec<HotEntry>) -> Result<bool, Error> {
-    let are_parked = from_store::park(core, lane, entries, terms.settings.retries).await?;
-    if are_parked {
-        // It may have become free between the answer and now, when nothing stood in the lane.
-        bring_back(core, terms, lane, 1).await?;
-    }
-    Ok(are_parked)
+async fn put_aside(core: &Core, terms: &Terms, lane: &Lane, entries: Vec<HotEntry>) -> Result<(), Error> {
+    from_store::park(core, lane, entries, terms.settings.retries).await?;
+    // It may have become free between the answer and now, when nothing stood in the lane.
+    bring_back(core, terms, lane, 1).await.map(drop)
 }
 
 /// Brings back from a lane what could go now, at most `limit`. How many.
@@ -443,7 +406,7 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
         is_known
     });
     if !is_known {
-        let lanes = core.hot.lanes(&request.queue, Some(&Lane::Retries), LANES_MAX).await?;
+        let lanes = from_store::lanes(core, &request.queue, Some(&Lane::Retries), LANES_MAX).await?;
         let ranges = lanes.into_iter().filter_map(|it| match it.0 {
             Lane::Version(range) => Some(range),
             Lane::Key(_) | Lane::Retries | Lane::Kind(_) => None,

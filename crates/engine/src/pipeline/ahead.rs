@@ -88,7 +88,9 @@ fn room(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> usize {
     if !core.settings.is_plain(queue) {
         return 0;
     }
-    core.arrivals.of(queue).room(now).max(core.options.ahead_room_min)
+    let arrival = core.arrivals.of(queue);
+    let would_overtake = from_store::would_be_overtaken(core, queue, &arrival, now);
+    arrival.room(now, would_overtake).max(core.options.ahead_room_min)
 }
 
 /// Looks every moment while there is something to look at. Leases made ahead.
@@ -390,7 +392,7 @@ async fn report_holders_in(core: Arc<Core>, old: Vec<Beat>) {
 /// What found nobody: leased, its queue goes the usual way for a while; and what has only fired.
 fn clear_shelves(core: &Core, now: Millis) -> (Vec<Assignment>, Vec<HotEntry>) {
     let (mut found_nobody, mut lying) = (Vec::new(), Vec::new());
-    let lies_ms = if is_alone(core) { LIES_ALONE_MS } else { LIES_MS };
+    let lies_ms = if core.holdings.is_only_owner() { LIES_ALONE_MS } else { LIES_MS };
     core.ahead.shelves.lock().retain(|it| {
         let old = it.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS));
         found_nobody.extend(old);
@@ -411,7 +413,8 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
         && !arrival.has_standing()
         // Of two versions of one task, the newer goes first: the ready set sees to it.
         && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
-        && if is_alone(core) {
+        // Whoever could take what lies here asks at this engine.
+        && if core.holdings.is_only_owner() {
             arrival.goes_first()
                 && arrival.are_younger_than_ready(&fired)
                 && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
@@ -427,13 +430,8 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
 }
 
 /// What is in the ready set goes before what lies here, and nobody else takes it.
-pub(crate) fn lies_behind(core: &Core, arrival: &Arrival) -> bool {
-    is_alone(core) && arrival.goes_first()
-}
-
-/// Whoever could take what lies here asks at this engine. While the hot set is away the order is kept elsewhere.
-fn is_alone(core: &Core) -> bool {
-    core.holdings.is_only_owner() && !core.from_store.is_away()
+pub(crate) fn lies_behind(core: &Core, queue: &QueueKey, arrival: &Arrival) -> bool {
+    core.holdings.is_only_owner() && arrival.goes_first() && !core.fires_from_store(queue)
 }
 
 /// Whoever asks next finds these in the ready set.

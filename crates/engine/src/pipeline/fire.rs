@@ -158,8 +158,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         return Err(error);
     }
     others_came();
-    let is_new = |entry: &&HotEntry| !has_fired(entry) && !counted.contains(&entry.place.id);
-    from_store::count_fired(core, all.iter().filter(is_new));
+    from_store::count_fired(core, all.iter().filter(|entry| is_new(entry, &counted)));
     for (queue, fired) in rest.iter().filter(|it| !it.1.is_empty()) {
         core.meters.queue(queue).fired(&lateness_ms(fired, &counted));
         core.arrived(queue, fired.len());
@@ -180,25 +179,32 @@ pub(crate) fn has_fired(entry: &HotEntry) -> bool {
     matches!(entry.state, State::DispatchFailed | State::Ready)
 }
 
+fn is_new(entry: &HotEntry, counted: &HashSet<i64>) -> bool {
+    !has_fired(entry) && !counted.contains(&entry.place.id)
+}
+
 /// Of those that fire for the first time.
 fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
-    let is_new = |entry: &&HotEntry| !has_fired(entry) && !counted.contains(&entry.place.id);
-    fired.iter().filter(is_new).map(|it| it.fired_at.since(it.due_at)).collect()
+    let new = fired.iter().filter(|entry| is_new(entry, counted));
+    new.map(|entry| entry.fired_at.since(entry.due_at)).collect()
 }
 
 /// Gives what has fired to executors that wait here with nothing, where no order and no limit has to be kept. Answers
 /// the rest.
 fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>, counted: &HashSet<i64>) -> Vec<HotEntry> {
     let is_plain = core.settings.is_plain(queue) && fired.iter().all(|entry| entry.demands().is_none());
-    // While the hot set is away the order of all is kept in the table.
-    if !is_plain || core.fires_from_store(queue) {
+    let is_served_here = core.fires_from_store(queue);
+    // What stands in the table goes before it, and so it waits there for executors that are busy.
+    if !is_plain || is_served_here && core.live.lock().standing(queue).ready > 0 {
         return fired;
     }
     let all = fired.clone();
-    let rest = ahead::lie(core, queue, core.arrivals.of(queue).give(fired));
+    let rest = core.arrivals.of(queue).give(fired);
+    let rest = if is_served_here { rest } else { ahead::lie(core, queue, rest) };
     // Given from the front.
     let given = all.split_at(all.len() - rest.len()).0;
     if !given.is_empty() {
+        from_store::count_fired(core, given.iter().filter(|entry| is_new(entry, counted)));
         core.meters.queue(queue).fired(&lateness_ms(given, counted));
     }
     rest

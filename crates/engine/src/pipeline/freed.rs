@@ -4,7 +4,7 @@
 
 pub(crate) mod state;
 
-use super::{ready_set::unpark, terms::Terms};
+use super::{from_store::unpark, terms::Terms};
 use crate::{core::Core, maintenance::reconcile};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{

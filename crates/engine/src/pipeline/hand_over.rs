@@ -24,7 +24,7 @@ use crate::{
     core::Core,
     maintenance::expire,
     pipeline::{
-        admit, ahead,
+        admit, ahead, from_store,
         request::{LeaseRequest, Restrictions},
     },
 };
@@ -182,7 +182,8 @@ fn is_known_empty(
     only: &Restrictions,
     arrival: &Arrival,
 ) -> Option<Instant> {
-    let at = arrival.empty_since().filter(|it| it.elapsed() < core.look_again())?;
+    let at = from_store::empty_since(core, &request.queue, arrival);
+    let at = at.filter(|at| at.elapsed() < core.look_again())?;
     is_simple(core, request, only).then_some(at)
 }
 
@@ -276,7 +277,7 @@ async fn grant(
     let mut leased = Vec::new();
     control::loaded(core).await?;
     let arrival = core.arrivals.of(&request.queue);
-    let may_stay = arrival.empty_since().is_some() || ahead::lies_behind(core, &arrival);
+    let may_stay = arrival.empty_since().is_some() || ahead::lies_behind(core, &request.queue, &arrival);
     let only = &caller.only;
     if !may_stay || !is_simple(core, request, only) {
         // There may be others: the order of all is found in one place.

@@ -5,7 +5,7 @@
 
 pub(crate) mod state;
 
-use super::{from_store, ready_set, terms::Terms};
+use super::{from_store, terms::Terms};
 use crate::{
     core::Core,
     pipeline::request::{LeaseRequest, Restrictions},
@@ -14,23 +14,13 @@ use punctual_contract::{
     Error,
     hot::{HotEntry, Lane},
 };
-use punctual_domain::{
-    name::{Name, QueueKey},
-    place::TaskRef,
-};
+use punctual_domain::{name::Name, place::TaskRef};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Lanes of a queue that are looked at for that.
 const LANES_MAX: usize = 500;
 /// How much of one kind the reconciler brings back at once: if nobody takes it, it is parked again.
 pub(super) const BROUGHT_BACK: usize = 100;
-/// While nothing can be parked, so far is looked past what is of other kinds.
-const LOOKED_THROUGH: usize = 200;
-
-/// How many are to be popped for `wanted`.
-pub(super) fn looks_through(core: &Core, queue: &QueueKey, only: &Restrictions, wanted: usize) -> usize {
-    if only.kinds.is_some() && core.fires_from_store(queue) { wanted.max(LOOKED_THROUGH) } else { wanted }
-}
 
 /// What was parked for somebody like the caller comes back into the order.
 pub(super) async fn bring_back(
@@ -40,7 +30,7 @@ pub(super) async fn bring_back(
 ) -> Result<(), Error> {
     let (queue, all) = (&request.queue, &core.limits.admissions.kinds);
     if only.kinds.is_some() && all.begin_look(queue, core.now()) {
-        let lanes = core.hot.lanes(queue, Some(&Lane::Retries), LANES_MAX).await?;
+        let lanes = from_store::lanes(core, queue, Some(&Lane::Retries), LANES_MAX).await?;
         let kind = |it: (Lane, usize)| match it.0 {
             Lane::Kind(kind) => Name::new(&kind).ok(),
             Lane::Key(_) | Lane::Retries | Lane::Version(_) => None,
@@ -53,7 +43,7 @@ pub(super) async fn bring_back(
     }
     let mut result = Ok(());
     for kind in parked {
-        match ready_set::unpark(core, queue, &Lane::Kind(kind.as_str().to_owned()), request.max).await {
+        match from_store::unpark(core, queue, &Lane::Kind(kind.as_str().to_owned()), request.max).await {
             Ok(back) if back < request.max => all.remove(queue, &kind),
             Ok(_) => {}
             Err(error) => result = Err(error),
@@ -117,20 +107,15 @@ async fn with_kinds(core: &Core, mut entries: Vec<HotEntry>) -> Result<Vec<HotEn
 }
 
 async fn park(core: &Core, terms: &Terms, others: BTreeMap<Name, Vec<HotEntry>>) {
-    let mut are_parked = false;
+    let are_some = !others.is_empty();
     for (kind, entries) in others {
         let lane = Lane::Kind(kind.as_str().to_owned());
-        match from_store::park(core, &lane, entries, terms.settings.retries).await {
-            Ok(false) => continue,
-            Ok(true) => {}
-            Err(error) => {
-                tracing::warn!(%error, "tasks of other kinds could not be parked; they are offered again later");
-            }
+        if let Err(error) = from_store::park(core, &lane, entries, terms.settings.retries).await {
+            tracing::warn!(%error, "tasks of other kinds could not be parked; they are offered again later");
         }
         core.limits.admissions.kinds.add(&terms.queue, &kind);
-        are_parked = true;
     }
-    if are_parked {
+    if are_some {
         // An executor that takes them may wait here, or elsewhere.
         core.wake_queue(&terms.queue);
     }

@@ -17,9 +17,6 @@ pub(crate) async fn unpark(
     lane: &Lane,
     limit: usize,
 ) -> Result<usize, Error> {
-    if core.settings.is_scanned(queue) {
-        return Ok(0);
-    }
     let back = core.hot.unpark(queue, lane, limit).await;
     core.arrivals.of(queue).something_else_came();
     back

@@ -72,6 +72,7 @@ async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
 /// Looks at what is overdue. Tasks that were missing.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     // None of them is left out because another failed.
+    expire::look_at_served(core).await;
     let again = fire::fire_again(core).await;
     let closed = gaps(core).await;
     let admissions = lost_admissions(core).await;

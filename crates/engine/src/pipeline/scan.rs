@@ -113,7 +113,7 @@ async fn step(
     found.retain(|entry| bound.is_none_or(|bound| entry.key() <= bound));
     found.sort_unstable_by_key(HotEntry::key);
     let began = Instant::now();
-    let served = core.live.lock().count_served().get(queue).copied().unwrap_or(0);
+    let served = core.live.lock().standing(queue).all();
     let (mut room, mut found) = (SERVED_MAX.saturating_sub(served), found.into_iter());
     for entry in found.by_ref() {
         round.after = Some(entry.key());
@@ -224,8 +224,8 @@ fn wanted(core: &Core) -> Wanted {
         return Wanted::default();
     }
     let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
-    let served = core.live.lock().count_served();
-    let left = |queue: &Arc<QueueKey>| SERVED_MAX.saturating_sub(served.get(queue).copied().unwrap_or(0));
+    let table = core.live.lock();
+    let left = |queue: &QueueKey| SERVED_MAX.saturating_sub(table.standing(queue).all());
     let scanned = asked_for.iter().filter(|queue| core.settings.is_scanned(queue));
     scanned.map(|queue| (Arc::clone(queue), left(queue))).collect()
 }
@@ -245,7 +245,7 @@ async fn serve_part(core: Arc<Core>, part: usize, wanted: Arc<Wanted>) -> Result
 
 /// These queues are scanned no more: they go back to the hot set.
 async fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
-    let served = core.live.lock().serve_no_more(|entry| back.contains(&entry.queue));
+    let served = core.live.lock().serve_no_more(|queue| back.iter().any(|other| **other == *queue), |_| true);
     look_through(core);
     core.from_store.scans.fill_again_at(core.now().plus(SETTINGS_KNOWN_MS));
     if let Err(error) = fire::offer_again(core, served.clone()).await {

@@ -1,6 +1,5 @@
-//! Which source tasks come from. While the hot set does not answer, or where there is none, what a partition's owner fires comes
-//! from the store (`store_source`), and executors are served from the live table (`from_store`). What an embedded engine fires
-//! comes from its store, too, and waits for executors in the ready sets in its memory, which is never away.
+//! Which source tasks come from. While the hot set does not answer, or where there is none, as in an embedded engine, what a
+//! partition's owner fires comes from the store (`store_source`), and executors are served from the live table (`from_store`).
 //!
 //! A switch between the two sources needs no hand-over. What both have is refused by the table, by fence, or by the store when its
 //! lease is asked for. Away: each partition is read from the oldest task on, and what stood in ready sets is served from the table.
@@ -33,7 +32,7 @@ use std::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-/// Between two looks at the hot set while it answers, and between two of an engine at a store that nobody else writes to.
+/// Between two looks at the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// Between two looks at the store while it does not, or where there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
@@ -53,7 +52,6 @@ pub(crate) async fn store_is_due(core: Arc<Core>) {
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     match core.from_store.hot_set_keeps() {
         Keeps::DueAndReady => look_at_hot_set(core).await,
-        Keeps::Ready => store_source::run_once(core).await.map(|_| 0),
         Keeps::Nothing => fire_all(core).await,
     }
 }
@@ -118,7 +116,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         core.from_store.watermarks.begin_anew();
     }
     // Each time: something may have been served just after the switch.
-    let served = core.live.lock().serve_no_more(|entry| !core.settings.is_scanned(&entry.queue));
+    let served = core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), |_| true);
     let mut lost = 0;
     for (tenure, wholeness) in partitions {
         if let Wholeness::Overtaken(newest) = wholeness {

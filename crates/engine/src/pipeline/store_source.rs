@@ -13,8 +13,8 @@
 //!    engine that shares its store with none has nothing to look for.
 //! 4. *Fired* at its instant by the wheel, as with a hot set (`fire`): the table decides between that and a cancel at this engine,
 //!    and the store's conditional update between it and everything else. Crash: `scheduled`, for the next owner to fire.
-//! 5. *Served* to executors of this engine from the table (`from_store::serve`), or, in an embedded engine, from the ready sets in its
-//!    memory. Crash: the same.
+//! 5. *Served* to executors of this engine from the table (`from_store::serve`), in its order or, when a limit, a version or a kind lets
+//!    it go, from its lane beside it. Crash: the same.
 //! 6. *Marked* as `ready`, where it is not handed over within `mark_ready::FOR_OTHERS_MS` and other engines live: these read it in
 //!    the store, and serve their executors with it (`from_store::others`). Crash: each of them has it. Whoever leases it first has
 //!    it; the others are refused by its fence.

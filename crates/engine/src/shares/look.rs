@@ -6,7 +6,7 @@ use super::{
     pool::{Pool, Wanted},
     state::{Divided, QUEUES_MAX},
 };
-use crate::{core::Core, settings::Known};
+use crate::{core::Core, pipeline::from_store, settings::Known};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, limiter::Demand};
 use punctual_domain::{
@@ -67,7 +67,7 @@ async fn gather(
 ) -> Result<BTreeMap<QueueKey, Found>, Error> {
     let seen = core.limits.shares.take_seen(now);
     let demands = core.limiter.demands(&core.options.name, &seen, now).await?;
-    let ready = core.hot.depth().await?.ready;
+    let ready = from_store::depth(core).await?.ready;
     let mut queues: BTreeMap<QueueKey, Found> = BTreeMap::new();
     for it in demands {
         let Demand { queue, short_of_slots, short_of_starts, starts_per_ks } = it;

@@ -298,7 +298,24 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::sample;
+
+    fn sample(id: i64, due_at: i64, fence: i64) -> HotEntry {
+        let queue = Name::new("mail").unwrap();
+        HotEntry {
+            place: TaskRef { partition: Partition(0), due_at: Millis(due_at), id },
+            due_at: Millis(due_at),
+            fence,
+            queue: Arc::new(QueueKey { namespace: Name::default_namespace(), queue }),
+            priority: Priority::default(),
+            task_id: id,
+            task_version: 0,
+            deadline_at: Millis::MAX,
+            state: State::Scheduled,
+            fired_at: Millis::ZERO,
+            attempt: 0,
+            details: Arc::new(Details { kind: Name::new("k").ok(), ..Details::default() }),
+        }
+    }
 
     #[test]
     fn bytes_are_ordered_as_their_numbers() {

@@ -54,7 +54,7 @@ async fn a_server_without_a_store_is_not_ready_and_says_which_part() {
 
 #[tokio::test]
 async fn a_server_whose_hot_set_is_away_is_degraded_and_still_takes_tasks() {
-    let world = World::new();
+    let world = World::that_repairs_nothing();
     world.hot.faults.set_all(Dials::REFUSES);
     let ready = world.send(get("/readyz")).await.expect(200);
     assert_eq!(ready["status"], "degraded");

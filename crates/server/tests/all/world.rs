@@ -12,7 +12,7 @@ use punctual_cluster::Watcher;
 use punctual_contract::{Hot, Store};
 use punctual_domain::{access::SecretHash, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_schedules::Planner;
 use punctual_server::{Log, LogFilters, ServerOptions};
 use punctual_store::SqliteStore;
@@ -152,7 +152,7 @@ impl World {
 
     pub(crate) fn with(options: ServerOptions) -> Self {
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
-        let memory = MemoryHot::default();
+        let memory = NoHot;
         Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), options, Options::default())
     }
 
@@ -167,7 +167,7 @@ impl World {
     /// Callers need a token, and this one may do everything.
     pub(crate) fn guarded_by(token: &str) -> Self {
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
-        let memory = MemoryHot::default();
+        let memory = NoHot;
         let engine = Options { admin_token: Some(SecretHash::of(token)), ..Options::default() };
         Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), ServerOptions::default(), engine)
     }
@@ -209,7 +209,7 @@ impl World {
 
     /// The API of another engine on the same store.
     pub(crate) fn another_router(&self) -> Router {
-        let memory = MemoryHot::default();
+        let memory = NoHot;
         let backends = Backends {
             store: self.store.clone(),
             hot: Arc::new(memory),

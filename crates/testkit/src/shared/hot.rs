@@ -1,6 +1,7 @@
-//! The hot set of several engines, in memory: what is due, as Redis keeps it, beside the ready sets of the product's own. A model of
-//! what `RedisHot` promises, held to the same suite; a product's engine reads what is due from its store, or from Redis.
+//! The hot set of several engines, in memory. A model of what `RedisHot` promises, held to the same suite; a product's engine
+//! without Redis has its store and its own table.
 
+use super::ready::ReadySet;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -8,9 +9,11 @@ use punctual_contract::{
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use punctual_hot::MemoryHot;
-use std::collections::{BTreeMap, HashMap};
+use punctual_domain::{chooser::Draws, name::QueueKey, place::Partition, settings::Retries, time::Millis};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// What an entry costs, as far as `with_memory_max` counts.
 pub const ENTRY_BYTES: u64 = 560;
@@ -19,7 +22,7 @@ pub const ENTRY_BYTES: u64 = 560;
 #[derive(Debug)]
 pub struct SharedHot {
     slices: Vec<Mutex<Slice>>,
-    ready: MemoryHot,
+    ready: Mutex<HashMap<Arc<QueueKey>, ReadySet>>,
     /// None: as much as there is.
     memory_max_bytes: Option<u64>,
 }
@@ -92,7 +95,7 @@ impl SharedHot {
     #[must_use]
     pub fn new(partitions: u16) -> Self {
         let slices = (0..partitions.max(1)).map(|_| Mutex::new(Slice::of(i64::MIN, i64::MIN))).collect();
-        Self { slices, ready: MemoryHot::default(), memory_max_bytes: None }
+        Self { slices, ready: Mutex::default(), memory_max_bytes: None }
     }
 
     /// As Redis with this `maxmemory`, but that it refuses nothing.
@@ -104,7 +107,7 @@ impl SharedHot {
     /// What stands in ready sets: id, fence and task.
     #[must_use]
     pub fn standing(&self) -> Vec<(i64, i64, i64)> {
-        self.ready.standing()
+        self.ready.lock().values().flat_map(ReadySet::standing).collect()
     }
 
     fn due(&self) -> usize {
@@ -157,27 +160,58 @@ impl Hot for SharedHot {
     }
 
     async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
-        self.ready.offer(entries, retries).await
+        let (mut put, mut ready) = (0, self.ready.lock());
+        for entry in entries {
+            let set = ready.entry(Arc::clone(&entry.queue)).or_default();
+            put += usize::from(set.put(entry, retries));
+        }
+        Ok(put)
     }
 
     async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
-        self.ready.are_ready(entries).await
+        let ready = self.ready.lock();
+        let is_ready = |entry: &HotEntry| {
+            ready.get(&entry.queue).is_some_and(|set| set.fence(entry.place.id) == Some(entry.fence))
+        };
+        Ok(entries.iter().map(is_ready).collect())
     }
 
     async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
-        self.ready.discard(entries).await
+        let mut ready = self.ready.lock();
+        for entry in entries {
+            let Some(set) = ready.get_mut(&entry.queue) else { continue };
+            set.remove(entry.place.id, entry.fence);
+            if set.is_empty() {
+                ready.remove(&entry.queue);
+            }
+        }
+        Ok(())
     }
 
     async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        self.ready.admit(queue, admission).await
+        let mut ready = self.ready.lock();
+        let Some(set) = ready.get_mut(queue) else { return Ok(Vec::new()) };
+        let (mut admitted, mut draws) = (Vec::new(), Draws::new(admission.seed));
+        while admitted.len() < admission.limit {
+            let Some(entry) = set.pop(&admission, &mut draws) else { break };
+            admitted.push(entry);
+        }
+        if set.is_empty() {
+            ready.remove(queue);
+        }
+        Ok(admitted)
     }
 
     async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.ready.park(lane, entries, retries).await
+        let mut ready = self.ready.lock();
+        for entry in entries {
+            ready.entry(Arc::clone(&entry.queue)).or_default().park(lane, entry, retries);
+        }
+        Ok(())
     }
 
     async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
-        self.ready.unpark(queue, lane, limit).await
+        Ok(self.ready.lock().get_mut(queue).map_or(0, |set| set.unpark(lane, limit)))
     }
 
     async fn lanes(
@@ -186,11 +220,19 @@ impl Hot for SharedHot {
         after: Option<&Lane>,
         limit: usize,
     ) -> Result<Vec<(Lane, usize)>, Error> {
-        self.ready.lanes(queue, after, limit).await
+        Ok(self.ready.lock().get(queue).map_or_else(Vec::new, |set| set.lanes(after, limit)))
     }
 
     async fn depth(&self) -> Result<Depth, Error> {
-        Ok(Depth { due: self.due(), ..self.ready.depth().await? })
+        let mut depth = Depth { due: self.due(), ..Depth::default() };
+        for (queue, set) in self.ready.lock().iter() {
+            let counted = |count: usize| (count > 0).then(|| (Arc::clone(queue), count));
+            depth.ready.extend(counted(set.len()));
+            depth.parked.extend(counted(set.parked()));
+        }
+        depth.ready.sort_unstable();
+        depth.parked.sort_unstable();
+        Ok(depth)
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
@@ -211,8 +253,7 @@ impl Hot for SharedHot {
 
     async fn fullness(&self) -> Result<u32, Error> {
         let Some(most) = self.memory_max_bytes else { return Ok(0) };
-        let ready = self.ready.depth().await?;
-        let standing: usize = ready.ready.iter().chain(&ready.parked).map(|(_, count)| count).sum();
+        let standing: usize = self.ready.lock().values().map(|set| set.len() + set.parked()).sum();
         let entries = u64::try_from(self.due() + standing).unwrap_or(u64::MAX);
         let thousandths = entries.saturating_mul(ENTRY_BYTES).saturating_mul(1_000) / most.max(1);
         Ok(u32::try_from(thousandths).unwrap_or(u32::MAX))

@@ -6,7 +6,7 @@ use crate::{
     shared::SharedHot,
 };
 use punctual_contract::{Hot, Store};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use std::sync::Arc;
 
 /// Few, so that tasks meet in one; more than engines, so that they are shared.
@@ -15,21 +15,22 @@ pub(super) const PARTITIONS: u16 = 5;
 /// The hot set without faults: what the checks read.
 #[derive(Debug)]
 pub(super) enum TrueHot {
-    InMemory(Arc<MemoryHot>),
+    /// There is none: what has fired waits in the engine's table.
+    None,
     Shared(Arc<SharedHot>),
 }
 
 impl TrueHot {
     fn new(due: Due) -> Self {
         match due {
-            Due::InStore => Self::InMemory(Arc::default()),
+            Due::InStore => Self::None,
             Due::InRedis => Self::Shared(Arc::new(SharedHot::new(PARTITIONS))),
         }
     }
 
     pub(super) fn hot(&self) -> Arc<dyn Hot> {
         match self {
-            Self::InMemory(hot) => hot.clone(),
+            Self::None => Arc::new(NoHot),
             Self::Shared(hot) => hot.clone(),
         }
     }
@@ -37,7 +38,7 @@ impl TrueHot {
     /// In ready sets: id, fence and task of each.
     pub(super) fn standing(&self) -> Vec<(i64, i64, i64)> {
         match self {
-            Self::InMemory(hot) => hot.standing(),
+            Self::None => Vec::new(),
             Self::Shared(hot) => hot.standing(),
         }
     }

@@ -189,8 +189,10 @@ impl World {
             known.map(|(place, fence, at)| (place.id, (fence, at))).collect();
         let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await.ok()?;
         let (mut fired, mut refused) = (Vec::new(), Vec::new());
+        let served = self.nodes.iter().flat_map(|node| node.engine.served());
+        let standing = self.true_hot.standing().into_iter().chain(served);
         let mut standing: HashMap<i64, (i64, i64)> =
-            self.true_hot.standing().into_iter().map(|(id, fence, task_id)| (id, (fence, task_id))).collect();
+            standing.map(|(id, fence, task_id)| (id, (fence, task_id))).collect();
         for task in page.tasks {
             let here = known.remove(&task.place.id);
             let copy = standing.remove(&task.place.id);

@@ -23,7 +23,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_schedules::Planner;
 use punctual_store::sqlite::SqliteStore;
 use std::{
@@ -73,7 +73,7 @@ pub(super) fn queue() -> QueueKey {
 }
 
 pub(super) fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
-    let hot = Arc::new(MemoryHot::default());
+    let hot = Arc::new(NoHot);
     let backends = Backends {
         store,
         hot,

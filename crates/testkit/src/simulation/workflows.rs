@@ -24,7 +24,7 @@ use punctual_domain::{
     workflow::{NodeKey, NodeState, Role, WorkflowState},
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_store::sqlite::SqliteStore;
 use punctual_workflows::{Runner, Submission};
 use std::{
@@ -85,7 +85,7 @@ fn queue() -> QueueKey {
 }
 
 fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
-    let hot = Arc::new(MemoryHot::default());
+    let hot = Arc::new(NoHot);
     let backends = Backends {
         store,
         hot,

@@ -13,7 +13,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
@@ -103,7 +103,7 @@ fn rig(options: Options) -> Rig {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     let backends = Backends {
         store: Arc::clone(&store),
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(clock.clone()),

@@ -2,7 +2,6 @@
 
 use punctual_bus::MemoryBus;
 use punctual_contract::{Bus, Hot, Store};
-use punctual_hot::MemoryHot;
 use punctual_store::{Options as StoreOptions, SqliteStore};
 use punctual_testkit::{conformance::hot::PARTITIONS, shared::SharedHot};
 use std::{
@@ -12,10 +11,6 @@ use std::{
         atomic::{AtomicU16, Ordering::SeqCst},
     },
 };
-
-fn memory_hot() -> Arc<dyn Hot> {
-    Arc::new(MemoryHot::default())
-}
 
 /// By which tests stand in for Redis.
 fn shared_hot() -> Arc<dyn Hot> {
@@ -32,18 +27,6 @@ fn sqlite_in_memory() -> Arc<dyn Store> {
 
 fn sqlite_on(dir: &Path, options: &StoreOptions) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(dir.join("punctual.db"), options).unwrap())
-}
-
-mod hot_in_memory {
-    macro_rules! stamp {
-        ($($module:ident :: $case:ident),* $(,)?) => {$(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-            async fn $case() {
-                punctual_testkit::conformance::hot::$module::$case(super::memory_hot()).await;
-            }
-        )*};
-    }
-    punctual_testkit::for_each_ready_case!(stamp);
 }
 
 mod hot_of_tests {

@@ -24,7 +24,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
-use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_hot::{NoHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
@@ -130,11 +130,8 @@ impl Embedded {
 #[async_trait]
 impl Ground for Embedded {
     async fn stand(&self) -> Stand {
-        let hot: Arc<dyn Hot> = if self.has_due {
-            Arc::new(SharedHot::new(self.store.partitions()))
-        } else {
-            Arc::new(MemoryHot::default())
-        };
+        let hot: Arc<dyn Hot> =
+            if self.has_due { Arc::new(SharedHot::new(self.store.partitions())) } else { Arc::new(NoHot) };
         Stand {
             store: self.store.clone(),
             hot,
@@ -463,7 +460,6 @@ pub(crate) async fn delivered(rig: &Rig) -> Assignment {
 on_each_ground! {
     after_the_drain_before_the_mark: At::Claim;
     after_the_drain_before_the_instant: At::OnWheel;
-    after_the_instant_before_the_offer: At::Hot(HotGroup::Ready);
     after_the_admission_before_the_lease: At::Store(StoreGroup::Dispatch);
     after_the_lease_before_its_answer: At::Leased;
     after_the_lease_before_the_publish: At::Publish;

@@ -15,7 +15,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyStore, StoreGroup},
@@ -68,7 +68,7 @@ fn rig(options: Options) -> Rig {
 fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
     let store = Arc::new(FaultyStore::new(truth, 1));
     let bus = Arc::new(FaultyBus::new(Arc::new(MemoryBus::default()), 1));
-    let hot = Arc::new(MemoryHot::default());
+    let hot = Arc::new(NoHot);
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let backends = Backends {
         store: store.clone(),

@@ -22,7 +22,7 @@ use punctual_domain::{
     workflow::{Definition, Node, WorkflowState},
 };
 use punctual_engine::{AlertKind, Backends, Engine, Options, Probe};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{clock::ManualClock, servers};
@@ -106,7 +106,7 @@ impl World {
     }
 
     fn over<S: Store + ScheduleStore + WorkflowStore + BulkStore>(store: Arc<S>) -> Self {
-        let hot = MemoryHot::default();
+        let hot = NoHot;
         Self {
             clock: ManualClock::at(START),
             store: store.clone(),

@@ -5,7 +5,7 @@ use crate::engine::WallClock;
 use punctual_bus::MemoryBus;
 use punctual_contract::{Error, Store};
 use punctual_engine::{AlertKind, Backends, Engine, Options, ServiceNumbers};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::patience::until;
 use std::{
@@ -20,7 +20,7 @@ fn engine() -> Engine {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     let backends = Backends {
         store,
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(WallClock),

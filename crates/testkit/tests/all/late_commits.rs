@@ -16,7 +16,7 @@ use punctual_contract::{
 };
 use punctual_domain::{name::Name, task::NewTask, time::Millis};
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
@@ -80,7 +80,7 @@ impl Edge {
             let store = Arc::new(FaultyStore::new(Arc::clone(&truth), seed));
             let hot: Arc<dyn Hot> = match engines {
                 Some(_) => shared_hot.clone(),
-                None => Arc::new(MemoryHot::default()),
+                None => Arc::new(NoHot),
             };
             let hot = Arc::new(FaultyHot::new(hot, seed));
             let shared =

@@ -21,7 +21,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
@@ -35,6 +35,7 @@ use std::{
 };
 use tokio::{sync::Barrier, task::JoinSet, time::timeout};
 
+mod behind;
 mod executors;
 mod several;
 
@@ -78,7 +79,7 @@ impl Rig {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let limiter = Arc::new(MemoryLimiter::default());
         let backends = Backends {
-            hot: Arc::new(MemoryHot::default()),
+            hot: Arc::new(NoHot),
             store: store.clone(),
             limiter: limiter.clone(),
             bus: Arc::new(MemoryBus::default()),
@@ -535,7 +536,7 @@ async fn a_limiter_that_lost_its_members_is_rebuilt_from_the_leases() {
     // The same store, and a limiter that knows nothing: another process.
     let limiter = Arc::new(MemoryLimiter::default());
     let backends = Backends {
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         store: rig.store.clone(),
         limiter: limiter.clone(),
         bus: Arc::new(MemoryBus::default()),

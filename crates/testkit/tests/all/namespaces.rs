@@ -11,7 +11,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Closed, Engine, LeaseRequest, Options};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     faults::StoreGroup,
@@ -175,7 +175,7 @@ async fn a_database_that_is_away_keeps_only_its_own_tasks_and_they_go_when_it_is
     let store = Arc::new(MysqlStore::open(&urls, options).await.unwrap());
     let backends = Backends {
         store: store.clone(),
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(WallClock),

@@ -10,7 +10,7 @@ use punctual_domain::{
     task::NewTask,
 };
 use punctual_engine::{AlertKind, Backends, Engine, LeaseRequest, Options, Shared};
-use punctual_hot::{MemoryHot, MemoryLimiter, RedisHot, RedisOptions};
+use punctual_hot::{MemoryLimiter, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::FaultyHot,
@@ -179,10 +179,10 @@ async fn one_of_a_long_backlog_is_found(store: Arc<dyn Store>, hot: Arc<dyn Hot>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_a_long_backlog_is_found_embedded() {
+async fn one_of_a_long_backlog_is_found_with_a_stand_in() {
     let options = punctual_store::sqlite::Options { partitions: 1, ..Default::default() };
     let store = SqliteStore::in_memory(&options).unwrap();
-    let hot = MemoryHot::default();
+    let hot = SharedHot::new(1);
     one_of_a_long_backlog_is_found(Arc::new(store), Arc::new(hot), Arc::new(MemoryLimiter::default())).await;
 }
 

@@ -8,7 +8,7 @@ use punctual_domain::{
     task::NewTask,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::patience::HANG_LIMIT;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ async fn insert(engine: &Engine) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_mode_of_a_queue_changes_while_it_runs() {
     let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
-    let hot = Arc::new(MemoryHot::default());
+    let hot = Arc::new(NoHot);
     let bus = Arc::new(punctual_bus::MemoryBus::default());
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let clock = Arc::new(WallClock);

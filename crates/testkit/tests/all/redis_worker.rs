@@ -14,7 +14,7 @@ use punctual_domain::{
     task::{Content, NewTask, TaskResult},
 };
 use punctual_engine::{Backends, Engine, Options, OutcomeReport, Running};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_sdk::{
     Call, CancellationToken, Client, Failure, Reply, Task, Transport, Worked, Worker, bus::BusSource,
 };
@@ -85,7 +85,7 @@ impl<'r> Rig<'r> {
         let place = ObjectBlobs::in_memory();
         let blobs: Arc<dyn Blobs> = Arc::new(store.own_payloads(place, true).await.unwrap());
         let store: Arc<dyn Store> = Arc::new(store);
-        let hot = Arc::new(MemoryHot::default());
+        let hot = Arc::new(NoHot);
         let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
         let (clock, blobs) = (Arc::new(WallClock), Some(blobs));
         let backends = Backends { store, hot, limiter, bus, clock, blobs, shared: None };

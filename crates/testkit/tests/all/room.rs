@@ -12,7 +12,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
@@ -35,7 +35,7 @@ impl Rig {
     }
 
     fn with(options: Options) -> Self {
-        Self::over(Arc::new(MemoryHot::default()), options)
+        Self::over(Arc::new(NoHot), options)
     }
 
     fn over(hot: Arc<dyn Hot>, options: Options) -> Self {

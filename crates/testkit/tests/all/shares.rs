@@ -20,7 +20,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
@@ -100,7 +100,7 @@ impl Rig {
         let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let limiter = Arc::new(MemoryLimiter::default());
         let backends = Backends {
-            hot: Arc::new(MemoryHot::default()),
+            hot: Arc::new(NoHot),
             store,
             limiter: limiter.clone(),
             bus: Arc::new(MemoryBus::default()),

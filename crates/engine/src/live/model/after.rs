@@ -6,7 +6,7 @@ use super::{
         handed_over::{Ended, Unreported},
         served::tests::{plain, strict},
         stage::{Report, Stage},
-        steps::{FOR_LATER, REPORTED},
+        steps::{FOR_LATER, REPORTED, SERVED},
     },
     Key, World, key,
 };
@@ -14,7 +14,7 @@ use crate::pipeline::drain::tests::entry;
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
-    hot::HotEntry,
+    hot::{HotEntry, Lane},
     store::{Assignment, Beat},
 };
 use punctual_domain::time::Millis;
@@ -27,7 +27,7 @@ impl World {
             let most = rng.usize(0..=from.len());
             from.drain(..most).collect()
         };
-        match self.rng.u8(0..16) {
+        match self.rng.u8(0..19) {
             0 => {
                 let some = take(&mut self.rng, &mut self.offered);
                 let kept = self.live.lock().keep_in_line(some);
@@ -66,6 +66,13 @@ impl World {
                 self.served.extend(some.iter().map(key));
             }
             12 | 13 => self.take_served(),
+            15 | 16 => {
+                let some = take(&mut self.rng, &mut self.offered);
+                let lane = self.lane();
+                self.live.lock().park(&lane, &some, plain);
+                self.served.extend(some.iter().map(key));
+            }
+            17 => self.unpark(),
             14 => {
                 let back = self.live.lock().take_held_back();
                 for entry in &back {
@@ -179,20 +186,41 @@ impl World {
 
     fn take_served(&mut self) {
         if self.rng.u8(0..8) == 0 {
-            let served = self.live.lock().serve_no_more(|_| true);
+            let served = self.live.lock().serve_no_more(|_| true, |_| true);
             assert!(served.iter().all(|entry| self.served.remove(&key(entry))), "it was to be served");
             self.offered.extend(served);
             return self.served.clear();
         }
-        let parity = self.rng.i64(0..2);
-        let may_run = |entry: &HotEntry| entry.place.id % 2 == parity;
-        let taken = self.live.lock().take_served(&entry(1, 1).queue, strict(3), may_run);
+        let queue = entry(1, 1).queue;
+        let stages: HashMap<i64, Stage> =
+            self.live.lock().of_model().into_iter().map(|(id, _, stage, _, _)| (id, stage)).collect();
+        let ready = self.live.lock().standing(&queue).ready;
+        let taken = self.live.lock().take_served(&queue, strict(3));
+        assert_eq!(taken.len(), ready.min(3), "all that nothing keeps");
         assert!(taken.is_sorted_by_key(|entry| (entry.due_at, entry.place.id)), "the oldest first");
         for entry in &taken {
-            assert!(self.served.remove(&key(entry)) && may_run(entry), "it was to be served");
+            assert!(self.served.remove(&key(entry)), "it was to be served");
+            assert_eq!(stages.get(&entry.place.id), Some(&SERVED), "what is parked is not given");
             assert!(!self.live.lock().serves(entry));
         }
         self.offered.extend(taken);
+    }
+
+    fn lane(&mut self) -> Lane {
+        Lane::Key(self.rng.i64(0..2).to_string())
+    }
+
+    /// A lane opens.
+    fn unpark(&mut self) {
+        let (queue, lane, limit) = (entry(1, 1).queue, self.lane(), self.rng.usize(0..4));
+        let before = self.live.lock().standing(&queue);
+        let lanes = self.live.lock().lanes(&queue, None, usize::MAX);
+        let parked = lanes.iter().find(|(other, _)| *other == lane).map_or(0, |(_, count)| *count);
+        assert_eq!(lanes.iter().map(|(_, count)| count).sum::<usize>(), before.parked);
+        let back = self.live.lock().unpark(&queue, &lane, limit);
+        assert_eq!(back, parked.min(limit));
+        let after = self.live.lock().standing(&queue);
+        assert_eq!((after.ready, after.parked), (before.ready + back, before.parked - back));
     }
 
     /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.

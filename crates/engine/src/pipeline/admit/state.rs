@@ -33,6 +33,9 @@ pub(super) struct Lately {
     pub(super) versions: BTreeMap<String, Millis>,
     /// Keys whose rate has no start left, by when it has.
     pub(super) throttled: BTreeMap<(Millis, Lane), ()>,
+    /// After which of the queue's lanes the next look at them goes on, and when the last one was.
+    pub(super) lanes_from: Option<Lane>,
+    pub(super) lanes_looked_at: Option<Millis>,
     /// When the queue's own rate has a start again.
     pub(super) starts_at: Option<Millis>,
     /// Attempts that may have places and are offered again, and until when.

@@ -25,23 +25,19 @@ pub(in crate::pipeline) type Wanted = HashMap<Arc<QueueKey>, usize>;
 
 /// What executors ask for here, and the partitions where it may be. None: nothing. Served tasks of other queues are forgotten.
 pub(in crate::pipeline) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
-    let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
     let others: HashSet<Partition> = core.holdings.others().into_iter().collect();
-    let served = {
-        let mut table = core.live.lock();
-        let is_over =
-            |entry: &HotEntry| others.contains(&entry.place.partition) && !asked_for.contains(&entry.queue);
-        drop(table.serve_no_more(is_over));
-        table.count_served()
-    };
-    let left = |queue: &Arc<QueueKey>| SERVED_MAX.saturating_sub(served.get(queue).copied().unwrap_or(0));
+    if others.is_empty() {
+        return None;
+    }
+    let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
+    let is_over = |queue: &QueueKey| !asked_for.contains(queue);
+    let mut table = core.live.lock();
+    drop(table.serve_no_more(is_over, |entry| others.contains(&entry.place.partition)));
+    let left = |queue: &QueueKey| SERVED_MAX.saturating_sub(table.standing(queue).all());
     // Those of queues that are scanned are looked for by `scan`.
     let asked_for = asked_for.iter().filter(|queue| !core.settings.is_scanned(queue));
     let wanted: Wanted = asked_for.map(|queue| (Arc::clone(queue), left(queue))).collect();
-    if wanted.is_empty() || others.is_empty() {
-        return None;
-    }
-    Some((wanted, others))
+    (!wanted.is_empty()).then_some((wanted, others))
 }
 
 /// Until something was found, or there is no more to look at.

@@ -53,9 +53,12 @@ impl Scanned {
             && !self.found.contains(&(entry.place.id, entry.fence))
     }
 
-    /// No task depends on what is forgotten: the next pass finds again what is ready.
+    /// No task depends on what is forgotten: the next pass finds again what is ready. What nobody else writes to is gone when this
+    /// engine has said so.
     pub(in crate::pipeline) fn forget_what_is_gone(&self, core: &Core) {
-        drop(core.live.lock().serve_no_more(|entry| self.is_gone(entry)));
+        if core.from_store.others_write {
+            drop(core.live.lock().serve_no_more(|_| true, |entry| self.is_gone(entry)));
+        }
     }
 }
 

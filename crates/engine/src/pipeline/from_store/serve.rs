@@ -1,8 +1,8 @@
-//! Puts what the store has as ready where executors of this engine are served from. Asks neither the store nor the hot set.
+//! Puts what has fired where executors of this engine are served from. Asks neither the store nor the hot set.
 
 use crate::core::Core;
 use hashbrown::HashMap;
-use punctual_contract::hot::HotEntry;
+use punctual_contract::hot::{HotEntry, Lane};
 use punctual_domain::{chooser::Level, name::QueueKey, settings::Retries, state::State};
 use std::sync::Arc;
 
@@ -17,6 +17,12 @@ pub(crate) fn serve(core: &Core, entries: &[HotEntry]) -> usize {
         Level::of(entry.priority, entry.attempt, retries)
     };
     core.live.lock().serve(entries, level)
+}
+
+/// Beside what executors are served with, in its lane. All are of one queue.
+pub(super) fn park(core: &Core, lane: &Lane, entries: &[HotEntry], retries: Retries) {
+    let level = |entry: &HotEntry| Level::of(entry.priority, entry.attempt, retries);
+    core.live.lock().park(lane, entries, level);
 }
 
 /// Of tasks that have come back, those that have fired. The others fire by the next scan of their queue.

@@ -70,12 +70,9 @@ impl FromStore {
         self.keeps
     }
 
-    /// Said here and nowhere else. What is ready is a second question: it may be served from the hot set all the same.
+    /// Said here and nowhere else.
     pub(crate) fn source(&self) -> Source {
-        match self.keeps {
-            Keeps::DueAndReady if !self.is_away.load(SeqCst) => Source::HotSet,
-            Keeps::DueAndReady | Keeps::Ready | Keeps::Nothing => Source::Store,
-        }
+        if self.is_away.load(SeqCst) { Source::Store } else { Source::HotSet }
     }
 
     /// The hot set did not answer when last asked, or there is none.

@@ -9,7 +9,7 @@ macro_rules! for_each_hot_case {
     };
 }
 
-/// Of one that keeps what is due.
+/// Of what is due.
 #[macro_export]
 macro_rules! for_each_due_case {
     ($stamp:ident) => {
@@ -43,7 +43,7 @@ macro_rules! for_each_due_case {
     };
 }
 
-/// Of one that keeps what has fired, whether or not it keeps what is due.
+/// Of what has fired.
 #[macro_export]
 macro_rules! for_each_ready_case {
     ($stamp:ident) => {

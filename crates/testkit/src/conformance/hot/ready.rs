@@ -3,7 +3,7 @@
 use super::{entry, ids, queue, strict};
 use punctual_contract::{
     Hot,
-    hot::{Admission, Depth, HotEntry, Keeps, Lane},
+    hot::{Admission, Depth, HotEntry, Lane},
 };
 use punctual_domain::{
     chooser::{Chooser, Draws, LEVELS, Level},
@@ -196,7 +196,7 @@ pub async fn depth_says_what_is_where(hot: Arc<dyn Hot>) {
     let entries = vec![entry(1, 1, 1), entry(2, 1, 1), in_queue("sms", entry(3, 1, 1))];
     offered(&*hot, entries).await;
     let due = hot.load(vec![entry(4, 1, 1), entry(5, 1, 1)]).await.unwrap();
-    assert_eq!(due, if hot.keeps() == Keeps::DueAndReady { 2 } else { 0 });
+    assert_eq!(due, 2);
     let mut depth = hot.depth().await.unwrap();
     depth.ready.sort();
     let ready = vec![(Arc::new(queue("mail")), 2), (Arc::new(queue("sms")), 1)];

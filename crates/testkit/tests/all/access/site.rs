@@ -8,7 +8,7 @@ use punctual_cluster::Watcher;
 use punctual_contract::{BulkStore, ClusterStore, Hot, ScheduleStore, Store, WorkflowStore};
 use punctual_domain::{access::SecretHash, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
-use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_hot::{NoHot, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
 use punctual_server::{ClientAddress, Log, LogFilters, ServerOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
@@ -141,7 +141,7 @@ fn options(name: &str, admin: bool) -> Options {
 impl Site {
     pub(crate) async fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::default();
+        let hot = NoHot;
         Self::over(Arc::new(store), Arc::new(hot), true)
     }
 
@@ -162,7 +162,7 @@ impl Site {
     /// Nothing is configured.
     pub(crate) async fn open() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::default();
+        let hot = NoHot;
         Self::over(Arc::new(store), Arc::new(hot), false)
     }
 

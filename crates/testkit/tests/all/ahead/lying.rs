@@ -35,7 +35,7 @@ impl Busy {
         let are_looked_through = || async {
             match rig.hot.keeps() {
                 Keeps::DueAndReady => of_service(&rig.engine, "adopt", |it| it.handled) >= partitions,
-                Keeps::Ready | Keeps::Nothing => of_service(&rig.engine, "from_store", |it| it.runs) > 0,
+                Keeps::Nothing => of_service(&rig.engine, "from_store", |it| it.runs) > 0,
             }
         };
         until("nothing of another engine is there", are_looked_through).await;
@@ -249,7 +249,7 @@ async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
 async fn it_needs_no_ready_set() {
     let mut tries = 0;
     let (mut busy, second) = loop {
-        let busy = Busy::on(&*Embedded::ground().await).await;
+        let busy = Busy::on(&*Embedded::with_due_in_hot_set().await).await;
         busy.rig.hot.faults.set(HotGroup::Ready, Dials::REFUSES);
         let second = busy.rig.insert(0).await;
         busy.fired(2).await;
@@ -296,32 +296,66 @@ async fn an_idle_executor_at_another_engine_gets_it() {
     busy.running.stop().await;
 }
 
-macro_rules! on_each_ground {
-    ($($case:ident)*) => {
-        mod embedded {
+macro_rules! on {
+    ($ground:ident, $at:expr; $($case:ident)*) => {
+        mod $ground {
             use super::*;
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                super::$case(Embedded::ground().await).await;
-            })*
-        }
-        mod on_servers {
-            use super::*;
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                super::$case(OnServers::ground().await).await;
+                super::$case($at.await).await;
             })*
         }
     };
 }
 
-on_each_ground! {
+macro_rules! beside_a_ready_set {
+    ($($cases:tt)*) => {
+        on! { beside_the_stand_in, Embedded::with_due_in_hot_set(); $($cases)* }
+        on! { beside_redis, OnServers::ground(); $($cases)* }
+    };
+}
+
+macro_rules! on_each_ground {
+    ($($cases:tt)*) => {
+        on! { embedded, Embedded::ground(); $($cases)* }
+        on! { with_a_stand_in, Embedded::with_due_in_hot_set(); $($cases)* }
+        on! { on_servers, OnServers::ground(); $($cases)* }
+    };
+}
+
+beside_a_ready_set! {
     of_another_urgency_all_come
     what_goes_before_it_does_not_drive_it_out
     what_is_younger_and_in_the_ready_set_comes_after_it
     it_is_left_alone_however_long_it_lies
+}
+
+on_each_ground! {
     of_two_versions_the_newer_comes_first
     it_stays_while_its_queue_is_paused
     a_stopping_engine_leaves_it_to_the_next
     what_its_executor_does_not_take_comes_to_who_asks_later
 }
+
+/// What stands in the engine's table is in one order, versions of tasks too.
+async fn all_come_in_their_order(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    let second = busy.rig.insert(0).await;
+    busy.fired(2).await;
+    let third = NewTask { task_id: Some(7), task_version: 1, ..busy.task() };
+    let third = busy.rig.engine.insert(vec![third], "test").await.unwrap().remove(0).task.place;
+    busy.fired(3).await;
+    until("a later instant", || async { busy.rig.engine.now() > third.due_at }).await;
+    let fourth = busy.rig.insert(0).await;
+    busy.fired(4).await;
+    let depth = busy.rig.engine.depth().await.unwrap();
+    assert_eq!(depth.ready.iter().map(|(_, count)| count).sum::<usize>(), 3, "{depth:?}");
+    busy.gate.open();
+    let mut all = busy.executor.join_next().await.unwrap().unwrap();
+    all.extend(busy.next(3).await);
+    let came: Vec<TaskRef> = all.iter().map(|lease| lease.place).collect();
+    assert_eq!(came, [busy.first, second, third, fourth]);
+    busy.end(all.into_iter().map(|lease| (lease.place.id, lease)).collect()).await;
+}
+
+on! { embedded_alone, Embedded::ground(); all_come_in_their_order }

@@ -10,7 +10,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, Options};
-use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_hot::{NoHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     clock::ManualClock,
@@ -67,7 +67,7 @@ pub(super) const CANCEL: Action = Action::Cancel { stop_if_fired: false };
 impl Rig {
     pub(super) fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::default();
+        let hot = NoHot;
         Self::over(Arc::new(store), Arc::new(hot))
     }
 
@@ -93,7 +93,7 @@ impl Rig {
         urls[1] = urls[1].replace(&format!(":{}/", server.port()), &format!(":{}/", second.port()));
         let options = MysqlOptions { partitions: 8, ..MysqlOptions::default() };
         let store = MysqlStore::open(&urls, options).await.unwrap();
-        let hot = MemoryHot::default();
+        let hot = NoHot;
         (Self::over(Arc::new(store), Arc::new(hot)), second)
     }
 

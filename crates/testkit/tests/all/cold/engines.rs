@@ -16,7 +16,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_store::MysqlStore;
 use punctual_testkit::{clock::ManualClock, servers};
 use std::{sync::Arc, time::Duration};
@@ -34,7 +34,7 @@ fn queue(name: &str) -> QueueKey {
 fn engine(store: &Arc<MysqlStore>, clock: &ManualClock) -> Engine {
     let backends = Backends {
         store: Arc::clone(store) as Arc<dyn Store>,
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(clock.clone()),

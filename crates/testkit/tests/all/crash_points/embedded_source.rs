@@ -1,4 +1,4 @@
-//! The same of an embedded engine, which reads what is due from its store.
+//! The same of an embedded engine, which reads what is due from its store, and serves what has fired from its table.
 
 use super::*;
 
@@ -6,5 +6,6 @@ dies_on! {
     Embedded::ground();
     before_it_has_read_what_is_far: At::Store(StoreGroup::Scan);
     after_the_read_before_the_instant: At::ReadAhead;
+    after_the_instant_before_the_mark: At::Store(StoreGroup::Apply);
     after_the_mark_before_an_executor_asks: At::Ready;
 }

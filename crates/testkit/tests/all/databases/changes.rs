@@ -68,7 +68,7 @@ async fn a_change_that_cannot_be_read_back_is_not_said_to_be_undone() {
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let store = Arc::new(FaultyStore::new(Arc::clone(&truth), 1));
         let backends = Backends {
-            hot: Arc::new(punctual_hot::MemoryHot::default()),
+            hot: Arc::new(punctual_hot::NoHot),
             store: store.clone(),
             limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::default()),

@@ -15,7 +15,7 @@ use punctual_domain::{
     task::TaskResult, time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Refused, Settled};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
@@ -55,7 +55,7 @@ fn capped(max_waiting: u64) -> QueueSettings {
 
 fn engine(clock: &ManualClock, store: &Arc<FaultyStore>, limiter: &Arc<MemoryLimiter>) -> Engine {
     let backends = Backends {
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         store: store.clone(),
         limiter: limiter.clone(),
         bus: Arc::new(MemoryBus::default()),

@@ -8,7 +8,7 @@ use punctual_bus::MemoryBus;
 use punctual_contract::{Blobs, Error, Store};
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
-use punctual_hot::MemoryHot;
+use punctual_hot::NoHot;
 use punctual_sdk::protocol::Base64;
 use punctual_server::ServerOptions;
 use punctual_store::ObjectBlobs;
@@ -114,7 +114,7 @@ pub(crate) async fn in_mysql() -> Rig {
 
 fn engine_on(store: Arc<dyn Store>, blobs: Arc<Objects>, clock: &ManualClock) -> Engine {
     let backends = Backends {
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         store,
         limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),

@@ -85,7 +85,7 @@ async fn a_limiter_that_lost_its_members_knows_again_what_executors_hold() {
     rig.turn().await;
     let limiter = Arc::new(MemoryLimiter::default());
     let backends = Backends {
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         store: rig.store.clone(),
         limiter: limiter.clone(),
         bus: Arc::new(MemoryBus::default()),

@@ -10,7 +10,7 @@ use punctual_contract::{
 };
 use punctual_domain::{history::Note, task::NewTask, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::MysqlStore;
 use punctual_testkit::{clock::ManualClock, servers};
 use std::sync::Arc;
@@ -186,7 +186,7 @@ async fn a_pass_goes_on_where_a_call_found_nothing_because_it_was_bounded() {
     let store = Arc::new(stand.store);
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(ManualClock::at(NOW)),

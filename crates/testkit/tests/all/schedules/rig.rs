@@ -14,7 +14,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
-use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_hot::{NoHot, RedisHot, RedisOptions};
 use punctual_schedules::{Planner, TakenBack};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{clock::ManualClock, faults::FaultyStore, servers};
@@ -70,7 +70,7 @@ pub(super) fn shown(runs: &[Run]) -> Vec<(i64, Outcome)> {
 impl Rig {
     pub(super) fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::default();
+        let hot = NoHot;
         Self::over(Arc::new(store), Arc::new(hot))
     }
 

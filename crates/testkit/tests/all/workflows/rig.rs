@@ -15,7 +15,7 @@ use punctual_domain::{
     workflow::{Definition, Node, NodeKey, NodeState, TaskTemplate},
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
-use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_hot::{NoHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     clock::ManualClock,
@@ -92,7 +92,7 @@ pub(super) fn document(nodes: Vec<(&str, Node)>) -> Definition {
 impl Rig {
     pub(super) fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
-        let hot = MemoryHot::default();
+        let hot = NoHot;
         Self::over(Arc::new(store), Arc::new(hot))
     }
 

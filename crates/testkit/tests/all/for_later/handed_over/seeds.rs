@@ -17,7 +17,7 @@ use punctual_domain::{
     name::Name, outcome::Report, place::TaskRef, state::State, task::NewTask, time::Millis,
 };
 use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::{JournalOptions, SqliteStore};
 use punctual_testkit::{
     clock::ManualClock,
@@ -248,7 +248,7 @@ fn begin(
     let journal = opened(JournalOptions { directory, bytes_max: 1 << 20, owner: [1; 16], is_alone: true });
     let backends = Backends {
         store: store.clone(),
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(clock.clone()),

@@ -2,7 +2,6 @@
 //! one task the newer first, which goes in the place of the older when that one's turn comes. Or parked, in a lane, out of
 //! the order. Holds an id at most once.
 
-use hashbrown::HashMap;
 use punctual_contract::hot::{Admission, HotEntry, Lane};
 use punctual_domain::{
     chooser::{Draws, Level},
@@ -10,7 +9,7 @@ use punctual_domain::{
     settings::Retries,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     ops::Bound::{Excluded, Unbounded},
 };
 
@@ -21,7 +20,7 @@ enum Stands {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct ReadySet {
+pub(super) struct ReadySet {
     /// The queue says the namespace, which the versions of one task share.
     order: Order<HotEntry>,
     by_id: HashMap<i64, Stands>,
@@ -35,26 +34,26 @@ fn place_of(entry: &HotEntry, retries: Retries) -> Position {
 
 impl ReadySet {
     /// In the order.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    pub(crate) const fn parked(&self) -> usize {
+    pub(super) const fn parked(&self) -> usize {
         self.parked
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
     /// In order or parked: id, fence and task of each.
-    pub(crate) fn standing(&self) -> impl Iterator<Item = (i64, i64, i64)> {
+    pub(super) fn standing(&self) -> impl Iterator<Item = (i64, i64, i64)> {
         let parked = self.lanes.values().flat_map(BTreeMap::values);
         self.order.iter().chain(parked).map(|entry| (entry.place.id, entry.fence, entry.task_id))
     }
 
     /// The same id with an older fence goes; with the same or a newer one it stays, and this is passed over: false.
-    pub(crate) fn put(&mut self, entry: HotEntry, retries: Retries) -> bool {
+    pub(super) fn put(&mut self, entry: HotEntry, retries: Retries) -> bool {
         let id = entry.place.id;
         if self.fence(id).is_some_and(|fence| fence >= entry.fence) {
             return false;
@@ -70,7 +69,7 @@ impl ReadySet {
     }
 
     /// What stands in the order with the same fence moves; what is parked stays, and so does a newer fence.
-    pub(crate) fn park(&mut self, lane: &Lane, entry: HotEntry, retries: Retries) {
+    pub(super) fn park(&mut self, lane: &Lane, entry: HotEntry, retries: Retries) {
         let id = entry.place.id;
         let place = match self.by_id.get(&id) {
             Some(Stands::InOrder(place)) if self.fence(id) == Some(entry.fence) => *place,
@@ -83,7 +82,7 @@ impl ReadySet {
         self.parked += 1;
     }
 
-    pub(crate) fn unpark(&mut self, lane: &Lane, limit: usize) -> usize {
+    pub(super) fn unpark(&mut self, lane: &Lane, limit: usize) -> usize {
         let mut back = 0;
         while back < limit
             && let Some((place, id)) =
@@ -96,28 +95,28 @@ impl ReadySet {
         back
     }
 
-    pub(crate) fn lanes(&self, after: Option<&Lane>, limit: usize) -> Vec<(Lane, usize)> {
+    pub(super) fn lanes(&self, after: Option<&Lane>, limit: usize) -> Vec<(Lane, usize)> {
         let from = after.map_or(Unbounded, Excluded);
         let lanes = self.lanes.range::<Lane, _>((from, Unbounded)).take(limit);
         lanes.map(|(lane, it)| (lane.clone(), it.len())).collect()
     }
 
     /// Unless its fence is newer.
-    pub(crate) fn remove(&mut self, id: i64, fence: i64) {
+    pub(super) fn remove(&mut self, id: i64, fence: i64) {
         if self.fence(id).is_some_and(|it| it <= fence) {
             self.remove_id(id);
         }
     }
 
     /// The next by the chooser.
-    pub(crate) fn pop(&mut self, admission: &Admission, draws: &mut Draws) -> Option<HotEntry> {
+    pub(super) fn pop(&mut self, admission: &Admission, draws: &mut Draws) -> Option<HotEntry> {
         let entry = self.order.pop(&admission.chooser, draws)?;
         self.by_id.remove(&entry.place.id);
         Some(entry)
     }
 
     /// In order or parked.
-    pub(crate) fn fence(&self, id: i64) -> Option<i64> {
+    pub(super) fn fence(&self, id: i64) -> Option<i64> {
         match self.by_id.get(&id)? {
             Stands::InOrder(place) => self.order.get(place),
             Stands::Parked(lane, place) => self.lanes.get(lane).and_then(|it| it.get(place)),
@@ -144,7 +143,7 @@ impl ReadySet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::sample;
+    use crate::conformance::hot::entry as sample;
     use punctual_domain::{chooser::Chooser, settings::Choice, task::Priority};
 
     const STRICT: Chooser = Chooser { choice: Choice::HighestFirst { percent: 100 }, retries_percent: None };
