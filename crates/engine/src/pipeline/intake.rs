@@ -75,7 +75,7 @@ async fn forget_replaced(core: &Core, mut replaced: Vec<HotEntry>) {
             table.forget_fired(entry.place.id, before);
         }
     }
-    if let Err(error) = core.hot.discard(&replaced).await {
+    if let Err(error) = from_store::discard(core, &replaced).await {
         tracing::warn!(%error, "tasks that were replaced stay in their ready sets; the store will refuse them");
     }
 }
