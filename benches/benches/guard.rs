@@ -16,7 +16,7 @@ use punctual_engine::{
         tokens::{Created, NewToken},
     },
 };
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_server::ServerOptions;
 use punctual_store::SqliteStore;
 use punctual_testkit::clock::ManualClock;
@@ -69,7 +69,7 @@ fn engine() -> Engine {
     let clock = ManualClock::at(NOW);
     assert_eq!(clock.now(), NOW);
     let backends = Backends {
-        hot: Arc::new(MemoryHot::default()),
+        hot: Arc::new(NoHot),
         store: Arc::new(store),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
