@@ -158,14 +158,20 @@ async fn lost_in(
 /// One part of the store.
 async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (mut found, mut result) = (0, Ok(()));
+    let is_away = || core.from_store.hides_limits();
+    let was_away = is_away();
     for partition in parts::owned(&core, part) {
         if let Err(error) = overdue_of(&core, partition, &mut found).await {
             result = Err(error);
         }
     }
-    if found > 0 {
+    // What stood in the ready sets of a hot set that went away is served from the table, and was not missing.
+    let were_missing = !was_away && !is_away();
+    if found > 0 && were_missing {
         tracing::warn!(tasks = found, "overdue tasks were missing, and have been loaded or offered again");
         core.meters.swept(found);
+    }
+    if found > 0 {
         result = result.and(fire::fire_all(&core).await.map(drop));
     }
     result.map(|()| found)

@@ -4,45 +4,42 @@
 use super::release::give_back;
 use crate::{core::Core, outside, pipeline::ahead};
 use punctual_contract::store::Assignment;
-use std::{future::pending, mem, sync::Arc};
+use std::{mem, sync::Arc};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const REASON: &str = "leased_too_late";
 
 pub(super) type Hears = UnboundedSender<Vec<Assignment>>;
 
-/// The caller's end. A store of one part is waited for, and has none.
+/// The caller's end. The caller waits for a store of one part, and nothing comes here.
 pub(super) struct Late {
     core: Arc<Core>,
-    channel: Option<(Hears, UnboundedReceiver<Vec<Assignment>>)>,
+    hears: Hears,
+    late: UnboundedReceiver<Vec<Assignment>>,
 }
 
 impl Late {
     pub(super) fn new(core: &Arc<Core>) -> Self {
-        let channel = (core.store.parts() > 1).then(unbounded_channel);
-        Self { core: Arc::clone(core), channel }
+        let (hears, late) = unbounded_channel();
+        Self { core: Arc::clone(core), hears, late }
     }
 
-    pub(super) fn hears(&self) -> Option<Hears> {
-        self.channel.as_ref().map(|it| it.0.clone())
+    pub(super) fn hears(&self) -> Hears {
+        self.hears.clone()
     }
 
     /// Waits for some. May be given up at any instant.
     pub(super) async fn next(&mut self) -> Vec<Assignment> {
-        match &mut self.channel {
-            // Never closed: this has a sender itself.
-            Some((_, late)) => late.recv().await.unwrap_or_default(),
-            None => pending().await,
-        }
+        // Never closed: this has a sender itself.
+        self.late.recv().await.unwrap_or_default()
     }
 }
 
 impl Drop for Late {
     fn drop(&mut self) {
-        let Some((_, late)) = &mut self.channel else { return };
-        late.close();
+        self.late.close();
         let mut unheard = Vec::new();
-        while let Ok(mut leased) = late.try_recv() {
+        while let Ok(mut leased) = self.late.try_recv() {
             unheard.append(&mut leased);
         }
         if !unheard.is_empty() {
@@ -53,7 +50,7 @@ impl Drop for Late {
 }
 
 /// These were made while their caller went on. `breaks`: of time, when they were asked for.
-pub(super) async fn leased(core: &Arc<Core>, hears: Option<Hears>, leased: Vec<Assignment>, breaks: u64) {
+pub(super) async fn leased(core: &Arc<Core>, hears: Hears, leased: Vec<Assignment>, breaks: u64) {
     if leased.is_empty() {
         return;
     }
@@ -61,9 +58,9 @@ pub(super) async fn leased(core: &Arc<Core>, hears: Option<Hears>, leased: Vec<A
         // Nobody knows how long ago they began.
         return give_back(core, leased, ahead::TOO_LATE).await;
     }
-    let Some(hears) = hears.filter(|it| !it.is_closed()) else {
+    if hears.is_closed() {
         return give_back(core, leased, REASON).await;
-    };
+    }
     let leased = outside::fetch(core, leased).await;
     if let Err(unheard) = hears.send(leased) {
         give_back(core, unheard.0, REASON).await;
