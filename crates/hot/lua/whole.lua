@@ -1,9 +1,12 @@
 #!lua flags=allow-oom
--- Whether nothing was lost of partitions since this was first asked in these terms: leaves a note in each, and looks for it.
--- KEYS     for each partition: whole (the newest term in which this was asked), term (the newest that has drained here)
+-- Whether nothing was lost of partitions since this was first asked in these terms: leaves a note in each, and looks for it. A note of
+-- another history of the server says nothing: a restart or a failover may lack what was put in last.
+-- KEYS     for each partition: whole (the newest term in which this was asked, and the history in which it was), term (the newest that has drained here)
 -- ARGV     for each partition: term (8 bytes, in the order of their numbers)
 -- Returns  for each partition: 1: the note was there; 0: it is there from now on; 8 bytes: the newest term seen here, which is
 --          newer, and nothing was changed. A list of one text: what went wrong there
+local own = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
+
 local function older(term, other)
   local high, low = struct.unpack('>I4I4', term)
   local other_high, other_low = struct.unpack('>I4I4', other)
@@ -17,12 +20,12 @@ local function whole(whole_key, term_key, term)
     newest = drained
   end
   if newest and older(term, newest) then
-    return newest
+    return string.sub(newest, 1, 8)
   end
-  if note == term then
+  if note == term .. own then
     return 1
   end
-  redis.call('SET', whole_key, term)
+  redis.call('SET', whole_key, term .. own)
   return 0
 end
 

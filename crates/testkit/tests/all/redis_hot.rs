@@ -285,6 +285,33 @@ async fn a_flush_and_a_restart_are_each_noticed_once() {
     assert_eq!(whole, [Wholeness::Lost]);
 }
 
+/// It has its notes, and may lack what was put in after its copy was made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_on_a_copy_is_noticed_once() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    let tenure = [Tenure { partition: P0, term: 9 }];
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Lost]);
+    hot.load(vec![entry(1, 5, 1)]).await.unwrap();
+    server.command(&["SAVE"]).await;
+    server.kill();
+    server.start_again().await;
+    let mut answers = Vec::new();
+    while answers.len() < 2 {
+        answers.extend(hot.is_whole(&tenure).await.into_iter().flatten());
+    }
+    // Other connections find out by themselves that theirs has gone.
+    let depth = loop {
+        if let Ok(depth) = hot.depth().await {
+            break depth;
+        }
+    };
+    assert_eq!(depth.due, 1, "it is the copy");
+    assert_eq!(answers, [Wholeness::Lost, Wholeness::Whole]);
+    let older = [Tenure { partition: P0, term: 8 }];
+    assert_eq!(hot.is_whole(&older).await.unwrap(), [Wholeness::Overtaken(9)]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn fullness_is_of_the_budget_or_of_maxmemory_and_is_told_when_there_is_no_room() {
     let server = Redis::own().await;
