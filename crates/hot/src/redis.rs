@@ -2,7 +2,7 @@
 //! script (`lua/`), atomic in one slot; all but `drain` and `admit` are harmless when they are repeated. Never waits inside Redis, and never keeps it
 //! busy for more than a few milliseconds: batches are cut into calls of at most `CALL_MAX` entries.
 //!
-//! In reading order: `address` and `direct` (connections), `link` (calls, whatever Redis is made of), `script`,
+//! In reading order: `address`, `direct` and `process` (connections, and who answers on them), `link` (calls, whatever Redis is made of), `script`,
 //! `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `queue` (ready sets), `signals` (what
 //! engines tell each other).
 //!
@@ -13,6 +13,7 @@ mod address;
 mod direct;
 mod link;
 mod problem;
+mod process;
 mod tls;
 
 mod codec;
@@ -309,7 +310,10 @@ impl Hot for RedisHot {
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         self.look_whose_it_is().await?;
-        self.are_whole(tenures).await
+        let mut found = self.are_whole(tenures).await?;
+        // Behind the answer: the connection may have been made for it.
+        self.place.process.looked_at(tenures, &mut found);
+        Ok(found)
     }
 
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {

@@ -5,13 +5,16 @@
 //! A connection is given up after any answer that did not come. One that says nothing for a while is doubted: another is
 //! made, and if the server answers there first, the old one has fallen silent and the new one takes its place; if not,
 //! the server is slow or away, and whoever waits goes on until its limit. Where one has fallen silent, all that were made before
-//! are doubted: what comes next goes on new ones, and does not find out by itself. Never sends a call twice unless the server has said
+//! are doubted: what comes next goes on new ones, and does not find out by itself. Each new connection says which process answers on
+//! it (`process`). Never sends a call twice unless the server has said
 //! that it did not begin it.
 
 use super::{
     address::{Limits, Master},
     problem::{Failure, RedisProblem, checked, is_no_master, is_no_script},
+    process::Process,
     script::SCRIPTS,
+    server::Info,
 };
 use futures_util::FutureExt as _;
 use redis::{Cmd, Pipeline, RedisError, Value, aio::MultiplexedConnection};
@@ -26,8 +29,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Calls in one pipeline: each is bounded, and so is the whole.
 const CALLS_MAX: usize = 64;
-/// An answer takes a millisecond; after this the connection is doubted.
-const DOUBT_AFTER: Duration = Duration::from_millis(500);
+/// An answer takes a millisecond; after this the connection is doubted. A good part less than an engine waits for a hot set before it
+/// believes that none is there: by then another connection has been made.
+const DOUBT_AFTER: Duration = Duration::from_millis(250);
 
 /// How often a connection to one server has fallen silent, whichever it was.
 #[derive(Debug, Default)]
@@ -49,6 +53,7 @@ pub(crate) struct Direct {
     master: Arc<Master>,
     limits: Limits,
     silences: Arc<Silences>,
+    process: Arc<Process>,
     open: parking_lot::Mutex<Option<Open>>,
     /// Held while connecting, by one; with the last failure and when it came.
     opening: tokio::sync::Mutex<Option<(Instant, RedisProblem)>>,
@@ -67,11 +72,17 @@ struct Open {
 
 impl Direct {
     /// The first call connects.
-    pub(crate) fn new(master: Arc<Master>, limits: Limits, silences: Arc<Silences>) -> Self {
+    pub(crate) fn new(
+        master: Arc<Master>,
+        limits: Limits,
+        silences: Arc<Silences>,
+        process: Arc<Process>,
+    ) -> Self {
         Self {
             master,
             limits,
             silences,
+            process,
             open: parking_lot::Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             connections: AtomicU64::new(0),
@@ -212,7 +223,7 @@ impl Direct {
         }
         let loaded = async {
             match loading.exec_async(&mut connection).await {
-                Ok(()) => Ok(()),
+                Ok(()) => self.meet(&mut connection).await,
                 Err(all) => Err(RedisProblem::Command(one_of(all, &mut connection).await)),
             }
         };
@@ -220,6 +231,23 @@ impl Direct {
         match timeout(self.limits.connect, loaded).await {
             Ok(loaded) => loaded.map(|()| connection),
             Err(_) => Err(RedisProblem::Unreachable(format!("no answer within {:?}", self.limits.connect))),
+        }
+    }
+
+    /// Which process answers here. One that does not say is taken for the same as before.
+    async fn meet(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisProblem> {
+        let mut ask = redis::cmd("INFO");
+        ask.arg("server");
+        match ask.query_async::<Value>(connection).await {
+            Ok(said) => {
+                let info = Info::of(said);
+                info.as_ref().and_then(|info| info.get("run_id")).inspect(|run_id| self.process.met(run_id));
+                Ok(())
+            }
+            Err(error) if error.is_io_error() || error.is_connection_dropped() || error.is_timeout() => {
+                Err(RedisProblem::Command(error))
+            }
+            Err(_) => Ok(()),
         }
     }
 

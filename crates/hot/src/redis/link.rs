@@ -5,6 +5,7 @@ use super::{
     address::{Address, Limits, Master},
     direct::{Direct, Silences},
     problem::{Failure, RedisProblem, checked, is_no_script},
+    process::Process,
     script::SCRIPTS,
 };
 use futures_util::{FutureExt as _, future::join_all};
@@ -62,6 +63,8 @@ pub(crate) struct Place {
     whole: Option<redis::cluster::ClusterClient>,
     pub(crate) limits: Limits,
     silences: Arc<Silences>,
+    /// Of the one master. The nodes of a Cluster are not told apart.
+    pub(crate) process: Arc<Process>,
 }
 
 impl Place {
@@ -70,7 +73,7 @@ impl Place {
             Address::Master(it) => (vec![Arc::new(it)], None),
             Address::Cluster(nodes, whole) => (nodes.into_iter().map(Arc::new).collect(), Some(whole)),
         };
-        Self { nodes, whole, limits, silences: Arc::default() }
+        Self { nodes, whole, limits, silences: Arc::default(), process: Arc::default() }
     }
 
     /// A script may touch the keys of one slot only.
@@ -91,8 +94,8 @@ impl Place {
                 Ok(Link::Cluster(Box::new(LazyCluster { place, client, connection: OnceCell::new() })))
             }
             (None, Some(master)) => {
-                let silences = Arc::clone(&self.silences);
-                Ok(Link::Direct(Box::new(Direct::new(Arc::clone(master), self.limits, silences))))
+                let (silences, process) = (Arc::clone(&self.silences), Arc::clone(&self.process));
+                Ok(Link::Direct(Box::new(Direct::new(Arc::clone(master), self.limits, silences, process))))
             }
             (None, None) => Err(RedisProblem::Address("no server is named")),
         }
