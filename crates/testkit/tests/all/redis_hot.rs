@@ -285,6 +285,27 @@ async fn a_flush_and_a_restart_are_each_noticed_once() {
     assert_eq!(whole, [Wholeness::Lost]);
 }
 
+/// It may have lost what it was given last.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_on_what_was_written_before_is_noticed_once() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    let tenures = [P0, Partition(1)].map(|partition| Tenure { partition, term: 9 });
+    assert_eq!(hot.is_whole(&tenures).await.unwrap(), [Wholeness::Lost; 2]);
+    server.command(&["SAVE"]).await;
+    assert_eq!(hot.is_whole(&tenures).await.unwrap(), [Wholeness::Whole; 2]);
+    server.kill();
+    server.start_again().await;
+    let whole = loop {
+        if let Ok(whole) = hot.is_whole(&tenures[..1]).await {
+            break whole;
+        }
+    };
+    assert_eq!(whole, [Wholeness::Lost]);
+    assert_eq!(hot.is_whole(&tenures).await.unwrap(), [Wholeness::Whole, Wholeness::Lost], "each once");
+    assert_eq!(hot.is_whole(&tenures).await.unwrap(), [Wholeness::Whole; 2]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn fullness_is_of_the_budget_or_of_maxmemory_and_is_told_when_there_is_no_room() {
     let server = Redis::own().await;
