@@ -188,7 +188,8 @@ fn grant(task: &Task) -> Grant {
         lease_until: now().plus(30_000),
         executor: "executor-1".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
-        known: None,
+        has_begun: false,
+            known: None,
     }
 }
 

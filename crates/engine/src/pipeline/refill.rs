@@ -144,8 +144,8 @@ async fn lost_in(
 ) -> Result<usize, Error> {
     let (now, mut after, mut found) = (core.now(), None, 0);
     for _ in 0..LOST_PAGES {
-        let page = core.store.scan(Scan { partition, until: now, after, limit: LOOK_LIMIT }).await?;
-        after = key_after(&page, LOOK_LIMIT);
+        let (page, next) = read_twice(core, Scan { partition, until: now, after, limit: LOOK_LIMIT }).await?;
+        after = next;
         let lost = page.into_iter().filter(|entry| queues.contains(&entry.queue)).collect();
         found += bring_back(core, lost, now).await?;
         if after.is_none() {
@@ -182,10 +182,9 @@ async fn overdue_of(core: &Arc<Core>, partition: Partition, found: &mut usize) -
     let Some(tenure) = core.holdings.tenure(partition) else { return Ok(()) };
     let (until, before) = (core.now().plus(-core.options.overdue_after_ms), core.now().plus(-IN_HANDS_MS));
     let mut at = core.filling.overdue.position(partition, tenure.term);
-    let scan = |after, until, limit| core.store.scan(Scan { partition, until, after, limit });
+    let scan = |after, until, limit| read_twice(core, Scan { partition, until, after, limit });
     let mut scanned = Scanned::begun(core.now());
-    let page = scan(at.front, until, LOOK_LIMIT).await?;
-    let next = key_after(&page, LOOK_LIMIT);
+    let (page, next) = scan(at.front, until, LOOK_LIMIT).await?;
     scanned.add(partition, at.front, &page, next.unwrap_or((until, i64::MAX)));
     scanned.forget_what_is_gone(core);
     let missing = bring_back(core, page, before).await?;
@@ -194,14 +193,36 @@ async fn overdue_of(core: &Arc<Core>, partition: Partition, found: &mut usize) -
     // Also when the second look fails.
     core.filling.overdue.remember(partition, at);
     if looks_again {
-        let page = scan(at.again, recent(until).0, AGAIN_LIMIT).await?;
-        let next = key_after(&page, AGAIN_LIMIT);
+        let (page, next) = scan(at.again, recent(until).0, AGAIN_LIMIT).await?;
         let missing = bring_back(core, page, before).await?;
         *found += missing;
         at.looked_again(next, missing > 0);
         core.filling.overdue.remember(partition, at);
     }
     Ok(())
+}
+
+/// A page of rows whose tasks this engine may have known before. A task of it that was leased since it was read, and has ended, the
+/// table knows no more: what is overdue and unknown is read once more after that, and is taken only if it still waits. The place
+/// after which there may be more is that of the first read.
+pub(super) async fn read_twice(core: &Core, page: Scan) -> Result<(Vec<HotEntry>, Option<Key>), Error> {
+    let (now, limit) = (core.now(), page.limit);
+    let mut rows = core.store.scan(page.clone()).await?;
+    let next = key_after(&rows, limit);
+    let unknown: HashSet<(i64, i64)> = {
+        let table = core.live.lock();
+        let is_unknown = |row: &&HotEntry| row.due_at <= now && matches!(table.overdue(row), Overdue::Unknown);
+        rows.iter().filter(is_unknown).map(|row| (row.place.id, row.fence)).collect()
+    };
+    if !unknown.is_empty() {
+        let again = core.store.scan(page).await?;
+        let waits: HashSet<(i64, i64)> = again.iter().map(|row| (row.place.id, row.fence)).collect();
+        rows.retain(|row| {
+            let key = (row.place.id, row.fence);
+            !unknown.contains(&key) || waits.contains(&key)
+        });
+    }
+    Ok((rows, next))
 }
 
 /// Where the next look goes on, if there is more.

@@ -113,7 +113,8 @@ pub(super) fn grant(task: &Task, fired_at: Millis) -> Grant {
         lease_until: LEASE_END,
         executor: EXECUTOR.to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
-        known: None,
+        has_begun: false,
+            known: None,
     }
 }
 

@@ -65,7 +65,8 @@ async fn dies_with(rig: &Rig, place: TaskRef) -> Task {
         lease_until: rig.engine.now().plus(1),
         executor: Lease::ahead("dead"),
         namespace: queue().namespace,
-        known: None,
+        has_begun: false,
+            known: None,
     };
     assert!(matches!(
         rig.store.dispatch(vec![grant], rig.engine.now()).await.unwrap()[..],

@@ -144,7 +144,8 @@ async fn successes_are_stopped_though_others_wait_for_their_archive() {
         lease_until,
         executor,
         namespace: punctual_domain::name::Name::default_namespace(),
-        known: None,
+        has_begun: false,
+            known: None,
     };
     assert!(world.store.dispatch(vec![grant], THEN).await.unwrap().remove(0).made().is_some());
     let result = TaskResult { status_code: 0, status_msg: String::new(), content: None };
