@@ -73,8 +73,8 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     async fn depth(&self) -> Result<Depth, Error>;
 
     /// What became of these partitions since this was first asked with this tenure; in order. `Lost` at the first
-    /// question, and once after each loss of a whole partition (a restart without its data, a flush): whoever owns it
-    /// loads it again. A loss of a few entries is not noticed here. Whoever asks with an older term than has been seen
+    /// question, and once after each loss of a whole partition (a flush), and after each restart or failover of a server, which may
+    /// lack what was put in last: the owner loads it again. A loss of a few entries of a server that lives is not noticed here. Whoever asks with an older term than has been seen
     /// here is told so each time, and changes nothing.
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error>;
 

@@ -144,10 +144,10 @@ async fn lost_in(
 ) -> Result<usize, Error> {
     let (now, mut after, mut found) = (core.now(), None, 0);
     for _ in 0..LOST_PAGES {
-        let page = core.store.scan(Scan { partition, until: now, after, limit: LOOK_LIMIT }).await?;
-        after = key_after(&page, LOOK_LIMIT);
-        let lost = page.into_iter().filter(|entry| queues.contains(&entry.queue)).collect();
-        found += bring_back(core, lost, now).await?;
+        let mut looked = look(core, Scan { partition, until: now, after, limit: LOOK_LIMIT }).await?;
+        after = looked.next;
+        looked.rows.retain(|entry| queues.contains(&entry.queue));
+        found += looked.bring_back(core, now).await?;
         if after.is_none() {
             break;
         }
@@ -158,20 +158,14 @@ async fn lost_in(
 /// One part of the store.
 async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (mut found, mut result) = (0, Ok(()));
-    let is_away = || core.from_store.hides_limits();
-    let was_away = is_away();
     for partition in parts::owned(&core, part) {
         if let Err(error) = overdue_of(&core, partition, &mut found).await {
             result = Err(error);
         }
     }
-    // What stood in the ready sets of a hot set that went away is served from the table, and was not missing.
-    let were_missing = !was_away && !is_away();
-    if found > 0 && were_missing {
+    if found > 0 {
         tracing::warn!(tasks = found, "overdue tasks were missing, and have been loaded or offered again");
         core.meters.swept(found);
-    }
-    if found > 0 {
         result = result.and(fire::fire_all(&core).await.map(drop));
     }
     result.map(|()| found)
@@ -182,21 +176,21 @@ async fn overdue_of(core: &Arc<Core>, partition: Partition, found: &mut usize) -
     let Some(tenure) = core.holdings.tenure(partition) else { return Ok(()) };
     let (until, before) = (core.now().plus(-core.options.overdue_after_ms), core.now().plus(-IN_HANDS_MS));
     let mut at = core.filling.overdue.position(partition, tenure.term);
-    let scan = |after, until, limit| core.store.scan(Scan { partition, until, after, limit });
     let mut scanned = Scanned::begun(core.now());
-    let page = scan(at.front, until, LOOK_LIMIT).await?;
-    let next = key_after(&page, LOOK_LIMIT);
-    scanned.add(partition, at.front, &page, next.unwrap_or((until, i64::MAX)));
+    let looked = look(core, Scan { partition, until, after: at.front, limit: LOOK_LIMIT }).await?;
+    let next = looked.next;
+    scanned.add(partition, at.front, &looked.rows, next.unwrap_or((until, i64::MAX)));
     scanned.forget_what_is_gone(core);
-    let missing = bring_back(core, page, before).await?;
+    let missing = looked.bring_back(core, before).await?;
     *found += missing;
     let looks_again = at.looked(next, missing > 0, until);
     // Also when the second look fails.
     core.filling.overdue.remember(partition, at);
     if looks_again {
-        let page = scan(at.again, recent(until).0, AGAIN_LIMIT).await?;
-        let next = key_after(&page, AGAIN_LIMIT);
-        let missing = bring_back(core, page, before).await?;
+        let again = Scan { partition, until: recent(until).0, after: at.again, limit: AGAIN_LIMIT };
+        let looked = look(core, again).await?;
+        let next = looked.next;
+        let missing = looked.bring_back(core, before).await?;
         *found += missing;
         at.looked_again(next, missing > 0);
         core.filling.overdue.remember(partition, at);
@@ -204,17 +198,49 @@ async fn overdue_of(core: &Arc<Core>, partition: Partition, found: &mut usize) -
     Ok(())
 }
 
-/// Where the next look goes on, if there is more.
-fn key_after(page: &[HotEntry], limit: usize) -> Option<Key> {
-    (page.len() == limit).then(|| page.last().map(HotEntry::key)).flatten()
+/// What one look at a range has read.
+struct Looked {
+    rows: Vec<HotEntry>,
+    /// Where the next look goes on, if there is more.
+    next: Option<Key>,
+    /// By id and fence, those that the table did not know before they were read.
+    unknown: HashSet<(i64, i64)>,
+}
+
+/// The table forgets a task that was marked as ready since its row was read, and the old row says that the task has yet to fire. So
+/// only rows that were read after the table was asked show that a task is missing: what it did not know then is not marked here.
+async fn look(core: &Core, scan: Scan) -> Result<Looked, Error> {
+    let mut rows = core.store.scan(scan.clone()).await?;
+    let next = (rows.len() == scan.limit).then(|| rows.last().map(HotEntry::key)).flatten();
+    let name = |row: &HotEntry| (row.place.id, row.fence);
+    let unknown: HashSet<(i64, i64)> = {
+        let table = core.live.lock();
+        let is_doubtful =
+            |row: &&HotEntry| row.state != State::Ready && matches!(table.overdue(row), Overdue::Unknown);
+        rows.iter().filter(is_doubtful).map(name).collect()
+    };
+    if !unknown.is_empty() {
+        rows.retain(|row| !unknown.contains(&name(row)));
+        rows.extend(core.store.scan(scan).await?.into_iter().filter(|row| unknown.contains(&name(row))));
+    }
+    Ok(Looked { rows, next, unknown })
+}
+
+impl Looked {
+    /// How many were missing.
+    async fn bring_back(self, core: &Arc<Core>, before: Millis) -> Result<usize, Error> {
+        let is_unknown = |row: &HotEntry| self.unknown.contains(&(row.place.id, row.fence));
+        bring_back(core, self.rows, before, is_unknown).await
+    }
 }
 
 /// Of what is overdue: what this engine does not know fires, and what has fired before an instant is offered, as far as it stands
-/// in no ready set. How many were missing.
+/// in no ready set. How many were missing. `may_be_missing`: its row is no older than what the table says.
 pub(super) async fn bring_back(
     core: &Arc<Core>,
     page: Vec<HotEntry>,
     before: Millis,
+    may_be_missing: impl Fn(&HotEntry) -> bool,
 ) -> Result<usize, Error> {
     let (_, page) = core.split_scanned(page);
     let page = core.maintenance.unsent.sort_out(page, core.now());
@@ -225,9 +251,9 @@ pub(super) async fn bring_back(
             match table.overdue(&entry) {
                 // One that was leased ahead of its instant, and given back, is ready and not due.
                 Overdue::Unknown if entry.state == State::Ready && entry.due_at <= now => offered.push(entry),
-                Overdue::Unknown => unknown.push(entry),
+                Overdue::Unknown if may_be_missing(&entry) => unknown.push(entry),
                 Overdue::Offered(fired) if fired.fired_at <= before => offered.push(fired),
-                Overdue::Offered(_) | Overdue::InHand => {}
+                Overdue::Unknown | Overdue::Offered(_) | Overdue::InHand => {}
             }
         }
     }

@@ -152,7 +152,7 @@ fn next_of(rows: &[HotEntry]) -> Option<Key> {
 }
 
 async fn take(core: &Arc<Core>, rows: Vec<HotEntry>, before: Millis) -> Result<usize, Error> {
-    let found = refill::bring_back(core, rows, before).await?;
+    let found = refill::bring_back(core, rows, before, |_| true).await?;
     if found > 0 {
         core.from_store.passes_by();
     }

@@ -1,19 +1,23 @@
 //! What should have fired and has not is said, whoever owns it and whatever it hides behind: a hot set that says it has
 //! what it has not, on both back ends.
 
-use crate::engine::{WallClock, queue};
+use crate::{
+    crash_points::{Embedded, Ground, OnServers, rig_with},
+    engine::{WallClock, queue},
+};
 use punctual_bus::MemoryBus;
 use punctual_contract::{Hot, Limiter, Store, store::Scan};
 use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef},
+    state::State,
     task::NewTask,
 };
 use punctual_engine::{AlertKind, Backends, Engine, LeaseRequest, Options, Shared};
 use punctual_hot::{MemoryLimiter, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
-    faults::FaultyHot,
+    faults::{FaultyHot, StoreGroup},
     patience::until,
     servers::{MariaDb, Redis},
     shared::SharedHot,
@@ -195,4 +199,46 @@ async fn one_of_a_long_backlog_is_found_on_servers() {
     let hot = RedisHot::connect(&redis.url(), options).await.unwrap();
     let limiter = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
     one_of_a_long_backlog_is_found(Arc::new(store), Arc::new(hot), limiter).await;
+}
+
+/// The row that the refill has read is older than the mark, and the table knows the task no more when the row arrives.
+async fn what_is_marked_while_it_is_read_is_not_missing(ground: &dyn Ground) {
+    let set = |options| Options { sweep_interval_ms: 50, overdue_after_ms: 100, ..options };
+    let rig = rig_with(ground, false, set).await;
+    let running = rig.engine.start().unwrap();
+    let marks = rig.store.faults.hold(StoreGroup::Apply);
+    let reads = rig.store.hold_found();
+    let place = rig.insert(500).await;
+    reads.reached().await;
+    marks.open();
+    let is_marked = async || {
+        let task = rig.engine.store().read(&[place]).await.unwrap().remove(0).unwrap();
+        task.state == State::Ready
+    };
+    until("it is marked", is_marked).await;
+    let services = || rig.engine.meters().services();
+    let runs_of =
+        |name| services().iter().find(|service| service.name == name).map_or(0, |service| service.runs);
+    let marked = runs_of("mark_ready");
+    until("the engine knows it", async || runs_of("mark_ready") > marked + 1).await;
+    let before = runs_of("refill");
+    reads.open();
+    until("what was read is here", async || runs_of("refill") > before + 1).await;
+    assert_eq!((rig.engine.meters().swept_total(), waiting(&rig.engine).await), (0, 1));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_marked_while_it_is_read_is_not_missing_embedded() {
+    what_is_marked_while_it_is_read_is_not_missing(&*Embedded::ground().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_marked_while_it_is_read_is_not_missing_with_a_stand_in() {
+    what_is_marked_while_it_is_read_is_not_missing(&*Embedded::with_due_in_hot_set().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_marked_while_it_is_read_is_not_missing_on_servers() {
+    what_is_marked_while_it_is_read_is_not_missing(&*OnServers::ground().await).await;
 }

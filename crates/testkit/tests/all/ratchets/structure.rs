@@ -13,7 +13,7 @@ const SCRIPTS: usize = 24;
 /// Fields of the engine's `Core`, which every step can reach.
 const FIELDS_OF_CORE: usize = 27;
 /// Places where the engine asks in which mode it runs.
-const MODE_BRANCHES: usize = 29;
+const MODE_BRANCHES: usize = 28;
 const LONG_FILES: usize = 21;
 const LONG_FILE_LINES: usize = 500;
 

@@ -20,7 +20,7 @@ const KEEPS_TASKS: [(&str, &str); 7] = [
 ];
 
 /// What is found by its type and keeps no task: a position, or ids of something else.
-const KEEPS_NONE: [(&str, &str); 13] = [
+const KEEPS_NONE: [(&str, &str); 14] = [
     ("account/state.rs", "states"),
     ("pipeline/refill/state.rs", "positions"),
     ("evaluations/state.rs", "left"),
@@ -33,6 +33,7 @@ const KEEPS_NONE: [(&str, &str); 13] = [
     ("live/handed_over.rs", "known"),
     ("pipeline/outcome.rs", "fired"),
     ("pipeline/outcome.rs", "leases"),
+    ("pipeline/refill.rs", "unknown"),
     ("pipeline/from_store/scanned.rs", "found"),
     ("pipeline/from_store/scanned.rs", "spans"),
 ];
