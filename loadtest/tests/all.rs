@@ -181,7 +181,8 @@ fn engines_that_are_killed_and_paused_in_mid_run_lose_nothing_and_complete_nothi
     let told: Vec<_> = report["faults"].as_array().expect("two").iter().map(|it| &it["what"]).collect();
     assert_eq!(told, ["kill", "pause"]);
     for fault in report["faults"].as_array().expect("two") {
-        assert!(fault["first_task_after_ms"].as_f64() > Some(0.0), "{report}");
+        // None when no task came. Zero is a task of another engine that came within the same microsecond.
+        assert!(fault["first_task_after_ms"].as_f64() >= Some(0.0), "{report}");
     }
 }
 
