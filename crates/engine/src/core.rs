@@ -117,16 +117,6 @@ impl Core {
             }
     }
 
-    /// Its tasks fire from the store and are served from this engine's table: the hot set is away, or the queue is scanned.
-    pub(crate) fn fires_from_store(&self, queue: &QueueKey) -> bool {
-        self.from_store.is_away() || self.settings.is_scanned(queue)
-    }
-
-    /// Those that fire from the store, and those for the hot set.
-    pub(crate) fn split_by_source(&self, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
-        entries.into_iter().partition(|entry| self.fires_from_store(&entry.queue))
-    }
-
     /// Those of queues that are scanned, and the others.
     pub(crate) fn split_scanned(&self, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
         let known = self.settings.known();
@@ -204,8 +194,8 @@ impl Core {
         first.map_or_else(|| self.leads(), |it| self.holdings.tenure(it).is_some())
     }
 
-    /// Something is in a queue's ready set: whoever waits here is woken, and where there are more tasks than that,
-    /// whoever waits at another engine.
+    /// Something is in a queue's line here: an executor that waits here is woken, and where there are more tasks than that,
+    /// the other engines hear of it.
     pub(crate) fn arrived(&self, queue: &Arc<QueueKey>, count: usize) {
         let arrival = self.arrivals.of(queue);
         arrival.wake_one();
@@ -220,9 +210,9 @@ impl Core {
         self.announce_ready(queue);
     }
 
-    /// Engines that serve a queue from the store look there by themselves.
+    /// The other engines hear that tasks of the queue wait here. Those of a queue that is scanned they find in the store.
     pub(crate) fn announce_ready(&self, queue: &Arc<QueueKey>) {
-        if !self.settings.is_scanned(queue) {
+        if self.holdings.has_others() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.ready(queue);
         }
     }

@@ -63,10 +63,11 @@ mod pipeline {
     pub(crate) mod freed;
     pub(crate) mod from_store;
     pub(crate) mod granted;
+    pub(crate) mod elsewhere;
     pub(crate) mod hand_over;
     pub(crate) mod kinds;
+    pub(crate) mod line;
     pub(crate) mod push;
-    pub(crate) mod ready_set;
     pub(crate) mod refill;
     pub(crate) mod scan;
     pub(crate) mod slots;
@@ -101,6 +102,7 @@ mod sharing {
     pub(crate) mod adopt;
 
     pub(crate) mod announce;
+    pub(crate) mod elsewhere;
     pub(crate) mod listen;
 }
 

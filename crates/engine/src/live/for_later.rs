@@ -237,7 +237,6 @@ mod tests {
         assert!(live.lock().load(late.to_vec(), |_| false, |_| false).accepted.is_empty());
         assert!(matches!(live.lock().overdue(&before), crate::live::Overdue::InHand));
         assert!(live.lock().begin_grants(late).is_empty());
-        assert!(live.lock().keep_in_line(late.to_vec()).is_empty());
         assert!(!live.lock().hand_over_for_later(leased.clone(), lease(900)), "once");
         live.lock().forget_for_later(Millis(50 + WRITTEN_FOR_MS - 1));
         assert!(live.lock().for_later(1, leased.fence).is_some());

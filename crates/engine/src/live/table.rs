@@ -57,6 +57,8 @@ pub(super) struct Slot {
     pub(super) level: Level,
     /// Of what is parked here.
     pub(super) aside: Aside,
+    /// Of what is passed to another engine: when.
+    pub(super) passed_at: Millis,
 }
 
 impl Slot {
@@ -72,6 +74,7 @@ impl Slot {
             doubt: None,
             attempt: None,
             aside: None,
+            passed_at: Millis::ZERO,
         }
     }
 
@@ -92,6 +95,7 @@ impl Slot {
             stage if is_before_lease(stage) => due(Group::Claimed),
             stage if has_lease(stage) => due(Group::Leased),
             FOR_LATER => due(Group::ForLater),
+            Stage::Passed => Some(Rank::At(Group::Passed, self.passed_at, self.entry.place.id)),
             Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
             Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
             SERVED => Some(self.served_rank(None)),

@@ -5,7 +5,7 @@ use crate::{
     core::Core,
     for_later::hand_over as without_store,
     parts,
-    pipeline::{from_store, hand_over::grants::forget},
+    pipeline::{hand_over::grants::forget, line},
 };
 use punctual_contract::{
     hot::HotEntry,
@@ -86,9 +86,7 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
         Err(error) => {
             tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");
             let queues: Vec<_> = entries.iter().map(|it| Arc::clone(&it.queue)).collect();
-            if let Err(error) = from_store::offer(core, entries).await {
-                tracing::warn!(%error, "expired tasks could not be offered again; that is repeated");
-            }
+            line::serve(core, &entries);
             queues.iter().for_each(|it| core.arrived(it, 1));
         }
     }

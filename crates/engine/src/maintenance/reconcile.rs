@@ -11,7 +11,7 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{admit, bounds::Bounded, freed, from_store, granted, terms::Terms},
+    pipeline::{admit, bounds::Bounded, freed, granted, line, terms::Terms},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -150,7 +150,7 @@ async fn pay_all(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, owed: &Owed) -> R
     let mut count = 0;
     for some in owed.ended.chunks(STEP_LIMIT) {
         let freed: Vec<Held> = limiter.release(some).await?.into_iter().flatten().collect();
-        freed::wake(core, &freed).await;
+        freed::wake(core, &freed);
         count += freed.len();
     }
     for some in owed.unused.chunks(STEP_LIMIT) {
@@ -345,7 +345,7 @@ async fn free_those(
         return Ok(0);
     }
     let freed: Vec<Held> = looks.limiter.retract(&gone).await?.into_iter().flatten().collect();
-    freed::wake(core, &freed).await;
+    freed::wake(core, &freed);
     Ok(freed.len())
 }
 
@@ -420,7 +420,8 @@ async fn give_places(
 /// What is parked and could go: an answer that was lost must not keep it for longer than this takes.
 async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
     let (mut back, mut result) = (0, Ok(()));
-    for (queue, _) in from_store::depth(core).await?.parked {
+    let queues = core.live.lock().parked_queues();
+    for queue in queues {
         match look_at_lanes_of(core, &queue).await {
             Ok(brought) => back += brought,
             // The other queues have their turn all the same.
@@ -433,7 +434,7 @@ async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
 async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, Error> {
     let terms = Terms::of(core, queue);
     let after = core.maintenance.reconciler.last.lock().positions.remove(&**queue);
-    let lanes = from_store::lanes(core, queue, after.as_ref(), LANES_MAX).await?;
+    let lanes = line::lanes(core, queue, after.as_ref(), LANES_MAX);
     let (mut brought, mut result) = (0, Ok(()));
     for (lane, parked) in &lanes {
         match admit::bring_back(core, &terms, lane, *parked).await {

@@ -96,6 +96,6 @@ pub(crate) async fn take_back(
     });
     let unused: Vec<(Member, Millis)> = unused.map(|(grant, _)| (grant.member, grant.at)).collect();
     let held: Vec<Held> = limiter.retract(&unused).await?.into_iter().flatten().collect();
-    wake(core, &held).await;
+    wake(core, &held);
     Ok(held.len())
 }

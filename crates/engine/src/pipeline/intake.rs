@@ -7,7 +7,7 @@ use crate::{
     core::Core,
     for_later::hand_over as without_store,
     outside,
-    pipeline::{drain, from_store, room},
+    pipeline::{drain, line, room},
 };
 use punctual_contract::{
     Ask, Error, Happened,
@@ -55,14 +55,14 @@ pub(crate) async fn insert(
             replaced.extend(entries.last().cloned());
         }
     }
-    forget_replaced(core, replaced).await;
+    forget_replaced(core, replaced);
     admit(core, entries).await;
     Ok(inserted)
 }
 
 /// These have taken the places of tasks that were waiting. Their leases are refused by the store; where tasks are handed over without
 /// it, this engine must not have them any more.
-async fn forget_replaced(core: &Core, mut replaced: Vec<HotEntry>) {
+fn forget_replaced(core: &Core, mut replaced: Vec<HotEntry>) {
     replaced.retain(|entry| without_store::is_allowed(core, &entry.queue));
     if replaced.is_empty() {
         return;
@@ -75,9 +75,7 @@ async fn forget_replaced(core: &Core, mut replaced: Vec<HotEntry>) {
             table.forget_fired(entry.place.id, before);
         }
     }
-    if let Err(error) = from_store::discard(core, &replaced).await {
-        tracing::warn!(%error, "tasks that were replaced stay in their ready sets; the store will refuse them");
-    }
+    line::discard(core, &replaced);
 }
 
 /// Brings those that are due soon to where they fire from: into the table of this engine or into the hot set; the preloader
@@ -93,7 +91,7 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
         return;
     }
     let (scanned, entries) = core.split_scanned(entries);
-    from_store::serve_ready(core, scanned);
+    line::serve_ready(core, scanned);
     let (near, mut entries) = split_near(core, entries);
     entries.extend(drain::take_in(core, near).await.elsewhere);
     if entries.is_empty() {

@@ -1,9 +1,9 @@
 //! Which source tasks come from. While the hot set does not answer, or where there is none, as in an embedded engine, what a
-//! partition's owner fires comes from the store (`store_source`), and executors are served from the live table (`from_store`).
+//! partition's owner fires comes from the store (`store_source`).
 //!
 //! A switch between the two sources needs no hand-over. What both have is refused by the table, by fence, or by the store when its
-//! lease is asked for. Away: each partition is read from the oldest task on, and what stood in ready sets is served from the table.
-//! Back: what is served is put into the ready sets, and what passed the hot set by is loaded. A crash in between leaves the store,
+//! lease is asked for. Away: each partition is read from the oldest task on, and engines look in the store for what others have fired.
+//! Back: what passed the hot set by is loaded, and engines pass each other what they have fired. A crash in between leaves the store,
 //! which has all of it.
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 use hashbrown::HashSet;
 use punctual_contract::{
     Error,
-    hot::{HotEntry, Keeps, Wholeness},
+    hot::{Keeps, Wholeness},
     ownership::Tenure,
 };
 use punctual_domain::place::Partition;
@@ -51,7 +51,7 @@ pub(crate) async fn store_is_due(core: Arc<Core>) {
 /// Sees to it that what is due comes into the table. Tasks fired without the hot set.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     match core.from_store.hot_set_keeps() {
-        Keeps::DueAndReady => look_at_hot_set(core).await,
+        Keeps::Due => look_at_hot_set(core).await,
         Keeps::Nothing => fire_all(core).await,
     }
 }
@@ -79,11 +79,7 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     let silent = || Error::may_have_happened("look at the hot set", "no answer");
     match answer.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
-            let served = is_back(core, tenures.iter().copied().zip(whole));
-            if let Err(error) = fire::offer_again(core, served.clone()).await {
-                core.live.lock().hold_back(&served);
-                return Err(error);
-            }
+            is_back(core, tenures.iter().copied().zip(whole));
             Ok(fired)
         }
         Err(error) => {
@@ -103,8 +99,8 @@ pub(crate) fn is_away(core: &Core, error: &Error) {
     }
 }
 
-/// What it has lost, or what passed it by, is brought to it again. Returns what was served from the table, and is to be offered.
-fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -> Vec<HotEntry> {
+/// What it has lost, or what passed it by, is brought to it again. What other engines have fired is served here no more: they pass it.
+fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
     let was_away = core.from_store.is_away.swap(false, SeqCst);
     let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
     if was_away {
@@ -113,10 +109,9 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         core.filling.preload.notify_one();
         reconcile::is_back(core);
         core.from_store.positions.lock().clear();
+        others::serve_no_more(core);
         core.from_store.watermarks.begin_anew();
     }
-    // Each time: something may have been served just after the switch.
-    let served = core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), |_| true);
     let mut lost = 0;
     for (tenure, wholeness) in partitions {
         if let Wholeness::Overtaken(newest) = wholeness {
@@ -134,18 +129,16 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         // The limiter stands beside the hot set.
         reconcile::is_seen_lost(core);
     }
-    served
 }
 
 /// What this engine owns is read ahead, fires and is served here; what others own is served here as far as it is asked for. None of
 /// it is left out because another failed.
 async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     let drained = store_source::run_once(core).await;
-    let fired = fire::fire_all(core).await;
-    let again = fire::fire_again(core).await;
+    let fired = fire::fire_all(core).await + fire::fire_again(core);
     let marked = mark_ready::for_others(core, core.now()).await;
-    serve_others(core).await.and(marked).and(again).and(drained)?;
-    fired
+    serve_others(core).await.and(marked).and(drained)?;
+    Ok(fired)
 }
 
 /// How many of other engines' tasks are served now that were not.

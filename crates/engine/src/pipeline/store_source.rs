@@ -6,14 +6,13 @@
 //!    engine inserts or changes within its reach it puts into the table itself (`intake`), a crash before that leaves it to the
 //!    next tenure, and a lost answer of the store to the refill's look at what is overdue.
 //! 2. *Taken in.* What the table does not know comes into it, and its instant on the wheel; what it knows with this fence is
-//!    refused, whichever source had it before. What has fired and stood in the ready sets of the hot set is served from the table
-//!    now. Crash: the next owner reads it again. Only then does the watermark move.
+//!    refused, whichever source had it before. Crash: the next owner reads it again. Only then does the watermark move.
 //! 3. *Looked back.* What another engine has inserted or changed behind the watermark nobody can announce: each run reads what is due
 //!    now once more. What it misses, because it was committed long after it was due, the refill's look at what is overdue finds. An
 //!    engine that shares its store with none has nothing to look for.
 //! 4. *Fired* at its instant by the wheel, as with a hot set (`fire`): the table decides between that and a cancel at this engine,
 //!    and the store's conditional update between it and everything else. Crash: `scheduled`, for the next owner to fire.
-//! 5. *Served* to executors of this engine from the table (`from_store::serve`), in its order or, when a limit, a version or a kind lets
+//! 5. *Served* to executors of this engine from the table (`line`), in its order or, when a limit, a version or a kind lets
 //!    it go, from its lane beside it. Crash: the same.
 //! 6. *Marked* as `ready`, where it is not handed over within `mark_ready::FOR_OTHERS_MS` and other engines live: these read it in
 //!    the store, and serve their executors with it (`from_store::others`). Crash: each of them has it. Whoever leases it first has

@@ -119,11 +119,6 @@ impl Holdings {
         !self.is_only.load(SeqCst)
     }
 
-    /// All partitions, and nobody else could take any.
-    pub(crate) fn is_only_owner(&self) -> bool {
-        self.is_only.load(SeqCst) && self.len() == self.partitions.len()
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.held.load(SeqCst)
     }

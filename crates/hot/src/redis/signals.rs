@@ -1,11 +1,12 @@
-//! What engines tell each other, over one channel of pub/sub with a connection of its own. A batch is one message.
-//! Never the only way in which anything is learned: messages sent while nobody listened are gone, which is why
+//! What engines tell each other, over pub/sub with a connection of its own: one channel for what is for all of them, and one for each
+//! engine. A batch is one message (`message`). Never the only way in which anything is learned: messages sent while nobody listened are gone, which is why
 //! `next` says so once after it has listened again.
 
 use super::{
     address::Limits,
     identity::Guarded,
     link::Place,
+    message::{decode, encode},
     problem::{Failure, RedisProblem},
 };
 use async_trait::async_trait;
@@ -14,20 +15,13 @@ use punctual_contract::{
     Error,
     ownership::{Signal, Signals},
 };
-use punctual_domain::{
-    name::{Name, QueueKey},
-    place::Partition,
-    time::Millis,
-};
 use redis::aio::{PubSubSink, PubSubStream};
-use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
 };
 
-const FORMAT: u8 = 1;
 /// Signals in one message, and about as many in one answer of `next`.
 const BATCH_MAX: usize = 1_000;
 /// A connection on which nothing has come for so long is asked whether it still lives.
@@ -36,19 +30,14 @@ const QUIET_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-#[derive(Serialize, Deserialize)]
-enum Wire {
-    #[serde(rename = "d")]
-    Due(u16, i64),
-    #[serde(rename = "r")]
-    Ready(String, String),
-}
-
 #[derive(Debug)]
 pub struct RedisSignals {
     place: Arc<Place>,
     link: Arc<Guarded>,
+    /// For all engines.
     channel: String,
+    /// For this one.
+    own_channel: String,
     /// None: it was lost. Its holder is the one who listens.
     listener: Mutex<Option<Listener>>,
 }
@@ -67,21 +56,27 @@ impl fmt::Debug for Listener {
 
 impl RedisSignals {
     /// Listens from now on; to a Redis that is away, from the first `next` that finds it there.
-    pub(super) async fn new(place: Arc<Place>, link: Arc<Guarded>, channel: String) -> Result<Self, Error> {
-        let listener = match listen(&place, &channel).await {
+    pub(super) async fn new(
+        place: Arc<Place>,
+        link: Arc<Guarded>,
+        channel: String,
+        engine: &str,
+    ) -> Result<Self, Error> {
+        let own_channel = channel_of(&channel, engine);
+        let listener = match listen(&place, [&channel, &own_channel]).await {
             Ok(listener) => Some(listener),
             Err(problem) if problem.is_away() => None,
             Err(problem) => return Err(Error::did_not_happen("listen for signals", problem)),
         };
-        Ok(Self { place, link, channel, listener: Mutex::new(listener) })
+        Ok(Self { place, link, channel, own_channel, listener: Mutex::new(listener) })
     }
 
     /// Until it works; slower and slower.
     async fn listen_again(&self) -> Listener {
         let mut pause = PAUSE_MIN;
         loop {
-            match listen(&self.place, &self.channel).await {
-                Ok(it) => return it,
+            match listen(&self.place, [&self.channel, &self.own_channel]).await {
+                Ok(listener) => return listener,
                 Err(error) => {
                     tracing::warn!(%error, "signals of other engines cannot be heard; trying again")
                 }
@@ -95,12 +90,19 @@ impl RedisSignals {
 #[async_trait]
 impl Signals for RedisSignals {
     async fn announce(&self, signals: Vec<Signal>) -> Result<(), Error> {
-        let publish = |batch| {
+        let publish = |channel: &str, signals: &[Signal]| {
             let mut call = redis::cmd("PUBLISH");
-            call.arg(&self.channel).arg(encode(batch));
+            call.arg(channel).arg(encode(signals));
             call
         };
-        let calls = signals.chunks(BATCH_MAX).map(publish).collect();
+        let (directed, broadcast): (Vec<Signal>, Vec<Signal>) =
+            signals.into_iter().partition(|signal| signal.addressee().is_some());
+        let for_all = broadcast.chunks(BATCH_MAX).map(|some| publish(&self.channel, some));
+        let for_one = directed.iter().filter_map(|signal| {
+            let channel = channel_of(&self.channel, signal.addressee()?);
+            Some(publish(&channel, std::slice::from_ref(signal)))
+        });
+        let calls = for_all.chain(for_one).collect();
         super::problem::all("announce signals", self.link.run(calls).await).map(drop)
     }
 
@@ -157,10 +159,10 @@ impl Listener {
 }
 
 /// On the first node that answers: a message reaches all nodes of a Cluster.
-async fn listen(place: &Place, channel: &str) -> Result<Listener, RedisProblem> {
+async fn listen(place: &Place, channels: [&str; 2]) -> Result<Listener, RedisProblem> {
     let mut last = RedisProblem::Address("no server is named");
     for node in place.nodes() {
-        match listen_on(node, place.limits, channel).await {
+        match listen_on(node, place.limits, channels).await {
             Ok(it) => return Ok(it),
             Err(problem) => last = problem,
         }
@@ -171,10 +173,10 @@ async fn listen(place: &Place, channel: &str) -> Result<Listener, RedisProblem> 
 async fn listen_on(
     node: &super::address::Master,
     limits: Limits,
-    channel: &str,
+    channels: [&str; 2],
 ) -> Result<Listener, RedisProblem> {
     let mut connection = node.listen(limits).await?;
-    let subscribed = timeout(limits.response, connection.subscribe(channel)).await;
+    let subscribed = timeout(limits.response, connection.subscribe(&channels[..])).await;
     subscribed
         .map_err(|_| RedisProblem::Unreachable("the server is silent".to_owned()))?
         .map_err(|it| RedisProblem::Unreachable(it.to_string()))?;
@@ -182,48 +184,7 @@ async fn listen_on(
     Ok(Listener { sink, messages, heard_at: Instant::now() })
 }
 
-fn encode(signals: &[Signal]) -> Vec<u8> {
-    let wire = |it: &Signal| match it {
-        Signal::Due { partition, due_at } => Wire::Due(partition.0, due_at.0),
-        Signal::Ready { queue } => Wire::Ready(queue.namespace.to_string(), queue.queue.to_string()),
-    };
-    let signals: Vec<Wire> = signals.iter().map(wire).collect();
-    let mut message = vec![FORMAT];
-    rmp_serde::encode::write(&mut message, &signals).expect("numbers and names are written to memory");
-    message
-}
-
-/// A message that cannot be read (of another release) is one that was missed.
-fn decode(message: &[u8]) -> Result<Vec<Signal>, RedisProblem> {
-    let unreadable = || RedisProblem::Answer("signals of this release");
-    let [FORMAT, signals @ ..] = message else { return Err(unreadable()) };
-    let signals: Vec<Wire> = rmp_serde::from_slice(signals).map_err(|_| unreadable())?;
-    let signal = |it| match it {
-        Wire::Due(partition, due_at) => {
-            Some(Signal::Due { partition: Partition(partition), due_at: Millis(due_at) })
-        }
-        Wire::Ready(namespace, queue) => {
-            let (namespace, queue) = (Name::new(&namespace).ok()?, Name::new(&queue).ok()?);
-            Some(Signal::Ready { queue: QueueKey { namespace, queue } })
-        }
-    };
-    signals.into_iter().map(signal).collect::<Option<_>>().ok_or_else(unreadable)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signals_survive_the_wire_and_others_are_not_misread() {
-        let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
-        let signals =
-            vec![Signal::Due { partition: Partition(7), due_at: Millis::MAX }, Signal::Ready { queue }];
-        let message = encode(&signals);
-        assert_eq!(decode(&message).unwrap(), signals);
-        for length in 0..message.len() {
-            assert!(decode(&message[..length]).is_err());
-        }
-        assert!(decode(&[&[FORMAT + 1], &message[1..]].concat()).is_err());
-    }
+/// Of one engine.
+fn channel_of(channel: &str, engine: &str) -> String {
+    format!("{channel}:{engine}")
 }

@@ -27,17 +27,7 @@ impl World {
             let most = rng.usize(0..=from.len());
             from.drain(..most).collect()
         };
-        match self.rng.u8(0..19) {
-            0 => {
-                let some = take(&mut self.rng, &mut self.offered);
-                let kept = self.live.lock().keep_in_line(some);
-                self.line.extend(kept);
-            }
-            1 => {
-                let some = take(&mut self.rng, &mut self.line);
-                self.live.lock().leave_line(some.iter());
-                self.offered.extend(some);
-            }
+        match self.rng.u8(2..19) {
             2 => {
                 let some = take(&mut self.rng, &mut self.offered);
                 let begun: HashSet<Key> = self.live.lock().begin_grants(&some).into_iter().collect();
@@ -250,7 +240,7 @@ impl World {
             let (id, fence) = key(entry);
             self.fences.get(&id) == Some(&fence) && !self.hot.contains_key(&id)
         };
-        let offered = self.offered.iter().chain(&self.line).chain(self.grants.iter().flatten());
+        let offered = self.offered.iter().chain(self.grants.iter().flatten());
         let offered: Vec<&HotEntry> = offered.filter(is_newest).collect();
         let Some(entry) = self.rng.choice(offered).cloned() else { return };
         let (id, fence) = key(&entry);
