@@ -115,7 +115,10 @@ pub struct Owner {
 pub trait Signals: Send + Sync + fmt::Debug + 'static {
     async fn announce(&self, signals: Vec<Signal>) -> Result<(), Error>;
 
-    /// Waits for the next signals from any engine. An error means that some may have been missed; the next call
+    /// Whose end this is: from its next `next` on it hears what is for this engine alone. Makes no call.
+    fn belongs_to(&self, _engine: &str) {}
+
+    /// Waits for the next signals from any engine: for all engines, or for this one; others may be among them. An error means that some may have been missed; the next call
     /// listens again.
     async fn next(&self) -> Result<Vec<Signal>, Error>;
 

@@ -68,6 +68,7 @@ impl Core {
         let Backends { store, hot, limiter, bus, clock, shared, blobs } = backends;
         let (partitions, sole) = (store.partitions(), shared.is_none());
         let shared = shared.unwrap_or_else(|| Shared::alone(&options.name, partitions));
+        shared.signals.belongs_to(&options.name);
         Self {
             meters: Meters::default(),
             settings: Settings::default(),

@@ -58,8 +58,6 @@ use std::{
 
 /// Entries in one call of a script that reads or moves them: about 4 ms of Redis at most.
 const CALL_MAX: usize = 1_000;
-/// Entries in a batch that may go before what must be quick: about 1 ms of Redis.
-const QUICK_MAX: usize = 100;
 /// Connections for bulk, beside the one for what must be quick.
 const BULK_CONNECTIONS: usize = 2;
 
@@ -163,15 +161,14 @@ impl RedisHot {
         })
     }
 
-    /// What engines of this prefix tell each other, for the one of this name. Listens from now on, or from when Redis answers; whoever
-    /// calls it must also read it.
+    /// What engines of this prefix tell each other. Listens from now on, or from when Redis answers; whoever calls it must also
+    /// read it.
     ///
     /// # Errors
     /// When a server answers and refuses.
-    pub fn signals<'a>(&'a self, engine: &'a str) -> BoxFuture<'a, Result<RedisSignals, Error>> {
+    pub fn signals(&self) -> BoxFuture<'_, Result<RedisSignals, Error>> {
         Box::pin(async move {
-            let (place, link) = (Arc::clone(&self.place), Arc::clone(&self.quick));
-            RedisSignals::new(place, link, self.keys.signals(), engine).await
+            RedisSignals::new(Arc::clone(&self.place), Arc::clone(&self.quick), self.keys.signals()).await
         })
     }
 
@@ -209,10 +206,6 @@ impl RedisHot {
     fn bulk(&self) -> &Guarded {
         let turn = self.next_bulk.fetch_add(1, Relaxed);
         self.bulk.get(turn % self.bulk.len().max(1)).unwrap_or(&self.quick)
-    }
-
-    fn link_for(&self, entries: usize) -> &Guarded {
-        if entries > QUICK_MAX { self.bulk() } else { &self.quick }
     }
 
     fn keys_of(&self, doing: &'static str, partition: Partition) -> Result<&PartitionKeys, Error> {

@@ -51,7 +51,7 @@ mod tests {
         let all = [entry(1, 1), entry(2, 2)];
         drop(live.lock().note_fired(&all));
         live.lock().serve(&all, plain);
-        drop(live.lock().discard(&all));
+        live.lock().discard(&all);
         live.lock().pass(&all, Millis(10));
         assert!(matches!(live.lock().overdue(&all[0]), Overdue::InHand));
         assert_eq!(live.lock().unpersisted().count(), 0, "whoever leases them says so");

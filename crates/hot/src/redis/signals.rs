@@ -16,10 +16,14 @@ use punctual_contract::{
     ownership::{Signal, Signals},
 };
 use redis::aio::{PubSubSink, PubSubStream};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep, timeout},
+    time::{Instant, error::Elapsed, sleep, timeout},
 };
 
 /// Signals in one message, and about as many in one answer of `next`.
@@ -36,8 +40,8 @@ pub struct RedisSignals {
     link: Arc<Guarded>,
     /// For all engines.
     channel: String,
-    /// For this one.
-    own_channel: String,
+    /// For the engine whose end this is.
+    own_channel: OnceLock<String>,
     /// None: it was lost. Its holder is the one who listens.
     listener: Mutex<Option<Listener>>,
 }
@@ -46,6 +50,8 @@ struct Listener {
     sink: PubSubSink,
     messages: PubSubStream,
     heard_at: Instant,
+    /// It hears what is for its engine alone.
+    hears_own: bool,
 }
 
 impl fmt::Debug for Listener {
@@ -60,22 +66,20 @@ impl RedisSignals {
         place: Arc<Place>,
         link: Arc<Guarded>,
         channel: String,
-        engine: &str,
     ) -> Result<Self, Error> {
-        let own_channel = channel_of(&channel, engine);
-        let listener = match listen(&place, [&channel, &own_channel]).await {
+        let listener = match listen(&place, &channel).await {
             Ok(listener) => Some(listener),
             Err(problem) if problem.is_away() => None,
             Err(problem) => return Err(Error::did_not_happen("listen for signals", problem)),
         };
-        Ok(Self { place, link, channel, own_channel, listener: Mutex::new(listener) })
+        Ok(Self { place, link, channel, own_channel: OnceLock::new(), listener: Mutex::new(listener) })
     }
 
     /// Until it works; slower and slower.
     async fn listen_again(&self) -> Listener {
         let mut pause = PAUSE_MIN;
         loop {
-            match listen(&self.place, [&self.channel, &self.own_channel]).await {
+            match listen(&self.place, &self.channel).await {
                 Ok(listener) => return listener,
                 Err(error) => {
                     tracing::warn!(%error, "signals of other engines cannot be heard; trying again")
@@ -106,11 +110,15 @@ impl Signals for RedisSignals {
         super::problem::all("announce signals", self.link.run(calls).await).map(drop)
     }
 
+    fn belongs_to(&self, engine: &str) {
+        self.own_channel.get_or_init(|| channel_of(&self.channel, engine));
+    }
+
     async fn next(&self) -> Result<Vec<Signal>, Error> {
         let mut place = self.listener.lock().await;
         if let Some(listener) = place.as_mut() {
             // Kept while it waits: whoever stops waiting loses nothing that comes later.
-            match listener.next(self.place.limits).await {
+            match listener.next(self.place.limits, self.own_channel.get()).await {
                 Ok(signals) => return Ok(signals),
                 Err(error) => tracing::warn!(%error, "the connection for signals is lost; listening again"),
             }
@@ -122,7 +130,15 @@ impl Signals for RedisSignals {
 }
 
 impl Listener {
-    async fn next(&mut self, limits: Limits) -> Result<Vec<Signal>, RedisProblem> {
+    async fn next(
+        &mut self,
+        limits: Limits,
+        own_channel: Option<&String>,
+    ) -> Result<Vec<Signal>, RedisProblem> {
+        if let Some(channel) = own_channel.filter(|_| !self.hears_own) {
+            answered(timeout(limits.response, self.sink.subscribe(channel)).await)?;
+            self.hears_own = true;
+        }
         loop {
             let quiet_until = self.heard_at + QUIET_MAX;
             match tokio::time::timeout_at(quiet_until, self.messages.next()).await {
@@ -147,22 +163,17 @@ impl Listener {
     }
 
     async fn ask_whether_it_lives(&mut self, limits: Limits) -> Result<(), RedisProblem> {
-        match timeout(limits.response, self.sink.ping::<redis::Value>()).await {
-            Ok(Ok(_)) => {
-                self.heard_at = Instant::now();
-                Ok(())
-            }
-            Ok(Err(error)) => Err(RedisProblem::Unreachable(error.to_string())),
-            Err(_) => Err(RedisProblem::Unreachable("the server is silent".to_owned())),
-        }
+        answered(timeout(limits.response, self.sink.ping::<redis::Value>()).await)?;
+        self.heard_at = Instant::now();
+        Ok(())
     }
 }
 
 /// On the first node that answers: a message reaches all nodes of a Cluster.
-async fn listen(place: &Place, channels: [&str; 2]) -> Result<Listener, RedisProblem> {
+async fn listen(place: &Place, channel: &str) -> Result<Listener, RedisProblem> {
     let mut last = RedisProblem::Address("no server is named");
     for node in place.nodes() {
-        match listen_on(node, place.limits, channels).await {
+        match listen_on(node, place.limits, channel).await {
             Ok(it) => return Ok(it),
             Err(problem) => last = problem,
         }
@@ -173,15 +184,17 @@ async fn listen(place: &Place, channels: [&str; 2]) -> Result<Listener, RedisPro
 async fn listen_on(
     node: &super::address::Master,
     limits: Limits,
-    channels: [&str; 2],
+    channel: &str,
 ) -> Result<Listener, RedisProblem> {
     let mut connection = node.listen(limits).await?;
-    let subscribed = timeout(limits.response, connection.subscribe(&channels[..])).await;
-    subscribed
-        .map_err(|_| RedisProblem::Unreachable("the server is silent".to_owned()))?
-        .map_err(|it| RedisProblem::Unreachable(it.to_string()))?;
+    answered(timeout(limits.response, connection.subscribe(channel)).await)?;
     let (sink, messages) = connection.split();
-    Ok(Listener { sink, messages, heard_at: Instant::now() })
+    Ok(Listener { sink, messages, heard_at: Instant::now(), hears_own: false })
+}
+
+fn answered<T>(answer: Result<redis::RedisResult<T>, Elapsed>) -> Result<T, RedisProblem> {
+    let silent = |_| RedisProblem::Unreachable("the server is silent".to_owned());
+    answer.map_err(silent)?.map_err(|error| RedisProblem::Unreachable(error.to_string()))
 }
 
 /// Of one engine.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Bus, Error, Hot, IdentityStore, Limiter, Ownership, ScheduleStore, SettingStore, Store,
     bus::Delivery,
-    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Keeps, Wholeness, Withdrawn},
     limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
     ownership::{Live, Owner, Says, Tenure},
     schedules::{
@@ -28,7 +28,7 @@ use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     schedule::Outcome,
-    settings::{Retries, Scope},
+    settings::Scope,
     task::{NewTask, Task},
     time::Millis,
 };

@@ -4,7 +4,7 @@
 use crate::crash_points::{Embedded, Ground, OnServers, Rig, rig};
 use punctual_domain::state::State;
 use punctual_testkit::{
-    faults::{Dials, HotGroup},
+    faults::Dials,
     patience::until,
 };
 
@@ -38,26 +38,6 @@ async fn what_fired_before_the_hot_set_was_away_is_not_counted_again(ground: &dy
     assert_eq!((rig.engine.meters().fired_from_store_total(), counted(&rig)), (1, 1));
 }
 
-/// It fired, could not be put into the ready set, and then the hot set was away: nobody has counted it yet.
-async fn what_fired_and_was_not_offered_is_counted_when_it_fires_from_the_store(ground: &dyn Ground) {
-    let rig = rig(ground, false).await;
-    rig.hot.faults.set(HotGroup::Ready, Dials::REFUSES);
-    rig.insert(0).await;
-    until("it has fired and was refused", || async {
-        drop(rig.engine.turn().await);
-        rig.hot.faults.counts(HotGroup::Ready).refused > 0
-    })
-    .await;
-    assert_eq!(counted(&rig), 0);
-    rig.hot.faults.set_all(Dials::REFUSES);
-    until("it fires from the store", || async {
-        drop(rig.engine.turn().await);
-        rig.engine.meters().fired_from_store_total() == 1
-    })
-    .await;
-    assert_eq!(counted(&rig), 1);
-}
-
 macro_rules! on_each_ground {
     ($($case:ident;)*) => {
         mod embedded {
@@ -79,5 +59,4 @@ macro_rules! on_each_ground {
 
 on_each_ground! {
     what_fired_before_the_hot_set_was_away_is_not_counted_again;
-    what_fired_and_was_not_offered_is_counted_when_it_fires_from_the_store;
 }

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot, Limiter,
-    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Keeps, Wholeness, Withdrawn},
     limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
     ownership::Tenure,
 };
-use punctual_domain::{limits::Scope, name::QueueKey, place::Partition, settings::Retries, time::Millis};
+use punctual_domain::{limits::Scope, place::Partition, time::Millis};
 use std::{mem, sync::Arc};
 
 /// The calls so far. What an engine asks about itself (is it whole, how deep is it, what is due of its partitions) is not one.
