@@ -132,6 +132,8 @@ pub trait Signals: Send + Sync + fmt::Debug + 'static {
 pub enum Signal {
     /// Something was loaded into the hot set that is due at this time.
     Due { partition: Partition, due_at: Millis },
+    /// This engine hears demands, and says so each second.
+    Hello { engine: String },
     /// Tasks of this queue wait at this engine, and no executor takes them there.
     Ready { engine: String, queue: QueueKey },
     /// At this engine attempts have ended, and so many places of a queue are free: of one lane of it, or of all its tasks.
@@ -147,7 +149,7 @@ impl Signal {
     #[must_use]
     pub fn addressee(&self) -> Option<&str> {
         match self {
-            Self::Due { .. } | Self::Ready { .. } | Self::Freed { .. } => None,
+            Self::Due { .. } | Self::Hello { .. } | Self::Ready { .. } | Self::Freed { .. } => None,
             Self::Demand(demand) => Some(&demand.to),
             Self::Passed(passed) => Some(&passed.to),
         }

@@ -129,8 +129,8 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
     }
     // Without the hot set the store decides, as it does about what another engine has drained.
     let is_in_hot_set = !core.from_store.is_away() && !core.settings.is_scanned(&task.ask.queue);
-    removed.is_some |= is_in_hot_set
-        && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
+    removed.is_some |=
+        is_in_hot_set && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
     Ok(Hold::Held)
 }
 

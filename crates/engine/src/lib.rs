@@ -58,12 +58,12 @@ mod pipeline {
     pub(crate) mod admit;
     pub(crate) mod ahead;
     pub(crate) mod bounds;
+    pub(crate) mod elsewhere;
     pub(crate) mod filling;
     pub(crate) mod fire;
     pub(crate) mod freed;
     pub(crate) mod from_store;
     pub(crate) mod granted;
-    pub(crate) mod elsewhere;
     pub(crate) mod hand_over;
     pub(crate) mod kinds;
     pub(crate) mod line;

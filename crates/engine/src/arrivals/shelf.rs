@@ -88,7 +88,8 @@ impl Shelf {
     /// Those that stand here since before an instant.
     pub(super) fn take_before(&mut self, before: Millis) -> Vec<Shelved> {
         let is_old = |(since, _): &&(Millis, Position)| *since < before;
-        let those: Vec<Position> = self.since.iter().take_while(is_old).map(|(_, position)| *position).collect();
+        let those: Vec<Position> =
+            self.since.iter().take_while(is_old).map(|(_, position)| *position).collect();
         those.iter().filter_map(|position| self.remove(position)).collect()
     }
 }
@@ -99,11 +100,7 @@ mod tests {
     use crate::{clock::moment::Moment, live::model::lease_of, pipeline::drain::tests::entry};
 
     fn shelved(id: i64, due_at: i64, since: i64) -> Shelved {
-        Shelved {
-            assignment: lease_of(&entry(id, due_at)),
-            asked: Moment::of_test(),
-            since: Millis(since),
-        }
+        Shelved { assignment: lease_of(&entry(id, due_at)), asked: Moment::of_test(), since: Millis(since) }
     }
 
     fn ids(leased: &[Shelved]) -> Vec<i64> {

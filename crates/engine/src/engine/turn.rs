@@ -7,7 +7,10 @@ use crate::{
     maintenance::{compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused},
     options::STEP_LIMIT,
     parts,
-    pipeline::{ahead, drain, elsewhere, fire, preload, push, refill, scan, scan::state::next_scan_at, source, unknown},
+    pipeline::{
+        ahead, drain, elsewhere, fire, preload, push, refill, scan, scan::state::next_scan_at, source,
+        unknown,
+    },
     shares,
     sharing::{adopt, announce, listen, own},
 };
@@ -56,8 +59,7 @@ impl Engine {
             ahead::run_once(core).await?;
             core.work.claims_settled().await;
             core.timer.expired(now);
-            let mut fired =
-                fired_from_store + scanned + fire::fire_all(core).await + fire::fire_again(core);
+            let mut fired = fired_from_store + scanned + fire::fire_all(core).await + fire::fire_again(core);
             unknown::run_once(core, now).await?;
             parts::run_once(core).await?;
             for_later::run_once(core).await?;

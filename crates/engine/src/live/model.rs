@@ -29,7 +29,8 @@ const PARTITIONS: u16 = 3;
 const TASKS: i64 = 24;
 const HORIZON_MS: u64 = 400;
 /// Legal moves that the operations here make never, or by chance. The list only gets shorter.
-const SELDOM: [(Stage, &[Event]); 7] = [
+const SELDOM: [(Stage, &[Event]); 8] = [
+    (Stage::Passed, &[Event::Blocked(Gate::Lane), Event::GrantBegun, Event::PassedOn]),
     (Stage::Ready { gate: None }, OFFERED_ELSEWHERE),
     (Stage::Ready { gate: Some(Gate::Database) }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
     (Stage::Ready { gate: Some(Gate::Retry) }, OFFERED_ELSEWHERE),
@@ -89,6 +90,8 @@ struct World {
     unpersisted: HashSet<Key>,
     held_back: HashSet<Key>,
     served: HashSet<Key>,
+    /// With other engines, perhaps.
+    passed: Vec<HotEntry>,
     /// Of which a lease may have been made, and of which one was made that could not be given back.
     doubted: HashSet<Key>,
     made: HashSet<Key>,
@@ -153,6 +156,7 @@ impl World {
             unpersisted: HashSet::new(),
             held_back: HashSet::new(),
             served: HashSet::new(),
+            passed: Vec::new(),
             doubted: HashSet::new(),
             made: HashSet::new(),
             ready: Vec::new(),
@@ -400,6 +404,9 @@ impl World {
                 }
                 Stage::Ready { gate: None } => {
                     assert!(self.served.contains(&(id, fence)), "{id} is not to be served");
+                }
+                Stage::Passed => {
+                    assert!(self.passed.iter().any(|entry| key(entry) == (id, fence)), "{id} was not passed");
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
                 REPORTED => {

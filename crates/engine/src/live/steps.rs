@@ -4,11 +4,13 @@
 use super::stage::{Event, Gate, Report, Stage};
 use Event::{
     Blocked, ClaimRefused, Claimed, Due, Ended, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
-    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, Opened, PassedOn, PutBack, ReportBegun, Reported,
-    Settled, Taken, Withdrawn,
+    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, Opened, PassedOn, PutBack, ReportBegun,
+    Reported, Settled, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Passed, Ready, Waiting};
+use Stage::{
+    Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Passed, Ready, Waiting,
+};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -144,8 +144,7 @@ async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Milli
             return Ok(());
         }
     }
-    if empty_lines(core, namespace) > 0 || reset_queues(core, namespace, deletion, now).await? > 0
-    {
+    if empty_lines(core, namespace) > 0 || reset_queues(core, namespace, deletion, now).await? > 0 {
         return Ok(());
     }
     if core.store.delete_traces(namespace, TRACES).await? > 0 {

@@ -414,7 +414,9 @@ fn bring_back_versions(core: &Core, request: &LeaseRequest) {
     for range in ranges.into_iter().filter(|it| versions::may_run(Some(it), Some(version))) {
         let lane = Lane::Version(range.clone());
         if unpark(core, &request.queue, &lane, request.max) < request.max {
-            core.limits.admissions.with(&request.queue, |lately| lately.ranges.retain(|known| *known != range));
+            core.limits
+                .admissions
+                .with(&request.queue, |lately| lately.ranges.retain(|known| *known != range));
         }
     }
 }

@@ -12,8 +12,8 @@
 //! 5. *Leased* by the engine that asked, in the store, which makes one lease of each task. An answer that comes too late for its caller
 //!    is served to others here; its places are given back first.
 //!
-//! Without signals (no Redis, or Redis away) nothing is said, and engines find each other's tasks in the store
-//! (`from_store::others`). Must not lease anything.
+//! Each engine says each second that it hears demands. Where one lives that is not heard of (no Redis, Redis away, a connection that is
+//! silent), its tasks are looked for in the store (`from_store::others`). Must not lease anything.
 
 use crate::{
     control,
@@ -30,7 +30,7 @@ use punctual_contract::{
     Error,
     hot::Lane,
     limiter::Limit,
-    ownership::{Demand, Passed, Signal},
+    ownership::{Demand, Live, Passed, Signal},
 };
 use punctual_domain::{
     limits::Scope,
@@ -116,7 +116,8 @@ pub(crate) fn heed_demand(core: &Arc<Core>, demand: Demand) {
 }
 
 async fn pass(core: &Arc<Core>, demand: Demand) {
-    let Demand { to: own_name, from, number, queue, places, lease_ms, executor, version, kinds, bound } = demand;
+    let Demand { to: own_name, from, number, queue, places, lease_ms, executor, version, kinds, bound } =
+        demand;
     let bound = bound.and_then(|most| {
         let scope = Scope::Executor(queue.namespace.clone(), Name::new(&executor).ok()?);
         Some(Limit { scope, most })
@@ -149,11 +150,7 @@ async fn pass(core: &Arc<Core>, demand: Demand) {
     }
 }
 
-async fn admit_for(
-    core: &Arc<Core>,
-    request: &LeaseRequest,
-    only: &Restrictions,
-) -> Result<Admitted, Error> {
+async fn admit_for(core: &Arc<Core>, request: &LeaseRequest, only: &Restrictions) -> Result<Admitted, Error> {
     control::loaded(core).await?;
     let is_shut =
         core.settings.is_paused(&request.queue) || core.settings.is_deleting(&request.queue.namespace);
@@ -195,6 +192,13 @@ pub(crate) fn freed(core: &Core, queue: QueueKey, lane: Option<&Lane>, places: u
     }
 }
 
+/// An engine lives that is not heard of: what it has fired is looked for in the store.
+pub(crate) fn is_deaf(core: &Core) -> bool {
+    let elsewhere = &core.sharing.elsewhere;
+    let is_missed = |live: &Live| live.engine != core.options.name && elsewhere.is_deaf_to(&live.engine);
+    core.holdings.live().iter().any(is_missed)
+}
+
 /// Says what waits here, and forgets what was passed or said long ago. Queues of which something waits.
 pub(crate) fn run_once(core: &Core) -> usize {
     let elsewhere = &core.sharing.elsewhere;
@@ -207,7 +211,8 @@ pub(crate) fn run_once(core: &Core) -> usize {
     if !core.holdings.has_others() {
         return 0;
     }
-    if !core.from_store.is_away() {
+    core.sharing.announcer.hello();
+    if !is_deaf(core) && !core.from_store.is_away() {
         others::serve_asked_for(core);
     }
     let waiting = standing.into_iter().filter(|(_, standing)| standing.ready > 0);

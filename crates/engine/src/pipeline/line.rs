@@ -48,12 +48,7 @@ pub(crate) fn unpark(core: &Core, queue: &QueueKey, lane: &Lane, limit: usize) -
 }
 
 /// Lanes of a queue in which something is parked, in order, after one, and how much.
-pub(crate) fn lanes(
-    core: &Core,
-    queue: &QueueKey,
-    after: Option<&Lane>,
-    limit: usize,
-) -> Vec<(Lane, usize)> {
+pub(crate) fn lanes(core: &Core, queue: &QueueKey, after: Option<&Lane>, limit: usize) -> Vec<(Lane, usize)> {
     core.live.lock().lanes(queue, after, limit)
 }
 

@@ -23,8 +23,7 @@ use crate::{
     pipeline::{
         drain, fire,
         from_store::{self, scanned::Scanned},
-        line,
-        preload,
+        line, preload,
     },
 };
 use hashbrown::HashSet;

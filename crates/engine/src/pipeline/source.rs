@@ -11,7 +11,7 @@ use crate::{
     maintenance::{mark_ready, reconcile},
     parts,
     pipeline::{
-        fire,
+        elsewhere, fire,
         from_store::{others, scanned::Scanned, state::Since},
         store_source,
     },
@@ -80,6 +80,9 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     match answer.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
             is_back(core, tenures.iter().copied().zip(whole));
+            if elsewhere::is_deaf(core) {
+                serve_others(core).await?;
+            }
             Ok(fired)
         }
         Err(error) => {

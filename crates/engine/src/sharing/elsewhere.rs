@@ -1,4 +1,4 @@
-//! Which engines say that tasks of a queue wait there for executors, and the demands that this engine has sent and that are not
+//! Which engines hear demands, and say that tasks of a queue wait there for executors; and the demands that this engine has sent and that are not
 //! answered. Keeps no task, and asks nobody.
 
 use hashbrown::HashMap;
@@ -18,6 +18,8 @@ const BELIEVED_FOR: Duration = Duration::from_millis(2_500);
 pub(crate) struct Elsewhere {
     /// By queue and engine, when that engine last said so.
     ready: Mutex<HashMap<QueueKey, HashMap<String, Instant>>>,
+    /// By engine, when it last said that it hears demands.
+    heard: Mutex<HashMap<String, Instant>>,
     /// By number.
     demands: Mutex<HashMap<u64, oneshot::Sender<Passed>>>,
     last_number: AtomicU64,
@@ -38,6 +40,15 @@ impl Drop for Asked<'_> {
 }
 
 impl Elsewhere {
+    pub(crate) fn says_hello(&self, engine: String) {
+        self.heard.lock().insert(engine, Instant::now());
+    }
+
+    /// It has not been heard of lately: it does not pass its tasks, or does not hear who asks.
+    pub(crate) fn is_deaf_to(&self, engine: &str) -> bool {
+        !self.heard.lock().get(engine).is_some_and(is_believed)
+    }
+
     pub(crate) fn has_ready(&self, engine: String, queue: &QueueKey) {
         let mut ready = self.ready.lock();
         match ready.get_mut(queue) {
@@ -77,6 +88,7 @@ impl Elsewhere {
     /// What was said too long ago is forgotten.
     pub(crate) fn forget(&self) {
         self.ready.lock().retain(|_, engines| engines.values().any(is_believed));
+        self.heard.lock().retain(|_, said_at| is_believed(said_at));
     }
 
     pub(crate) fn ask(&self) -> Asked<'_> {
@@ -126,6 +138,10 @@ mod tests {
         assert!(!elsewhere.is_known(&queue("q")));
         elsewhere.forget();
         assert!(elsewhere.ready.lock().is_empty());
+        elsewhere.says_hello("a".to_owned());
+        assert!(!elsewhere.is_deaf_to("a") && elsewhere.is_deaf_to("b"));
+        tokio::time::advance(BELIEVED_FOR).await;
+        assert!(elsewhere.is_deaf_to("a"));
     }
 
     #[tokio::test]

@@ -68,7 +68,9 @@ fn heed(core: &Arc<Core>, signal: Signal) {
         return;
     }
     match signal {
-        Signal::Ready { engine, .. } | Signal::Freed { engine, .. } if engine == own_name => {}
+        Signal::Hello { engine } | Signal::Ready { engine, .. } | Signal::Freed { engine, .. }
+            if engine == own_name => {}
+        Signal::Hello { engine } => core.sharing.elsewhere.says_hello(engine),
         Signal::Ready { engine, queue } => {
             core.sharing.elsewhere.has_ready(engine, &queue);
             core.arrivals.wake_one(&queue);

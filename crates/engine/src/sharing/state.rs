@@ -2,8 +2,8 @@
 //! asked for, and why it should hold less. Decides nothing: the rules stand in the modules of its fields.
 
 use super::{
-    announce::state::Announcer, elsewhere::Elsewhere, listen::state::Asked, reach::state::Reach, step_aside::state::Aside,
-    terms::state::Overtaken,
+    announce::state::Announcer, elsewhere::Elsewhere, listen::state::Asked, reach::state::Reach,
+    step_aside::state::Aside, terms::state::Overtaken,
 };
 use tokio::sync::Notify;
 

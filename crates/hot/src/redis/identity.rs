@@ -82,7 +82,14 @@ impl Identity {
     pub(crate) fn new(keys: &Keys, prefix: &str, own: Option<ClusterName>) -> Self {
         let (key, older, older_queues) =
             (keys.cluster(), keys.of_older_release().collect(), keys.queues_of_older_release());
-        Self { key, older, older_queues, prefix: prefix.to_owned(), own, verdict: RwLock::new(Verdict::Pending) }
+        Self {
+            key,
+            older,
+            older_queues,
+            prefix: prefix.to_owned(),
+            own,
+            verdict: RwLock::new(Verdict::Pending),
+        }
     }
 
     pub(crate) fn stranger(&self) -> Option<String> {

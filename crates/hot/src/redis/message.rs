@@ -24,6 +24,8 @@ type Queue = (String, String);
 enum Wire {
     #[serde(rename = "d")]
     Due(u16, i64),
+    #[serde(rename = "h")]
+    Hello(String),
     #[serde(rename = "r")]
     Ready(String, Queue),
     #[serde(rename = "f")]
@@ -63,7 +65,8 @@ struct Giving {
 pub(super) fn encode(signals: &[Signal]) -> Vec<u8> {
     let signals: Vec<Wire> = signals.iter().map(wire).collect();
     let mut message = vec![FORMAT];
-    rmp_serde::encode::write(&mut message, &signals).expect("numbers, names and bodies are written to memory");
+    rmp_serde::encode::write(&mut message, &signals)
+        .expect("numbers, names and bodies are written to memory");
     message
 }
 
@@ -85,6 +88,7 @@ fn queue_of((namespace, queue): &Queue) -> Option<QueueKey> {
 fn wire(signal: &Signal) -> Wire {
     match signal {
         Signal::Due { partition, due_at } => Wire::Due(partition.0, due_at.0),
+        Signal::Hello { engine } => Wire::Hello(engine.clone()),
         Signal::Ready { engine, queue } => Wire::Ready(engine.clone(), words(queue)),
         Signal::Freed { engine, queue, lane, places } => {
             let lane = lane.as_ref().map(|lane| ByteBuf::from(lane_word(lane)));
@@ -95,7 +99,18 @@ fn wire(signal: &Signal) -> Wire {
                 (**demand).clone();
             let kinds = kinds.map(|kinds| kinds.iter().map(Name::to_string).collect());
             let (queue, places) = (words(&queue), places as u64);
-            Wire::Demand(Asking { to, from, number, queue, places, lease_ms, executor, version, kinds, bound })
+            Wire::Demand(Asking {
+                to,
+                from,
+                number,
+                queue,
+                places,
+                lease_ms,
+                executor,
+                version,
+                kinds,
+                bound,
+            })
         }
         Signal::Passed(passed) => {
             let entries = passed.entries.iter().map(|entry| {
@@ -120,6 +135,7 @@ fn signal(wire: Wire) -> Option<Signal> {
         Wire::Due(partition, due_at) => {
             Signal::Due { partition: Partition(partition), due_at: Millis(due_at) }
         }
+        Wire::Hello(engine) => Signal::Hello { engine },
         Wire::Ready(engine, queue) => Signal::Ready { engine, queue: queue_of(&queue)? },
         Wire::Freed(engine, queue, lane, places) => {
             let lane = match lane {
@@ -195,6 +211,7 @@ mod tests {
         };
         let signals = vec![
             Signal::Due { partition: Partition(7), due_at: Millis::MAX },
+            Signal::Hello { engine: text("a") },
             Signal::Ready { engine: text("a"), queue: queue.clone() },
             Signal::Freed { engine: text("a"), queue: queue.clone(), lane: Some(Lane::Retries), places: 2 },
             Signal::Freed { engine: text("a"), queue, lane: None, places: 1 },

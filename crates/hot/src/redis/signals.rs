@@ -62,11 +62,7 @@ impl fmt::Debug for Listener {
 
 impl RedisSignals {
     /// Listens from now on; to a Redis that is away, from the first `next` that finds it there.
-    pub(super) async fn new(
-        place: Arc<Place>,
-        link: Arc<Guarded>,
-        channel: String,
-    ) -> Result<Self, Error> {
+    pub(super) async fn new(place: Arc<Place>, link: Arc<Guarded>, channel: String) -> Result<Self, Error> {
         let listener = match listen(&place, &channel).await {
             Ok(listener) => Some(listener),
             Err(problem) if problem.is_away() => None,

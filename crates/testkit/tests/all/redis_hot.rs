@@ -315,7 +315,11 @@ async fn a_silent_server_is_given_up_in_time_and_what_was_sent_may_have_happened
     assert_eq!(error.happened, Happened::Maybe, "a timeout never means: not done: {error}");
     server.resume();
     again(async || hot.load(vec![entry(1, 5, 1)]).await).await;
-    assert_eq!(hot.count_due().await.unwrap(), 3, "whether or not it had happened, to repeat it was harmless");
+    assert_eq!(
+        hot.count_due().await.unwrap(),
+        3,
+        "whether or not it had happened, to repeat it was harmless"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -409,9 +413,9 @@ async fn a_demand_reaches_the_engine_that_it_is_for_and_no_other() {
             let demand = demand("one", number);
             let reached = async || {
                 other.announce(vec![demand.clone(), due(1)]).await.unwrap();
-                timeout(Duration::from_millis(200), one.next()).await.is_ok_and(|heard| {
-                    heard.is_ok_and(|signals| signals.contains(&demand))
-                })
+                timeout(Duration::from_millis(200), one.next())
+                    .await
+                    .is_ok_and(|heard| heard.is_ok_and(|signals| signals.contains(&demand)))
             };
             until("it has reached it", reached).await;
             server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;

@@ -27,7 +27,8 @@ impl World {
             let most = rng.usize(0..=from.len());
             from.drain(..most).collect()
         };
-        match self.rng.u8(2..19) {
+        match self.rng.u8(1..19) {
+            1 => self.pass(),
             2 => {
                 let some = take(&mut self.rng, &mut self.offered);
                 let begun: HashSet<Key> = self.live.lock().begin_grants(&some).into_iter().collect();
@@ -72,6 +73,31 @@ impl World {
                 self.offered.extend(back);
             }
             _ => self.persist(),
+        }
+    }
+
+    /// Tasks are passed to another engine, could not be passed after all, or are the store's after a while.
+    fn pass(&mut self) {
+        match self.rng.u8(0..3) {
+            0 => {
+                let some = std::mem::take(&mut self.offered);
+                self.live.lock().pass(&some, self.now);
+                for entry in &some {
+                    let is_known = self.live.lock().unpersisted_at(entry.place.id, entry.fence).is_some();
+                    assert!(!is_known, "nothing is to be written of it");
+                    self.unpersisted.remove(&key(entry));
+                }
+                self.passed.extend(some);
+            }
+            1 => {
+                let some = std::mem::take(&mut self.passed);
+                self.live.lock().serve(&some, plain);
+                self.served.extend(some.iter().map(key));
+            }
+            _ => {
+                self.live.lock().forget_passed(self.now);
+                self.offered.append(&mut self.passed);
+            }
         }
     }
 

@@ -2,9 +2,7 @@
 //! it is read from the store and served here, too. The store gives each task to one of all engines that ask for it, by its fence;
 //! the second is refused, and forgets it. Must not fire anything: that is the owner's.
 
-use super::{
-    scanned::{PAGES, Scanned, became_due_lately, next_page},
-};
+use super::scanned::{PAGES, Scanned, became_due_lately, next_page};
 use crate::{
     core::Core,
     pipeline::{line, scan::state::Positions},

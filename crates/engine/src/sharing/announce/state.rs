@@ -17,6 +17,8 @@ pub(crate) struct Announcer {
 pub(super) struct Gathered {
     /// The earliest of each partition.
     due: HashMap<Partition, Millis>,
+    /// This engine hears demands.
+    hello: bool,
     ready: HashSet<Arc<QueueKey>>,
     /// How many places.
     freed: HashMap<(Arc<QueueKey>, Option<Lane>), usize>,
@@ -32,6 +34,11 @@ impl Announcer {
         self.something.notify_one();
     }
 
+    pub(crate) fn hello(&self) {
+        self.gathered.lock().hello = true;
+        self.something.notify_one();
+    }
+
     pub(crate) fn ready(&self, queue: &Arc<QueueKey>) {
         self.gathered.lock().ready.insert(Arc::clone(queue));
         self.something.notify_one();
@@ -44,15 +51,19 @@ impl Announcer {
 
     /// `engine`: the one that says it.
     pub(super) fn gathered(&self, engine: &str) -> Vec<Signal> {
-        let Gathered { due, ready, freed } = std::mem::take(&mut *self.gathered.lock());
+        let Gathered { due, hello, ready, freed } = std::mem::take(&mut *self.gathered.lock());
         let due = due.into_iter().map(|(partition, due_at)| Signal::Due { partition, due_at });
         let ready = ready
             .into_iter()
             .map(|queue| Signal::Ready { engine: engine.to_owned(), queue: (*queue).clone() });
-        let freed = freed
-            .into_iter()
-            .map(|((queue, lane), places)| Signal::Freed { engine: engine.to_owned(), queue: (*queue).clone(), lane, places });
-        due.chain(ready).chain(freed).collect()
+        let freed = freed.into_iter().map(|((queue, lane), places)| Signal::Freed {
+            engine: engine.to_owned(),
+            queue: (*queue).clone(),
+            lane,
+            places,
+        });
+        let hello = hello.then(|| Signal::Hello { engine: engine.to_owned() });
+        due.chain(hello).chain(ready).chain(freed).collect()
     }
 }
 

@@ -1,11 +1,7 @@
 //! What engines of 0.2 left in Redis, and whose it is: forgotten once and filled again, and nothing of another cluster is touched.
 
 use super::{P0, entry, ids, in_partition, options};
-use punctual_contract::{
-    Hot,
-    hot::Wholeness,
-    ownership::Tenure,
-};
+use punctual_contract::{Hot, hot::Wholeness, ownership::Tenure};
 use punctual_domain::{place::Partition, time::Millis};
 use punctual_hot::{ClusterName, Marker, RedisDoctor, RedisHot, RedisOptions};
 use punctual_testkit::{
