@@ -3,7 +3,9 @@
 //! not handed over (`others`). Queues that are scanned are served from the table whether or not the hot set answers. Who asks for
 //! one of them, or about it, asks here. Must not fire anything.
 
+mod belief;
 pub(crate) mod others;
+mod patient;
 pub(crate) mod scanned;
 mod serve;
 pub(crate) mod state;

@@ -5,6 +5,16 @@
 //! lease is asked for. Away: each partition is read from the oldest task on, and what stood in ready sets is served from the table.
 //! Back: what is served is put into the ready sets, and what passed the hot set by is loaded. A crash in between leaves the store,
 //! which has all of it.
+//!
+//! *When the hot set is believed to be away.* It is looked at twice a second, and at once when a call failed or had no answer within
+//! 100 ms (`from_store::belief`). Where a look fails on two connections, or nothing at all has been answered for `PATIENCE` of this
+//! engine's own time, it is away; the same look goes on, and its answer ends that. So a hot set that answers anything within
+//! 0.5 s is never away, however slow it is. To believe wrongly costs a read of the store, ten seconds ahead, and that spans of what
+//! was inserted meanwhile are loaded again; nothing is lost by it, nor fires twice: the store decides about each lease.
+//!
+//! *Other engines.* One whom the hot set does not answer says so with its signs of life, and cannot announce anything. Until it has
+//! it again, the others look in the store for what it has fired and not handed over, and for what it has inserted into their
+//! partitions.
 
 use crate::{
     core::Core,
@@ -24,23 +34,34 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::place::Partition;
-use std::{
-    future::pending,
-    pin::pin,
-    sync::{Arc, atomic::Ordering::SeqCst},
-    time::Duration,
-};
-use tokio::time::{Instant, sleep, timeout};
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 /// Between two looks at the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// Between two looks at the store while it does not, or where there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
-/// A hot set that has not answered by then is away, whatever it is doing.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+/// A hot set that has not answered a look by then is away, whatever it is doing. A silent connection is replaced before (in
+/// `punctual-hot`, after 250 ms).
+const PATIENCE: Duration = Duration::from_millis(500);
+/// It is waited for in so many steps, each of them of time in which this engine ran: one that stood still believes nothing.
+const PATIENCE_STEPS: u32 = 5;
+/// A look has ended by then, or the next one begins.
+const LOOK_LIMIT: Duration = Duration::from_millis(1_500);
+
+/// Ends when the hot set or the store is to be looked at ahead of the period.
+pub(crate) async fn is_asked(core: Arc<Core>) {
+    if core.holdings.some_lack_hot(&core.options.name) {
+        return sleep(STORE_PERIOD).await;
+    }
+    tokio::select! {
+        () = store_is_due(&core) => {}
+        () = core.from_store.belief.is_doubted() => {}
+    }
+}
 
 /// Ends when the store is to be looked at again; never while the hot set answers.
-pub(crate) async fn store_is_due(core: Arc<Core>) {
+async fn store_is_due(core: &Core) {
     if core.from_store.is_away() {
         sleep(STORE_PERIOD).await;
     } else {
@@ -58,25 +79,36 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// Whether the hot set answers and has what was put into it.
 async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
-    let tenures = core.holdings.tenures();
+    core.from_store.belief.looks();
+    let (tenures, hot) = (core.holdings.tenures(), &core.from_store.hot);
     // One connection that broke, or fell silent, is not the hot set: it is asked once more, on another one.
     let twice = async {
-        match core.hot.is_whole(&tenures).await {
-            Err(_) => core.hot.is_whole(&tenures).await,
+        match hot.is_whole(&tenures).await {
+            Err(_) => hot.is_whole(&tenures).await,
             whole => whole,
         }
     };
-    let mut asked = pin!(timeout(PATIENCE, twice));
-    let mut fired = 0;
+    let mut asked = pin!(timeout(LOOK_LIMIT, twice));
+    let step = PATIENCE / PATIENCE_STEPS;
+    let mut steps = interval_at(Instant::now() + step, step);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut fired, mut steps_left) = (0, PATIENCE_STEPS);
+    let silent = || Error::may_have_happened("look at the hot set", "no answer");
     let answer = loop {
         tokio::select! {
             biased;
             answer = &mut asked => break answer,
+            _ = steps.tick(), if steps_left > 0 => {
+                steps_left -= 1;
+                if steps_left == 0 {
+                    is_away(core, &silent());
+                    fired += fire_all(core).await.unwrap_or(0);
+                }
+            }
             // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
-            () = store_is_due(Arc::clone(core)) => fired += fire_all(core).await.unwrap_or(0),
+            () = store_is_due(core) => fired += fire_all(core).await.unwrap_or(0),
         }
     };
-    let silent = || Error::may_have_happened("look at the hot set", "no answer");
     match answer.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
             let served = is_back(core, tenures.iter().copied().zip(whole));
@@ -84,7 +116,7 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
                 core.live.lock().hold_back(&served);
                 return Err(error);
             }
-            Ok(fired)
+            Ok(fired + look_for_others(core).await?)
         }
         Err(error) => {
             is_away(core, &error);
@@ -93,20 +125,32 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     }
 }
 
+/// What engines do whom the hot set does not answer, while it answers this one.
+async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
+    if !core.holdings.some_lack_hot(&core.options.name) {
+        return Ok(0);
+    }
+    let inserted = store_source::look_back_everywhere(core).await;
+    serve_others(core).await?;
+    inserted
+}
+
 /// From the first failure on.
 pub(crate) fn is_away(core: &Core, error: &Error) {
-    if !core.from_store.is_away.swap(true, SeqCst) {
+    if !core.from_store.belief.believe(true) {
         *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
         // What began when it was away before may have read since then.
         core.from_store.watermarks.begin_anew();
+        // The others are to hear of it.
+        core.sharing.look_at_ownership.notify_one();
         tracing::warn!(%error, "the hot set is away: firing goes on from the store");
     }
 }
 
 /// What it has lost, or what passed it by, is brought to it again. Returns what was served from the table, and is to be offered.
 fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -> Vec<HotEntry> {
-    let was_away = core.from_store.is_away.swap(false, SeqCst);
-    let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
+    let was_away = core.from_store.belief.believe(false);
+    let has_gaps = was_away && core.from_store.has_gaps();
     if was_away {
         tracing::info!("the hot set answers: firing goes on by it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
@@ -115,8 +159,10 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         core.from_store.positions.lock().clear();
         core.from_store.watermarks.begin_anew();
     }
-    // Each time: something may have been served just after the switch.
-    let served = core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), |_| true);
+    // Each time: something may have been served just after the switch. What engines have fired whom the hot set does not answer stays.
+    let others_stay = core.holdings.some_lack_hot(&core.options.name);
+    let goes = |entry: &HotEntry| !others_stay || core.holdings.tenure(entry.place.partition).is_some();
+    let served = core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), goes);
     let mut lost = 0;
     for (tenure, wholeness) in partitions {
         if let Wholeness::Overtaken(newest) = wholeness {

@@ -60,6 +60,28 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     parts::each(core, "from_store", parts::PATIENCE, drain_part).await
 }
 
+/// What others insert and change in this engine's partitions and cannot announce, while the hot set has what is due. Entries that are
+/// new in the table.
+pub(crate) async fn look_back_everywhere(core: &Arc<Core>) -> Result<usize, Error> {
+    control::loaded(core).await?;
+    parts::each(core, "look_back", parts::PATIENCE, look_back_part).await
+}
+
+async fn look_back_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
+    let (mut found, mut result) = (0, Ok(()));
+    for partition in parts::owned(&core, part) {
+        let Some(tenure) = core.holdings.tenure(partition) else { continue };
+        let before = core.from_store.watermarks.of(tenure);
+        let mut mark = before;
+        match look_back(&core, tenure, &mut mark).await {
+            Ok(count) => found += count,
+            Err(error) => result = Err(error),
+        }
+        core.from_store.watermarks.remember(partition, before, mark);
+    }
+    result.map(|()| found)
+}
+
 async fn drain_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (mut drained, mut result) = (0, Ok(()));
     for partition in parts::owned(&core, part) {
