@@ -7,7 +7,7 @@
 //! which has all of it.
 //!
 //! *When the hot set is believed to be away.* It is looked at twice a second, and at once when a call failed or had no answer within
-//! 100 ms (`from_store::belief`). Where a look fails on two connections, or nothing at all has been answered for `PATIENCE` of this
+//! 100 ms (`from_store::belief`). Where a look fails on two connections, or nothing at all has been answered for 0.5 s of this
 //! engine's own time, it is away; the same look goes on, and its answer ends that. So a hot set that answers anything within
 //! 0.5 s is never away, however slow it is. To believe wrongly costs a read of the store, ten seconds ahead, and that spans of what
 //! was inserted meanwhile are loaded again; nothing is lost by it, nor fires twice: the store decides about each lease.
@@ -34,39 +34,32 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::place::Partition;
-use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 /// Between two looks at the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// Between two looks at the store while it does not, or where there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
-/// A hot set that has not answered a look by then is away, whatever it is doing. A silent connection is replaced before (in
-/// `punctual-hot`, after 250 ms).
-const PATIENCE: Duration = Duration::from_millis(500);
-/// It is waited for in so many steps, each of them of time in which this engine ran: one that stood still believes nothing.
+/// A hot set that has not answered a look within so many store periods is away, whatever it is doing: 0.5 s, counted in steps of time
+/// in which this engine ran, so that one that stood still believes nothing. A silent connection is replaced before that (in
+/// `punctual-hot`, after 0.25 s).
 const PATIENCE_STEPS: u32 = 5;
 /// A look has ended by then, or the next one begins.
 const LOOK_LIMIT: Duration = Duration::from_millis(1_500);
 
 /// Ends when the hot set or the store is to be looked at ahead of the period.
 pub(crate) async fn is_asked(core: Arc<Core>) {
-    if core.holdings.some_lack_hot(&core.options.name) {
-        return sleep(STORE_PERIOD).await;
-    }
-    tokio::select! {
-        () = store_is_due(&core) => {}
-        () = core.from_store.belief.is_doubted() => {}
+    if is_store_due(&core) || core.holdings.some_lack_hot(&core.options.name) {
+        sleep(STORE_PERIOD).await;
+    } else {
+        core.from_store.belief.is_doubted().await;
     }
 }
 
-/// Ends when the store is to be looked at again; never while the hot set answers.
-async fn store_is_due(core: &Core) {
-    if core.from_store.is_away() {
-        sleep(STORE_PERIOD).await;
-    } else {
-        pending().await
-    }
+/// The store is read each `STORE_PERIOD`.
+fn is_store_due(core: &Core) -> bool {
+    core.from_store.is_away()
 }
 
 /// Sees to it that what is due comes into the table. Tasks fired without the hot set.
@@ -89,8 +82,7 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
         }
     };
     let mut asked = pin!(timeout(LOOK_LIMIT, twice));
-    let step = PATIENCE / PATIENCE_STEPS;
-    let mut steps = interval_at(Instant::now() + step, step);
+    let mut steps = interval_at(Instant::now() + STORE_PERIOD, STORE_PERIOD);
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut fired, mut steps_left) = (0, PATIENCE_STEPS);
     let silent = || Error::may_have_happened("look at the hot set", "no answer");
@@ -98,15 +90,16 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
         tokio::select! {
             biased;
             answer = &mut asked => break answer,
-            _ = steps.tick(), if steps_left > 0 => {
-                steps_left -= 1;
+            _ = steps.tick() => {
+                steps_left = steps_left.saturating_sub(1);
                 if steps_left == 0 {
                     is_away(core, &silent());
+                }
+                if is_store_due(core) {
+                    // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
                     fired += fire_all(core).await.unwrap_or(0);
                 }
             }
-            // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
-            () = store_is_due(core) => fired += fire_all(core).await.unwrap_or(0),
         }
     };
     match answer.unwrap_or_else(|_| Err(silent())) {

@@ -36,7 +36,7 @@ impl Belief {
         Self { is_away, doubts: AtomicU64::new(0), doubted: Notify::new(), looked_at: Mutex::new(None) }
     }
 
-    pub(in crate::pipeline) fn is_away(&self) -> bool {
+    pub(super) fn is_believed_away(&self) -> bool {
         *self.is_away.borrow()
     }
 

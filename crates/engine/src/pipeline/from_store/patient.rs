@@ -1,11 +1,11 @@
 //! The hot set as the steps of an engine have it: each call ends when the hot set is believed to be away (`belief`). Only the look
-//! that decides what is believed asks the hot set itself. Changes no answer.
+//! that decides what is believed asks the hot set itself. Only for one that keeps what is due. Changes no answer.
 
 use super::belief::Belief;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
@@ -89,10 +89,6 @@ impl Hot for PatientHot {
 
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
         self.belief.bear_with("clear a partition", self.hot.clear(tenure)).await
-    }
-
-    fn keeps(&self) -> Keeps {
-        self.hot.keeps()
     }
 
     fn stranger(&self) -> Option<String> {

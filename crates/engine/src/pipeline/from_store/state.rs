@@ -92,12 +92,12 @@ impl FromStore {
 
     /// Said here and nowhere else.
     pub(crate) fn source(&self) -> Source {
-        if self.belief.is_away() { Source::Store } else { Source::HotSet }
+        if self.belief.is_believed_away() { Source::Store } else { Source::HotSet }
     }
 
     /// The hot set did not answer when last asked, or there is none.
     pub(crate) fn is_away(&self) -> bool {
-        self.belief.is_away()
+        self.belief.is_believed_away()
     }
 
     /// How often calls to the hot set failed, or waited for long.
@@ -107,7 +107,7 @@ impl FromStore {
 
     /// The hot set is away, and with it the limiter that stands beside it.
     pub(crate) fn hides_limits(&self) -> bool {
-        self.keeps != Keeps::Nothing && self.belief.is_away()
+        self.keeps != Keeps::Nothing && self.belief.is_believed_away()
     }
 
     pub(crate) fn has_hot(&self) -> HasHot {
