@@ -116,13 +116,9 @@ async fn wait_and_lease(
                 // What was given is handed over without a look.
                 let was_given = !given.is_empty();
                 let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
-                let (asked, doubts) = (Instant::now(), core.from_store.doubts());
-                let leased = grant_or_take_leased(core, request, mem::take(&mut given), &arrival, caller);
-                let leased = match leased.await {
-                    // The hot set has failed: the caller waits for what comes from the store, or for the hot set.
-                    Err(_) if !is_late && core.from_store.doubts() != doubts => Vec::new(),
-                    leased => leased?,
-                };
+                let asked = Instant::now();
+                let leased =
+                    grant_or_take_leased(core, request, mem::take(&mut given), &arrival, caller).await?;
                 if leased.is_empty() && was_given && (!is_late || asked.elapsed() < REFUSED_WITHIN) {
                     // It was cancelled, replaced or leased elsewhere meanwhile: another task may wait for this caller.
                     continue;
@@ -213,7 +209,12 @@ async fn grant_or_take_leased(
     caller: Caller,
 ) -> Result<Vec<Assignment>, Error> {
     let most = if caller.only.are_none() { request.max } else { 0 };
-    let granted = admit_and_grant(core, request, given, caller).await?;
+    let (is_late, doubts) = (caller.is_late, core.from_store.doubts());
+    let granted = match admit_and_grant(core, request, given, caller).await {
+        // The hot set has failed: the caller waits for what comes from the store, or for the hot set.
+        Err(_) if !is_late && core.from_store.doubts() != doubts => Vec::new(),
+        granted => granted?,
+    };
     if !granted.is_empty() {
         return Ok(granted);
     }
