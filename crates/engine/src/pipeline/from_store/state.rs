@@ -45,6 +45,13 @@ pub(in crate::pipeline) enum Since {
     Back(Instant),
 }
 
+impl Since {
+    /// It is away for long.
+    fn is_no_blip(self) -> bool {
+        matches!(self, Self::Away(at) if at.elapsed() >= BLIP)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct FromStore {
     pub(in crate::pipeline) belief: Arc<Belief>,
@@ -121,14 +128,24 @@ impl FromStore {
 
     /// It answers again. Whether it is to be looked through for what passed it by.
     pub(in crate::pipeline) fn has_gaps(&self) -> bool {
-        let away_since = match *self.since.lock() {
-            Some(Since::Away(at)) => at.elapsed(),
-            _ => Duration::ZERO,
-        };
-        away_since >= BLIP && self.has_passed_by.swap(false, SeqCst)
+        let was_long = self.since.lock().is_some_and(Since::is_no_blip);
+        was_long && self.has_passed_by.swap(false, SeqCst)
     }
 
     pub(crate) fn passes_by(&self) {
         self.has_passed_by.store(true, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_away_for_a_moment_is_not_looked_through() {
+        let away = Since::Away(Instant::now());
+        assert!(!away.is_no_blip());
+        tokio::time::advance(BLIP).await;
+        assert!(away.is_no_blip() && !Since::Back(Instant::now() - BLIP).is_no_blip());
     }
 }
