@@ -160,30 +160,31 @@ async fn a_hot_set_that_hangs_keeps_no_task_from_firing() {
 
 /// The offer of a task that has fired is never answered, and so is the look that this makes the engine take: the offer ends with what
 /// the engine then believes, and executors have the task from the table.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_away() {
     let rig = Rig::well().await;
     let due_at = rig.engine.now().plus(50);
     let task = NewTask::new(queue("q"), Name::new("k").unwrap(), due_at);
     rig.engine.insert(vec![task], "test").await.unwrap();
     rig.clock.advance_ms(50);
-    let (offers, mut turns) = (rig.hot.faults.hold(HotGroup::Ready), JoinSet::new());
+    let (offers, mut offering, mut looking) =
+        (rig.hot.faults.hold(HotGroup::Ready), JoinSet::new(), JoinSet::new());
     let turn = || {
         let engine = rig.engine.clone();
         async move { drop(engine.turn().await) }
     };
-    turns.spawn(turn());
+    offering.spawn(turn());
     offers.reached().await;
     let looks = rig.hot.faults.hold(HotGroup::Look);
-    turns.spawn(turn());
+    looking.spawn(turn());
     looks.reached().await;
-    let ended = timeout(HANG_LIMIT, turns.join_next()).await;
+    let ended = timeout(HANG_LIMIT, offering.join_next()).await;
     assert!(ended.is_ok() && rig.engine.hot_is_away(), "the offer is still waited for");
     let leased = || async { rig.engine.lease(asking(&queue("q"), 1, 0)).await.unwrap().len() == 1 };
     until("an executor has it", leased).await;
     offers.open();
     looks.open();
-    turns.join_all().await;
+    looking.join_all().await;
     // What the hot set has of it by now is refused by the store.
     until("the hot set is back", || async {
         rig.turn().await;
@@ -194,12 +195,12 @@ async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_aw
 }
 
 /// An error would send it to another engine, and what this one fires would wait for whoever comes back.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn an_executor_that_waits_is_not_sent_away_by_a_hot_set_that_fails() {
     let rig = Rig::well().await;
     rig.hot.faults.set_all(Dials::REFUSES);
     let (engine, mut asking_now) = (rig.engine.clone(), JoinSet::new());
-    asking_now.spawn(async move { engine.lease(asking(&queue("q"), 1, 60_000)).await });
+    asking_now.spawn(async move { engine.lease(asking(&queue("q"), 1, 600_000)).await });
     // It has asked, and waits for more.
     until("the hot set has refused", || async { rig.hot.faults.counts(HotGroup::Ready).refused > 0 }).await;
     rig.turn().await;
