@@ -19,7 +19,7 @@ use punctual_engine::{LeaseRequest, Settled};
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::until,
-    servers,
+    servers::redis,
 };
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ async fn a_lease_that_is_over_in_the_database_is_answered_as_lost(ground: Arc<dy
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limiter_that_is_lost_meanwhile_has_the_places_again() {
     let directory = tempfile::tempdir().unwrap();
-    let ground = OnServers::at(servers::redis().await.url()).await;
+    let ground = OnServers::at(redis().await.url()).await;
     let rig = ready_rig(&ground, directory.path()).await;
     let limits = QueueSettings { concurrency: Some(2), key_concurrency: Some(1), ..hands_over() };
     set_queue(&rig.engine, &queue(), limits).await;
@@ -93,7 +93,7 @@ async fn a_limiter_that_is_lost_meanwhile_has_the_places_again() {
     let key = |what: &str| format!("{}:{{limits}}:{what}", ground.prefix());
     let keys = ["whole", "members", "until", "holds", "buckets"].map(key);
     let words: Vec<&str> = std::iter::once("DEL").chain(keys.iter().map(String::as_str)).collect();
-    servers::redis().await.command(&words).await;
+    redis().await.command(&words).await;
     until("the limiter has its members again", || async { rig.limiter.is_whole().await.unwrap() }).await;
     let scopes = ["a", "b"].map(|key| Scope::Key(queue(), key.to_owned()));
     until("the attempts have their places", || async {
@@ -121,6 +121,7 @@ async fn a_limiter_that_is_lost_meanwhile_has_the_places_again() {
 async fn what_another_engine_has_finished_meanwhile_is_not_handed_over(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
+    rig.has_looked().await;
     let now = rig.engine.now();
     let gate = rig.store.hold_found();
     let task = NewTask { payload: Content::json("1"), ..NewTask::new(queue(), Name::new("k").unwrap(), now) };

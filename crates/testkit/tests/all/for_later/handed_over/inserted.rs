@@ -25,7 +25,8 @@ use std::sync::{Arc, atomic::Ordering::SeqCst};
 impl Rig {
     fn wish(&self, task_id: i64) -> NewTask {
         let task_id = Some(task_id);
-        NewTask { task_id, ..NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now()) }
+        let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now());
+        NewTask { task_id, task_version: 1, ..task }
     }
 
     /// An executor has it while the database is away, which is back then, and does not see the lease as long as the journal hides it.
@@ -63,11 +64,11 @@ async fn what_an_executor_has_is_answered_and_not_replaced(ground: Arc<dyn Groun
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
     let lease = rig.with_executor(7).await;
-    let other = NewTask { task_version: 1, ..rig.wish(7) };
-    let answers = rig.engine.insert_each(vec![rig.wish(7), rig.wish(8), other], "test").await.unwrap();
+    let older = NewTask { task_version: 0, ..rig.wish(7) };
+    let answers = rig.engine.insert_each(vec![rig.wish(7), rig.wish(8), older], "test").await.unwrap();
     let decisions: Vec<Option<Decision>> =
         answers.iter().map(|answer| answer.as_ref().ok().map(|inserted| inserted.decision)).collect();
-    assert_eq!(decisions, [None, Some(Decision::Create), Some(Decision::Create)]);
+    assert_eq!(decisions, [None, Some(Decision::Create), Some(Decision::Superseded)]);
     rig.store.faults.set(StoreGroup::Dispatch, Dials::REFUSES);
     let (again, ()) = tokio::join!(rig.insert_again(7), async {
         rig.journal.hides.store(false, SeqCst);
