@@ -319,7 +319,7 @@ mod tests {
         live.lock().set_aside(&[entry(4, 4)], 9);
         backlog.put_to_lease(&live, (5..8).map(|id| entry(id, id)).collect(), Millis(2));
         live.lock().forget_fired(5, 1);
-        assert_eq!(given(&mut backlog, &live, 2), (vec![6], vec![]), "one waits for its database");
+        assert_eq!(given(&mut backlog, &live, 1), (vec![6], vec![]), "one waits for its database");
         live.lock().forget_fired(7, 1);
         assert!(backlog.take_to_lease_before(&live, Millis(9)).is_empty() && backlog.is_empty());
     }

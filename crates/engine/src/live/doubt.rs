@@ -2,7 +2,12 @@
 //! Beside the stage of their task, because the task is offered again at once: whichever lease the store makes, it makes one. Must
 //! not touch a lease that another call has made of the same entry.
 
-use super::{index::Group, stage::Stage, table::Table};
+use super::{
+    index::Group,
+    stage::Stage,
+    steps::awaits_executor,
+    table::{Slot, Table},
+};
 use punctual_contract::hot::HotEntry;
 use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
 
@@ -71,7 +76,8 @@ impl Table {
         }
     }
 
-    /// The same of leases ahead of their instants. Returns what has fired meanwhile; the others wait for their instants as before.
+    /// The same of leases ahead of their instants. Returns what has fired meanwhile and waited for the answer. The others wait for their
+    /// instants as before, or have fired: their leases were dropped while the store was asked for them.
     pub(crate) fn lease_unanswered(
         &mut self,
         entries: &[HotEntry],
@@ -80,11 +86,12 @@ impl Table {
         now: Millis,
     ) -> Vec<HotEntry> {
         let fired = self.not_granted(entries);
-        self.doubt_asked(&fired, executor, until, now);
-        let waits = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| slot.stage == Stage::Waiting);
-        let waiting: Vec<usize> = entries.iter().filter_map(|entry| self.at(entry)).filter(waits).collect();
+        let may_be_leased = |slot: &Slot| slot.stage == Stage::Waiting || awaits_executor(slot.stage);
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(may_be_leased);
+        let here: Vec<usize> = entries.iter().filter_map(|entry| self.at(entry)).filter(is_one).collect();
         let room = DOUBTS_MAX.saturating_sub(self.index.len(Group::Doubt));
-        waiting.into_iter().take(room).for_each(|nth| self.add_doubt(nth, executor, until, now));
+        here.into_iter().take(room).for_each(|nth| self.add_doubt(nth, executor, until, now));
+        self.doubt_asked(&fired, executor, until, now);
         fired
     }
 
@@ -271,6 +278,21 @@ mod tests {
         let asked = [("ahead", 1_000), ("ann", 2_000), ("ann", 1_000), ("bob", 2_000)];
         let is_its = asked.map(|(executor, until)| live.lock().is_in_doubt(&leased(&later, executor, until)));
         assert_eq!((are_doubtful(), is_its), ([true, true], [true, true, false, false]));
+        assert_eq!(live.lock().of_model().len(), 2);
+    }
+
+    #[test]
+    fn a_lease_that_was_dropped_while_it_was_asked_for_is_in_doubt_before_and_after_the_instant() {
+        let live = Live::new(1, true);
+        let both = [entry(1, 5), entry(2, 90)];
+        live.lock().load(both.to_vec(), |_| false, |_| true);
+        live.lock().begin_leases(both.to_vec(), Moment::of_test());
+        let (made, fired) = live.lock().drop_all_leases();
+        assert!(made.is_empty() && fired.is_empty());
+        assert_eq!(live.lock().fire(Millis(5), 9).0.len(), 1);
+        drop(live.lock().note_fired(&both[..1]));
+        assert!(live.lock().lease_unanswered(&both, "ahead", Millis(99), Millis(6)).is_empty());
+        assert_eq!([1, 2].map(|id| live.lock().is_doubtful(id)), [true, true]);
         assert_eq!(live.lock().of_model().len(), 2);
     }
 

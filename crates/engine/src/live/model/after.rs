@@ -6,7 +6,7 @@ use super::{
         handed_over::{Ended, Unreported},
         served::tests::{plain, strict},
         stage::{Report, Stage},
-        steps::{FOR_LATER, REPORTED, SERVED, has_not_fired},
+        steps::{FOR_LATER, REPORTED, SERVED, awaits_executor, has_not_fired},
     },
     Key, World, key,
 };
@@ -247,13 +247,16 @@ impl World {
 
     /// The store has not answered leases ahead of their instants. What has fired meanwhile.
     pub(super) fn lease_unanswered(&mut self, asked: &[HotEntry]) -> Vec<HotEntry> {
-        let leasing: HashSet<Key> = {
-            let all = self.live.lock().of_model();
-            let is_asked = |stage: &Stage| matches!(stage, Stage::Leasing { .. });
-            all.into_iter().filter(|slot| is_asked(&slot.2)).map(|slot| (slot.0, slot.1)).collect()
-        };
+        let slots = self.live.lock().of_model();
+        let stages: HashMap<Key, Stage> = slots.iter().map(|slot| ((slot.0, slot.1), slot.2)).collect();
         let fired = self.live.lock().lease_unanswered(asked, "ahead", Millis::MAX, self.now);
-        self.doubted_ahead.extend(asked.iter().map(key).filter(|key| leasing.contains(key)));
+        for key in asked.iter().map(key) {
+            match stages.get(&key) {
+                Some(Stage::Leasing { .. } | Stage::Waiting) => _ = self.doubted_ahead.insert(key),
+                Some(stage) if awaits_executor(*stage) => _ = self.doubted.insert(key),
+                _ => {}
+            }
+        }
         fired
     }
 
@@ -438,7 +441,8 @@ impl World {
         // Withdrawn, given up, or replaced.
         self.doubted_ahead.retain(|(id, fence)| {
             let is_here = |(known, stage): &(i64, Stage)| {
-                known == fence && (has_not_fired(*stage) || *stage == Stage::Leasing { due: true })
+                let awaits_lease = matches!(stage, Stage::Held | Stage::Leasing { due: true });
+                known == fence && (has_not_fired(*stage) || awaits_lease)
             };
             slots.get(id).is_some_and(is_here)
         });
