@@ -20,6 +20,7 @@
 mod beats;
 mod calls;
 pub(crate) mod hand_over;
+mod identity;
 pub(crate) mod inserts;
 mod lease;
 mod patience;

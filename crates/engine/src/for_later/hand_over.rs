@@ -22,7 +22,7 @@
 //! the ownership back end answers again; until then nobody else can have taken the partition from it, unless the two were cut off from
 //! each other. Then the other one leases the task by the store, step 5 is refused, and the outcome is stale: at least once.
 
-use super::{inserts::Identity, lease::JournalledLease};
+use super::{identity::Identity, lease::JournalledLease};
 use crate::{core::Core, live::ForLaterLease, parts, pipeline::request::LeaseRequest};
 use futures_util::FutureExt as _;
 use punctual_contract::{

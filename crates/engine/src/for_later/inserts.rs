@@ -10,43 +10,16 @@
 //!    written in time refuse the insert of their task, and of no other: nothing has happened, and it may be repeated.
 //! 3. The store decides, as ever: the attempt is under way, or over.
 
-use super::patience::STORE_ANSWERS_WITHIN;
+use super::{identity::Identity, patience::STORE_ANSWERS_WITHIN};
 use crate::core::Core;
 use hashbrown::HashSet;
-use punctual_contract::{Error, hot::HotEntry, store::Inserted};
-use punctual_domain::{name::Name, task::NewTask};
+use punctual_contract::{Error, store::Inserted};
+use punctual_domain::task::NewTask;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Between two looks for a lease that another run is about to write.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// One version of a task, as callers name it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Identity {
-    namespace: Name,
-    task_id: i64,
-    task_version: i64,
-}
-
-impl Identity {
-    pub(super) fn of(entry: &HotEntry) -> Self {
-        let HotEntry { queue, task_id, task_version, .. } = entry;
-        Self { namespace: queue.namespace.clone(), task_id: *task_id, task_version: *task_version }
-    }
-
-    /// Under which a wish may find a task: one by its id, two by its key, and none if it names none.
-    fn all_of(core: &Core, task: &NewTask) -> impl Iterator<Item = Self> + use<> {
-        let namespace = task.queue.namespace.clone();
-        let [first, second] = match &task.key {
-            Some(key) => key.ids(&namespace, core.store.partitions()).map(Some),
-            None => [task.task_id, None],
-        };
-        let task_version = task.task_version;
-        let of = move |task_id| Self { namespace: namespace.clone(), task_id, task_version };
-        first.into_iter().chain(second).map(of)
-    }
-}
 
 /// An insert that is under way.
 pub(crate) struct Begun<'c> {
@@ -66,7 +39,8 @@ pub(crate) async fn begin<'c>(core: &'c Arc<Core>, tasks: &[NewTask]) -> Begun<'
     if !is_named || state.journal().is_none() || !(hands_over() || state.may_have_leases()) {
         return Begun { _noted: None, refused: HashSet::new() };
     }
-    let named: Vec<Vec<Identity>> = tasks.iter().map(|task| Identity::all_of(core, task).collect()).collect();
+    let named: Vec<Vec<Identity>> =
+        tasks.iter().map(|task| Identity::all_of(task, core.store.partitions()).collect()).collect();
     let noted = state.begin_insert(named.concat());
     let end = Instant::now() + STORE_ANSWERS_WITHIN;
     let mut has_run = false;

@@ -1,7 +1,7 @@
 //! What an engine knows of its journal of outcomes: where it is, which databases do not answer, and which records could not be
 //! applied although their database does. Keeps no outcome: the journal does. Asks nobody.
 
-use super::inserts::Identity;
+use super::identity::Identity;
 use hashbrown::{HashMap, HashSet, hash_map::Entry};
 use parking_lot::Mutex;
 use punctual_contract::{

@@ -300,7 +300,7 @@ fn scopes_of(
     // The attempt that is under way is counted already.
     let (limits, _) = terms.of_task(attempt.saturating_sub(1), key);
     let of_queue = (!terms.is_limited).then(|| Scope::Queue((**queue).clone()));
-    Some(limits.into_iter().map(|it| it.scope).chain(of_queue).chain(executor).collect())
+    Some(limits.into_iter().map(|limit| limit.scope).chain(of_queue).chain(executor).collect())
 }
 
 /// Of these members, those that the store knows not to be in flight give up their places; the others are looked at

@@ -24,8 +24,8 @@ pub(crate) struct Bounded {
 impl Bounded {
     /// Reads what is needed to know of the executors of these tasks.
     pub(crate) async fn read_for(&mut self, core: &Core, tasks: &[Task]) -> Result<(), BackendError> {
-        let leased = tasks.iter().filter(|it| it.lease.is_some());
-        self.read_namespaces(core, leased.map(|it| &it.ask.queue.namespace)).await
+        let leased = tasks.iter().filter(|task| task.lease.is_some());
+        self.read_namespaces(core, leased.map(|task| &task.ask.queue.namespace)).await
     }
 
     /// Of the executors of these namespaces.
