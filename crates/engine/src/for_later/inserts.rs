@@ -6,8 +6,8 @@
 //!
 //! 1. What the insert names is noted: as long as it is under way, nothing of that is handed over without the database. Crash: the insert
 //!    is gone as well. One whose answer is lost is not under way any more; if it is committed after that, the lease is refused.
-//! 2. Leases of such tasks that wait in the journal are written, and then their outcomes, as ever (`turn`). Those that cannot be
-//!    written in time refuse the insert of their task, and of no other: nothing has happened, and it may be repeated.
+//! 2. Leases of such tasks that wait in the journal are written, and then their outcomes, as ever (`turn`): that is waited for. Those
+//!    that cannot be written in time refuse the insert of their task, and of no other: nothing has happened, and it may be repeated.
 //! 3. The store decides, as ever: the attempt is under way, or over.
 
 use super::{identity::Identity, patience::STORE_ANSWERS_WITHIN};
@@ -18,7 +18,7 @@ use punctual_domain::task::NewTask;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Between two looks for a lease that another run is about to write.
+/// Between two looks for a lease that the next turn at the journal is about to write.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// An insert that is under way.
@@ -31,7 +31,7 @@ pub(crate) struct Begun<'c> {
 /// Tasks whose insert is refused, by their numbers in the batch.
 pub(crate) struct Refused(HashSet<usize>);
 
-/// Notes it, and has leases written that it would replace.
+/// Notes it, and waits until leases are written that it would replace.
 pub(crate) async fn begin<'c>(core: &'c Arc<Core>, tasks: &[NewTask]) -> Begun<'c> {
     let state = &core.maintenance.for_later;
     let hands_over = || core.settings.known().hands_over;
@@ -43,20 +43,13 @@ pub(crate) async fn begin<'c>(core: &'c Arc<Core>, tasks: &[NewTask]) -> Begun<'
         tasks.iter().map(|task| Identity::all_of(task, core.store.partitions()).collect()).collect();
     let noted = state.begin_insert(named.concat());
     let end = Instant::now() + STORE_ANSWERS_WITHIN;
-    let mut has_run = false;
     loop {
         let refused = with_executors(core, &named);
         let is_known = !state.may_have_leases() || state.has_read_all(core.store.parts());
         if refused.is_empty() && is_known || Instant::now() >= end {
             return Begun { _noted: Some(noted), refused };
         }
-        if has_run {
-            sleep(LOOK_AGAIN).await;
-        }
-        has_run = true;
-        if let Err(error) = super::run_once(core).await {
-            tracing::debug!(%error, "an insert waits for the lease of an attempt that is under way");
-        }
+        sleep(LOOK_AGAIN).await;
     }
 }
 
