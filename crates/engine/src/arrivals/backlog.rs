@@ -170,8 +170,17 @@ impl Backlog {
     /// The next, at most so many, as far as all of them are leased, or all of them are to be. What is leased and not good any more
     /// is passed over.
     pub(super) fn take(&mut self, live: &Live, most: usize, is_good: impl Fn(&Shelved) -> bool) -> Given {
-        let (leased, to_lease) = self.take_run(most, is_good, |_| true);
-        if leased.is_empty() { Given::Fired(leave_line(live, to_lease)) } else { Given::Leased(leased) }
+        loop {
+            let (leased, to_lease) = self.take_run(most, &is_good, |_| true);
+            if !leased.is_empty() {
+                return Given::Leased(leased);
+            }
+            let is_end = to_lease.is_empty();
+            let to_lease = leave_line(live, to_lease);
+            if is_end || !to_lease.is_empty() {
+                return Given::Fired(to_lease);
+            }
+        }
     }
 
     /// The next, as far as they are to be leased. What is leased and not good any more is passed over: `take_leased` does not
@@ -182,19 +191,25 @@ impl Backlog {
         most: usize,
         is_good: impl Fn(&Shelved) -> bool,
     ) -> Vec<HotEntry> {
-        let (_, to_lease) = self.take_run(most, is_good, |fired| matches!(fired, Fired::ToLease(..)));
-        leave_line(live, to_lease)
+        loop {
+            let (_, to_lease) = self.take_run(most, &is_good, |fired| matches!(fired, Fired::ToLease(..)));
+            let is_end = to_lease.is_empty();
+            let to_lease = leave_line(live, to_lease);
+            if is_end || !to_lease.is_empty() {
+                return to_lease;
+            }
+        }
     }
 
     /// The next, as far as they are leased.
     pub(super) fn take_leased(&mut self, most: usize, is_good: impl Fn(&Shelved) -> bool) -> Vec<Shelved> {
-        self.take_run(most, is_good, |fired| matches!(fired, Fired::Leased(_))).0
+        self.take_run(most, &is_good, |fired| matches!(fired, Fired::Leased(_))).0
     }
 
     fn take_run(
         &mut self,
         most: usize,
-        is_good: impl Fn(&Shelved) -> bool,
+        is_good: &impl Fn(&Shelved) -> bool,
         is_wanted: impl Fn(&Fired) -> bool,
     ) -> (Vec<Shelved>, Vec<HotEntry>) {
         let mut draws = Draws::new(fastrand::u32(..));
@@ -246,11 +261,9 @@ impl Backlog {
     }
 }
 
+/// Without those that the table has no more: they were withdrawn, buried or replaced meanwhile.
 fn leave_line(live: &Live, taken: Vec<HotEntry>) -> Vec<HotEntry> {
-    if !taken.is_empty() {
-        live.lock().leave_line(taken.iter());
-    }
-    taken
+    if taken.is_empty() { taken } else { live.lock().leave_line(taken) }
 }
 
 #[cfg(test)]
@@ -295,6 +308,20 @@ mod tests {
         );
         assert_eq!(ids(&backlog.take_to_lease(&live, 9, |_| true)), [3]);
         assert!(backlog.is_empty() && !keeps(&entry(3, 10)));
+    }
+
+    #[test]
+    fn what_was_withdrawn_meanwhile_is_given_to_nobody() {
+        let (live, mut backlog) = (Live::new(1, true), Backlog::default());
+        backlog.put_to_lease(&live, (1..5).map(|id| entry(id, id)).collect(), Millis(1));
+        [1, 2].into_iter().for_each(|id| live.lock().forget_fired(id, 1));
+        assert_eq!(ids(&backlog.take_to_lease(&live, 1, |_| true)), [3], "what is behind them has its turn");
+        live.lock().set_aside(&[entry(4, 4)], 9);
+        backlog.put_to_lease(&live, (5..8).map(|id| entry(id, id)).collect(), Millis(2));
+        live.lock().forget_fired(5, 1);
+        assert_eq!(given(&mut backlog, &live, 1), (vec![6], vec![]), "one waits for its database");
+        live.lock().forget_fired(7, 1);
+        assert!(backlog.take_to_lease_before(&live, Millis(9)).is_empty() && backlog.is_empty());
     }
 
     #[test]

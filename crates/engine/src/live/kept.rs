@@ -131,13 +131,14 @@ impl Table {
         entries
     }
 
-    /// These are taken out of their line, to be offered elsewhere or to an executor.
-    pub(crate) fn leave_line<'e>(&mut self, entries: impl Iterator<Item = &'e HotEntry>) {
-        for entry in entries {
+    /// These are taken out of their line, to be offered elsewhere or to an executor. Returns those that stood there.
+    pub(crate) fn leave_line(&mut self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
+        entries.retain(|entry| {
             let in_line =
                 self.at(entry).filter(|nth| self.slots.get(*nth).is_some_and(|slot| slot.stage == IN_LINE));
-            in_line.map(|nth| self.let_go(nth, Event::Taken));
-        }
+            in_line.is_some_and(|nth| self.let_go(nth, Event::Taken))
+        });
+        entries
     }
 
     /// The store is asked for the leases of an executor. Returns those that nobody else asks for here; they are named again

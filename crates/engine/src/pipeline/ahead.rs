@@ -27,7 +27,7 @@ use crate::{
 };
 use hashbrown::HashMap;
 use punctual_contract::{
-    Error,
+    Error, Happened,
     hot::HotEntry,
     store::{Assignment, Beat, Dispatched, Facts, Grant},
 };
@@ -224,6 +224,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
         namespace: it.queue.namespace.clone(),
+        has_begun: false,
         known: Facts::of(it),
     };
     let grants = entries.iter().map(grant).collect();
@@ -236,7 +237,13 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "leases could not be made ahead of their time");
             core.parts.failed(part);
-            return go_on_without(core, &entries).await;
+            if error.happened == Happened::No {
+                return go_on_without(core, &entries).await;
+            }
+            // Whether they are leased in this engine's name the store says (`unknown`).
+            let (name, until) = (Lease::ahead(&core.options.name), last.plus(LEASE_MS));
+            let fired = core.live.lock().lease_unanswered(&entries, &name, until, core.now());
+            return offer(core, fired).await;
         }
     };
     let (mut made, mut not_made) = (Vec::with_capacity(entries.len()), Vec::new());
@@ -274,6 +281,10 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
 /// No lease was made for these: what has fired meanwhile goes the usual way.
 async fn go_on_without(core: &Arc<Core>, entries: &[HotEntry]) {
     let fired = core.live.lock().not_granted(entries);
+    offer(core, fired).await;
+}
+
+async fn offer(core: &Arc<Core>, fired: Vec<HotEntry>) {
     if let Err(error) = fire::offer(core, fired).await {
         tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
     }

@@ -5,7 +5,7 @@
 use crate::{
     control,
     core::Core,
-    for_later::hand_over as without_store,
+    for_later::{hand_over as without_store, inserts},
     outside,
     pipeline::{drain, from_store, room},
 };
@@ -37,6 +37,21 @@ pub(crate) async fn insert(
     mut tasks: Vec<NewTask>,
     by: &str,
 ) -> Result<Vec<Result<Inserted, Error>>, Error> {
+    let waits = inserts::begin(core, &tasks).await;
+    let refused = waits.take_refused(&mut tasks);
+    let inserted = insert_named(core, tasks, by).await?;
+    Ok(refused.among(inserted))
+}
+
+/// None of them is with an executor of which the store has not heard.
+async fn insert_named(
+    core: &Arc<Core>,
+    mut tasks: Vec<NewTask>,
+    by: &str,
+) -> Result<Vec<Result<Inserted, Error>>, Error> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
     let put = outside::put_payloads(core, &mut tasks).await?;
     let inserting = core.limits.backlog.begin(&tasks);
     let inserted = core.store.insert_each(tasks, by, core.now()).await;
@@ -61,9 +76,8 @@ pub(crate) async fn insert(
 }
 
 /// These have taken the places of tasks that were waiting. Their leases are refused by the store; where tasks are handed over without
-/// it, this engine must not have them any more.
+/// it, this engine must not have them any more, nor where they may be from a moment later on.
 async fn forget_replaced(core: &Core, mut replaced: Vec<HotEntry>) {
-    replaced.retain(|entry| without_store::is_allowed(core, &entry.queue));
     if replaced.is_empty() {
         return;
     }
@@ -74,6 +88,10 @@ async fn forget_replaced(core: &Core, mut replaced: Vec<HotEntry>) {
             table.withdraw(entry.place.id, before);
             table.forget_fired(entry.place.id, before);
         }
+    }
+    replaced.retain(|entry| without_store::is_allowed(core, &entry.queue));
+    if replaced.is_empty() {
+        return;
     }
     if let Err(error) = from_store::discard(core, &replaced).await {
         tracing::warn!(%error, "tasks that were replaced stay in their ready sets; the store will refuse them");
