@@ -69,6 +69,7 @@ impl Core {
         let (partitions, sole) = (store.partitions(), shared.is_none());
         let shared = shared.unwrap_or_else(|| Shared::alone(&options.name, partitions));
         shared.signals.belongs_to(&options.name);
+        let from_store = FromStore::new(hot, !sole);
         Self {
             meters: Meters::default(),
             settings: Settings::default(),
@@ -85,12 +86,12 @@ impl Core {
             filling: Filling::default(),
             timer: Arc::new(Timer::new(clock.now())),
             live: Live::new(partitions, sole),
-            from_store: FromStore::new(hot.keeps(), !sole),
             arrivals: Arrivals::default(),
             ahead: Ahead::default(),
             ends: Ends::default(),
             store,
-            hot,
+            hot: from_store.patient_hot(),
+            from_store,
             limiter,
             bus,
             clock,

@@ -192,13 +192,9 @@ impl Engine {
     /// What comes from the store without the hot set.
     fn supervise_store_source(&self, supervisor: &Supervisor) {
         let core = &self.core;
-        supervisor.every_or_when(
-            core,
-            "from_store",
-            source::PERIOD,
-            source::store_is_due,
-            |core| async move { source::run_once(&core).await },
-        );
+        supervisor.every_or_when(core, "from_store", source::PERIOD, source::is_asked, |core| async move {
+            source::run_once(&core).await
+        });
         supervisor.every(core, "scan", scan::PERIOD, |core| async move { scan::run_once(&core).await });
         supervisor.every(core, "scan_ready", scan::READY_PERIOD, |core| async move {
             scan::serve_ready(&core).await

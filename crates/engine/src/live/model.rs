@@ -94,6 +94,8 @@ struct World {
     passed: Vec<HotEntry>,
     /// Of which a lease may have been made, and of which one was made that could not be given back.
     doubted: HashSet<Key>,
+    /// The same of leases ahead, of what has not fired.
+    doubted_ahead: HashSet<Key>,
     made: HashSet<Key>,
     /// Fired with a lease that was made ahead: an executor may have them.
     ready: Vec<HotEntry>,
@@ -158,6 +160,7 @@ impl World {
             served: HashSet::new(),
             passed: Vec::new(),
             doubted: HashSet::new(),
+            doubted_ahead: HashSet::new(),
             made: HashSet::new(),
             ready: Vec::new(),
             handed_over: BTreeMap::new(),
@@ -223,6 +226,7 @@ impl World {
     /// It is held back: what it meets next is not the table's.
     fn gives_up(&mut self, fired: &[HotEntry]) {
         for entry in fired {
+            self.fires_in_doubt(entry);
             self.gives(key(entry), true);
         }
     }
@@ -257,16 +261,20 @@ impl World {
         let mut asked = std::mem::take(&mut self.leases);
         let answered = self.some(&mut asked);
         self.leases = asked;
-        let fails = self.rng.u8(0..4) == 0;
+        let (fails, is_lost) = (self.rng.u8(0..4) == 0, self.rng.bool());
         // The store leases a fence once; a partition that was given up and taken again may have asked for it twice.
         let (answered, refused): (Vec<_>, Vec<_>) =
             answered.into_iter().partition(|entry| !fails && self.leased.insert(key(entry)));
-        let fired = self.live.lock().not_granted(&refused);
+        let fired = if fails && is_lost {
+            self.lease_unanswered(&refused)
+        } else {
+            self.live.lock().not_granted(&refused)
+        };
         self.gives_up(&fired);
         let granted = self.live.lock().granted(answered.iter().map(lease_of).collect());
         for (entry, granted) in answered.iter().zip(granted) {
             match granted {
-                Granted::Kept => {}
+                Granted::Kept => _ = self.doubted_ahead.remove(&key(entry)),
                 Granted::Unwanted(lease) => {
                     assert_eq!(lease.fence, entry.fence + 1);
                     self.seen.unwanted += 1;
@@ -310,6 +318,7 @@ impl World {
                 Some(ready) => self.gives_ready(&ready, false),
                 None => {
                     self.gives(key(&entry), false);
+                    self.fires_in_doubt(&entry);
                     self.offered.push(entry);
                 }
             }

@@ -308,7 +308,10 @@ impl Table {
             assert!(slot.stage != REPORTED || slot.has_facts(), "{id} is kept for nothing");
             assert!(slot.stage != PARKED || slot.aside.is_some(), "{id} waits for nothing");
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
-            assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
+            assert!(!slot.is_unpersisted || is_fired, "{id} {:?}", slot.stage);
+            let awaits_lease = matches!(slot.stage, Stage::Held | Stage::Leasing { due: true });
+            let may_be_doubtful = is_fired || has_not_fired(slot.stage) || awaits_lease;
+            assert!(slot.doubt.is_none() || may_be_doubtful, "{id} {:?}", slot.stage);
             let ranks = [slot.rank(), slot.deadline_rank(), slot.doubt_rank(), slot.unpersisted_rank()];
             assert!(ranks.iter().flatten().all(is_in), "{id} {:?}", slot.stage);
             ranked += usize::from(is_candidate) + ranks.iter().flatten().count();

@@ -63,7 +63,7 @@ impl Table {
         self.index.all(Group::Unpersisted).filter_map(|nth| Some(&self.slots.get(nth)?.entry))
     }
 
-    /// It has fired, and stands in a ready set or in the hands of another engine.
+    /// It has fired, and this engine does not keep it: it was given to an executor, or is left to the store.
     pub(crate) fn is_offered(&self, entry: &HotEntry) -> bool {
         self.at(entry).and_then(|nth| self.slots.get(nth)).is_some_and(|slot| slot.stage == Stage::Offered)
     }

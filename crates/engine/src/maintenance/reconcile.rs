@@ -249,12 +249,18 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
             break;
         }
     }
+    // No row says of these that they are in flight.
+    let unwritten = handed_over::places(core, looks, now).await;
+    looks.limiter.restore(unwritten.clone()).await?;
+    restored.extend(unwritten);
     if !looks.limiter.make_whole(who).await? {
         return Ok(0);
     }
     looks.reconciler.is_found();
     looks.reconciler.again();
-    tracing::info!(members = restored.len(), "the limiter has its members again");
+    if !restored.is_empty() {
+        tracing::info!(members = restored.len(), "the limiter has its members again");
+    }
     core.arrivals.wake_all();
     for some in restored.chunks(STEP_LIMIT) {
         if let Some(error) = free_the_gone(core, looks, some, NO_GRACE_MS, now).await?.failed {
@@ -266,16 +272,9 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
 
 /// What a task in flight should hold; None: nothing is limited there. `executor`: the scope of one that has a bound.
 fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, now: Millis) -> Option<Held> {
-    let terms = Terms::of(core, &Arc::new(task.ask.queue.clone()));
     let until = task.lease.as_ref()?.until;
-    if !looks.are_of(core, &task.ask.queue) || (!terms.is_limited && executor.is_none()) {
-        return None;
-    }
     let key = task.ask.demands.concurrency_key.as_deref();
-    // The attempt that is under way is counted already.
-    let (limits, _) = terms.of_task(task.attempt.saturating_sub(1), key);
-    let of_queue = (!terms.is_limited).then(|| Scope::Queue(task.ask.queue.clone()));
-    let scopes = limits.into_iter().map(|it| it.scope).chain(of_queue).chain(executor).collect();
+    let scopes = scopes_of(core, looks, &Arc::new(task.ask.queue.clone()), (task.attempt, key), executor)?;
     let place = TaskRef { due_at: task.due_at, ..task.place };
     Some(Held {
         member: Member { id: task.place.id, fence: task.fence },
@@ -284,6 +283,24 @@ fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, 
         until,
         scopes,
     })
+}
+
+/// What an attempt under way counts for.
+fn scopes_of(
+    core: &Core,
+    looks: Looks<'_>,
+    queue: &Arc<QueueKey>,
+    (attempt, key): (u32, Option<&str>),
+    executor: Option<Scope>,
+) -> Option<Vec<Scope>> {
+    let terms = Terms::of(core, queue);
+    if !looks.are_of(core, queue) || (!terms.is_limited && executor.is_none()) {
+        return None;
+    }
+    // The attempt that is under way is counted already.
+    let (limits, _) = terms.of_task(attempt.saturating_sub(1), key);
+    let of_queue = (!terms.is_limited).then(|| Scope::Queue((**queue).clone()));
+    Some(limits.into_iter().map(|limit| limit.scope).chain(of_queue).chain(executor).collect())
 }
 
 /// Of these members, those that the store knows not to be in flight give up their places; the others are looked at

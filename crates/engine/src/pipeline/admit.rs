@@ -248,7 +248,7 @@ async fn bring_back_all(core: &Core, terms: &Terms, lanes: Vec<Lane>, wanted: us
 }
 
 /// Lanes in this engine's table, of keys and of retries, in which a place may have become free without this engine hearing of it, some
-/// at a time: whoever gives up a place brings back what waits for it at its own engine, and in ready sets, which all engines share.
+/// at a time: whoever gives up a place says so to the other engines, and a message may be lost.
 fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<Lane> {
     if core.live.lock().standing(&terms.queue).parked == 0 {
         return Vec::new();

@@ -28,7 +28,7 @@ use crate::{
 };
 use hashbrown::HashMap;
 use punctual_contract::{
-    Error,
+    Error, Happened,
     hot::HotEntry,
     store::{Assignment, Beat, Dispatched, Facts, Grant},
 };
@@ -213,6 +213,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
         namespace: it.queue.namespace.clone(),
+        has_begun: false,
         known: Facts::of(it),
     };
     let grants = entries.iter().map(grant).collect();
@@ -225,7 +226,14 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "leases could not be made ahead of their time");
             core.parts.failed(part);
-            return go_on_without(core, &entries).await;
+            if error.happened == Happened::No {
+                return go_on_without(core, &entries).await;
+            }
+            // Whether they are leased in this engine's name the store says (`unknown`).
+            let (name, until) = (Lease::ahead(&core.options.name), last.plus(LEASE_MS));
+            let fired = core.live.lock().lease_unanswered(&entries, &name, until, core.now());
+            fire::offer(core, fired);
+            return;
         }
     };
     let (mut made, mut not_made) = (Vec::with_capacity(entries.len()), Vec::new());

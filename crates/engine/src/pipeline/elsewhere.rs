@@ -212,9 +212,7 @@ pub(crate) fn run_once(core: &Core) -> usize {
         return 0;
     }
     core.sharing.announcer.hello();
-    if !is_deaf(core) && !core.from_store.is_away() {
-        others::serve_asked_for(core);
-    }
+    others::serve_asked_for(core);
     let waiting = standing.into_iter().filter(|(_, standing)| standing.ready > 0);
     let mut said = 0;
     for (queue, standing) in waiting {

@@ -1,7 +1,9 @@
 //! What comes from the store where the hot set does not answer or there is none: the source is said here (`state`), and what other
 //! engines have fired and not handed over is looked for in the store (`others`), page by page (`scanned`). Must not fire anything.
 
+mod belief;
 pub(crate) mod others;
+mod patient;
 pub(crate) mod scanned;
 pub(crate) mod state;
 

@@ -200,7 +200,12 @@ async fn grant_or_take_leased(
     caller: Caller,
 ) -> Result<Vec<Assignment>, Error> {
     let most = if caller.only.are_none() { request.max } else { 0 };
-    let granted = admit_and_grant(core, request, given, caller).await?;
+    let (is_late, doubts) = (caller.is_late, core.from_store.doubts());
+    let granted = match admit_and_grant(core, request, given, caller).await {
+        // The hot set has failed: the caller waits for what comes from the store, or for the hot set.
+        Err(_) if !is_late && core.from_store.doubts() != doubts => Vec::new(),
+        granted => granted?,
+    };
     if !granted.is_empty() {
         return Ok(granted);
     }

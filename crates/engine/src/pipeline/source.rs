@@ -5,6 +5,16 @@
 //! lease is asked for. Away: each partition is read from the oldest task on, and engines look in the store for what others have fired.
 //! Back: what passed the hot set by is loaded, and engines pass each other what they have fired. A crash in between leaves the store,
 //! which has all of it.
+//!
+//! *When the hot set is believed to be away.* It is looked at twice a second, and at once when a call failed or had no answer within
+//! 100 ms (`from_store::belief`). Where a look fails on two connections, or nothing at all has been answered for 0.5 s of this
+//! engine's own time, it is away; the same look goes on, and its answer ends that. So a hot set that answers anything within
+//! 0.5 s is never away, however slow it is. To believe wrongly costs a read of the store, ten seconds ahead, and that spans of what
+//! was inserted meanwhile are loaded again; nothing is lost by it, nor fires twice: the store decides about each lease.
+//!
+//! *Other engines.* One whom the hot set does not answer says so with its signs of life, and cannot announce anything. Until it has
+//! it again, the others look in the store for what it has fired and not handed over, and for what it has inserted into their
+//! partitions. So they do where signals are lost and nobody says so (`elsewhere::is_deaf`).
 
 use crate::{
     core::Core,
@@ -24,28 +34,32 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::place::Partition;
-use std::{
-    future::pending,
-    pin::pin,
-    sync::{Arc, atomic::Ordering::SeqCst},
-    time::Duration,
-};
-use tokio::time::{Instant, sleep, timeout};
+use std::{pin::pin, sync::Arc, time::Duration};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 /// Between two looks at the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// Between two looks at the store while it does not, or where there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
-/// A hot set that has not answered by then is away, whatever it is doing.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+/// A hot set that has not answered a look within so many store periods is away, whatever it is doing: 0.5 s, counted in steps of time
+/// in which this engine ran, so that one that stood still believes nothing. A silent connection is replaced before that (in
+/// `punctual-hot`, after 0.25 s).
+const PATIENCE_STEPS: u32 = 5;
+/// A look has ended by then, or the next one begins.
+const LOOK_LIMIT: Duration = Duration::from_millis(1_500);
 
-/// Ends when the store is to be looked at again; never while the hot set answers.
-pub(crate) async fn store_is_due(core: Arc<Core>) {
-    if core.from_store.is_away() {
+/// Ends when the hot set or the store is to be looked at ahead of the period.
+pub(crate) async fn is_asked(core: Arc<Core>) {
+    if is_store_due(&core) || core.holdings.some_lack_hot(&core.options.name) {
         sleep(STORE_PERIOD).await;
     } else {
-        pending().await
+        core.from_store.belief.is_doubted().await;
     }
+}
+
+/// The store is read each `STORE_PERIOD`.
+fn is_store_due(core: &Core) -> bool {
+    core.from_store.is_away()
 }
 
 /// Sees to it that what is due comes into the table. Tasks fired without the hot set.
@@ -58,32 +72,40 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// Whether the hot set answers and has what was put into it.
 async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
-    let tenures = core.holdings.tenures();
+    core.from_store.belief.looks();
+    let (tenures, hot) = (core.holdings.tenures(), &core.from_store.hot);
     // One connection that broke, or fell silent, is not the hot set: it is asked once more, on another one.
     let twice = async {
-        match core.hot.is_whole(&tenures).await {
-            Err(_) => core.hot.is_whole(&tenures).await,
+        match hot.is_whole(&tenures).await {
+            Err(_) => hot.is_whole(&tenures).await,
             whole => whole,
         }
     };
-    let mut asked = pin!(timeout(PATIENCE, twice));
-    let mut fired = 0;
+    let mut asked = pin!(timeout(LOOK_LIMIT, twice));
+    let mut steps = interval_at(Instant::now() + STORE_PERIOD, STORE_PERIOD);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut fired, mut steps_left) = (0, PATIENCE_STEPS);
+    let silent = || Error::may_have_happened("look at the hot set", "no answer");
     let answer = loop {
         tokio::select! {
             biased;
             answer = &mut asked => break answer,
-            // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
-            () = store_is_due(Arc::clone(core)) => fired += fire_all(core).await.unwrap_or(0),
+            _ = steps.tick() => {
+                steps_left = steps_left.saturating_sub(1);
+                if steps_left == 0 {
+                    is_away(core, &silent());
+                }
+                if is_store_due(core) {
+                    // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
+                    fired += fire_all(core).await.unwrap_or(0);
+                }
+            }
         }
     };
-    let silent = || Error::may_have_happened("look at the hot set", "no answer");
     match answer.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
             is_back(core, tenures.iter().copied().zip(whole));
-            if elsewhere::is_deaf(core) {
-                serve_others(core).await?;
-            }
-            Ok(fired)
+            Ok(fired + look_for_others(core).await?)
         }
         Err(error) => {
             is_away(core, &error);
@@ -92,20 +114,32 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     }
 }
 
+/// What engines do whom the hot set does not answer, while it answers this one; and what others have fired that are not heard of.
+async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
+    let some_lack_hot = core.holdings.some_lack_hot(&core.options.name);
+    let inserted = if some_lack_hot { store_source::look_back_everywhere(core).await } else { Ok(0) };
+    if some_lack_hot || elsewhere::is_deaf(core) {
+        serve_others(core).await?;
+    }
+    inserted
+}
+
 /// From the first failure on.
 pub(crate) fn is_away(core: &Core, error: &Error) {
-    if !core.from_store.is_away.swap(true, SeqCst) {
+    if !core.from_store.belief.believe(true) {
         *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
         // What began when it was away before may have read since then.
         core.from_store.watermarks.begin_anew();
+        // The others are to hear of it.
+        core.sharing.look_at_ownership.notify_one();
         tracing::warn!(%error, "the hot set is away: firing goes on from the store");
     }
 }
 
 /// What it has lost, or what passed it by, is brought to it again. What other engines have fired is served here no more: they pass it.
 fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
-    let was_away = core.from_store.is_away.swap(false, SeqCst);
-    let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
+    let was_away = core.from_store.belief.believe(false);
+    let has_gaps = was_away && core.from_store.has_gaps();
     if was_away {
         tracing::info!("the hot set answers: firing goes on by it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));

@@ -9,7 +9,7 @@
 //! A task waits if it has fired, no executor and no engine has its lease, no limit keeps it, each engine has taken a whole
 //! turn since, and the engine that is asked owns its partition: the order is exact over what one engine owns.
 //! Of a task of which something else has fired, a version that is not known to wait, or one that the store refuses, nothing is said.
-//! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the ready set
+//! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the line
 //! may pass over them. Of what waits, the store says what
 //! can be leased, and engines only what has fired.
 

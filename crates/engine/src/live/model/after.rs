@@ -6,7 +6,7 @@ use super::{
         handed_over::{Ended, Unreported},
         served::tests::{plain, strict},
         stage::{Report, Stage},
-        steps::{FOR_LATER, REPORTED, SERVED},
+        steps::{FOR_LATER, REPORTED, SERVED, awaits_executor, has_not_fired},
     },
     Key, World, key,
 };
@@ -260,6 +260,28 @@ impl World {
         self.doubted.extend(some.iter().filter(|entry| !refused(entry)).map(key));
     }
 
+    /// The store has not answered leases ahead of their instants. What has fired meanwhile.
+    pub(super) fn lease_unanswered(&mut self, asked: &[HotEntry]) -> Vec<HotEntry> {
+        let slots = self.live.lock().of_model();
+        let stages: HashMap<Key, Stage> = slots.iter().map(|slot| ((slot.0, slot.1), slot.2)).collect();
+        let fired = self.live.lock().lease_unanswered(asked, "ahead", Millis::MAX, self.now);
+        for key in asked.iter().map(key) {
+            match stages.get(&key) {
+                Some(Stage::Leasing { .. } | Stage::Waiting) => _ = self.doubted_ahead.insert(key),
+                Some(stage) if awaits_executor(*stage) => _ = self.doubted.insert(key),
+                _ => {}
+            }
+        }
+        fired
+    }
+
+    /// What is known of its lease stays known after its instant.
+    pub(super) fn fires_in_doubt(&mut self, entry: &HotEntry) {
+        if self.doubted_ahead.remove(&key(entry)) {
+            self.doubted.insert(key(entry));
+        }
+    }
+
     /// An executor's lease was made and could not be given back; or another call has given it back, and the hot set has its task.
     fn doubt_made(&mut self) {
         let is_newest = |entry: &&HotEntry| {
@@ -316,14 +338,17 @@ impl World {
     fn resolve(&mut self) {
         let due = self.live.lock().doubts_due(self.now, 3);
         let known = |lease: &i64, id: i64| {
-            self.doubted.contains(&(id, *lease - 1)) || self.made.contains(&(id, *lease))
+            let before = (id, *lease - 1);
+            let is_asked = self.doubted.contains(&before) || self.doubted_ahead.contains(&before);
+            is_asked || self.made.contains(&(id, *lease))
         };
         assert!(due.iter().all(|lease| known(&lease.fence, lease.place.id)), "{due:?}");
         let resolved: Vec<_> = due.into_iter().filter(|_| self.rng.bool()).collect();
         self.live.lock().doubts_resolved(&resolved);
         for lease in resolved {
-            let id = lease.place.id;
-            assert!(self.doubted.remove(&(id, lease.fence - 1)) || self.made.remove(&(id, lease.fence)));
+            let (id, before) = (lease.place.id, (lease.place.id, lease.fence - 1));
+            let is_asked = self.doubted.remove(&before) || self.doubted_ahead.remove(&before);
+            assert!(is_asked || self.made.remove(&(id, lease.fence)));
         }
     }
 
@@ -428,6 +453,14 @@ impl World {
         let is_newest = |(id, fence): &Key| slots.get(id).is_none_or(|(known, _)| known <= fence);
         self.unpersisted.retain(is_newest);
         self.doubted.retain(is_newest);
+        // Withdrawn, given up, or replaced.
+        self.doubted_ahead.retain(|(id, fence)| {
+            let is_here = |(known, stage): &(i64, Stage)| {
+                let awaits_lease = matches!(stage, Stage::Held | Stage::Leasing { due: true });
+                known == fence && (has_not_fired(*stage) || awaits_lease)
+            };
+            slots.get(id).is_some_and(is_here)
+        });
         self.made.retain(|(id, fence)| {
             let is_replaced =
                 |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
@@ -459,7 +492,8 @@ impl World {
             assert_eq!(is_known, self.delivered.contains_key(&(*id, *fence)), "{id} is not reported");
         }
         assert_eq!(table.unpersisted().map(key).collect::<HashSet<Key>>(), self.unpersisted);
-        let doubtful: HashSet<Key> = self.doubted.union(&self.made).copied().collect();
+        let doubtful = self.doubted.iter().chain(&self.doubted_ahead).chain(&self.made);
+        let doubtful: HashSet<Key> = doubtful.copied().collect();
         assert_eq!(table.doubtful().collect::<HashSet<Key>>(), doubtful);
     }
 }
