@@ -84,17 +84,24 @@ impl Fired {
         }
     }
 
-    /// Nothing is set for a queue of which something waits here: neither how it chooses nor where retries stand.
     fn position(&self) -> Position {
-        let level = |priority: Priority, attempts| Level::of(priority, attempts, Retries::default());
         match self {
             Self::Leased(shelved) => {
                 let Assignment { priority, attempt, due_at, place, .. } = &shelved.assignment;
                 (level(*priority, attempt.saturating_sub(1)), *due_at, place.id)
             }
-            Self::ToLease(_, entry) => (level(entry.priority, entry.attempt), entry.due_at, entry.place.id),
+            Self::ToLease(_, entry) => Self::position_of(entry),
         }
     }
+
+    fn position_of(entry: &HotEntry) -> Position {
+        (level(entry.priority, entry.attempt), entry.due_at, entry.place.id)
+    }
+}
+
+/// Nothing is set for a queue of which something waits here: neither how it chooses nor where retries stand.
+fn level(priority: Priority, attempts: u32) -> Level {
+    Level::of(priority, attempts, Retries::default())
 }
 
 impl Backlog {
@@ -124,12 +131,23 @@ impl Backlog {
         leased.into_iter().for_each(|shelved| self.put(Fired::Leased(Box::new(shelved))));
     }
 
-    /// What has fired twice, because the hot set forgot it meanwhile, is there once.
-    pub(super) fn put_to_lease(&mut self, live: &Live, mut entries: Vec<HotEntry>, now: Millis) {
+    /// What has fired twice, because the hot set forgot it meanwhile, is there once. What stands here with its lease stays so: with the
+    /// fence from before that lease the store would refuse another, and nobody would have the first.
+    pub(super) fn put_to_lease(&mut self, live: &Live, entries: Vec<HotEntry>, now: Millis) {
+        let (leased, mut entries): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| self.has_lease_of(entry));
+        if !leased.is_empty() {
+            live.lock().persisted(&leased);
+        }
         let far = entries.iter_mut().skip(ASKS_MAX.saturating_sub(self.to_lease()));
         far.for_each(HotEntry::leave_out_ask);
         let kept = live.lock().keep_in_line(entries);
         kept.into_iter().for_each(|entry| self.put(Fired::ToLease(now, entry)));
+    }
+
+    fn has_lease_of(&self, entry: &HotEntry) -> bool {
+        let position = Fired::position_of(entry);
+        matches!(self.order.get(&position), Some(Fired::Leased(shelved)) if shelved.assignment.fence > entry.fence)
     }
 
     fn put(&mut self, fired: Fired) {
@@ -330,6 +348,23 @@ mod tests {
         );
         assert_eq!(backlog.take_leased_before(Millis(41)).len(), 1);
         assert!(backlog.is_empty() && backlog.since.is_empty() && backlog.to_lease() == 0);
+    }
+
+    /// A hot set that was started again has it once more.
+    #[test]
+    fn what_stands_here_with_its_lease_is_not_replaced_by_what_has_yet_to_be_leased() {
+        let (live, mut backlog) = (Live::new(1, true), Backlog::default());
+        let again = entry(1, 10);
+        backlog.put_leased(vec![shelved(&again, 50)]);
+        drop(live.lock().note_fired(std::slice::from_ref(&again)));
+        backlog.put_to_lease(&live, vec![again.clone(), entry(2, 20)], Millis(60));
+        assert!(!live.lock().keeps(&again) && live.lock().count_fired() == 1, "only the other one is kept");
+        assert_eq!(given(&mut backlog, &live, 9), (vec![], vec![1]));
+        assert_eq!(given(&mut backlog, &live, 9), (vec![2], vec![]));
+        let newer = HotEntry { fence: lease_of(&again).fence, ..again.clone() };
+        backlog.put_leased(vec![shelved(&again, 50)]);
+        backlog.put_to_lease(&live, vec![newer], Millis(60));
+        assert_eq!(given(&mut backlog, &live, 9), (vec![1], vec![]), "its lease was given back");
     }
 
     #[test]
