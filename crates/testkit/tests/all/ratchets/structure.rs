@@ -5,7 +5,7 @@ use super::tree::{File, RUST, all, before_tests, root, without_words};
 use std::fs;
 
 /// Closures whose parameter is called `it`: a noun says what it is.
-const CLOSURES_NAMED_IT: usize = 5_078;
+const CLOSURES_NAMED_IT: usize = 5_038;
 /// Files of statements: one a subject, not one a statement.
 const SQL_FILES: usize = 625;
 /// Scripts of the hot set in Redis, and of its limiter.
@@ -13,7 +13,7 @@ const SCRIPTS: usize = 16;
 /// Fields of the engine's `Core`, which every step can reach.
 const FIELDS_OF_CORE: usize = 27;
 /// Places where the engine asks in which mode it runs.
-const MODE_BRANCHES: usize = 28;
+const MODE_BRANCHES: usize = 25;
 const LONG_FILES: usize = 21;
 const LONG_FILE_LINES: usize = 500;
 
