@@ -213,6 +213,7 @@ pub(super) mod tests {
     use crate::{live::Live, pipeline::drain::tests::entry};
     use punctual_domain::{
         chooser::Chooser,
+        name::Name,
         settings::{Choice, Retries},
         state::State,
         task::Priority,
@@ -244,6 +245,21 @@ pub(super) mod tests {
         assert_eq!((ids(&live, strict(1)), ids(&live, strict(9))), (vec![2], vec![1]));
         assert_eq!(live.lock().serve_no_more(|_| true, |_| true).len(), 1, "also what nobody might run");
         assert!(live.lock().slots.is_empty());
+    }
+
+    #[test]
+    fn a_long_line_leaves_the_rest_to_the_store_and_keeps_no_other_queue_from_its_tasks() {
+        let live = Live::new(1, true);
+        let most = i64::try_from(LINE_MAX).unwrap();
+        let fired: Vec<HotEntry> = (1..=most + 2).map(|id| entry(id, id)).collect();
+        assert_eq!(live.lock().serve(&fired, plain), LINE_MAX);
+        drop(live.lock().note_fired(&fired[LINE_MAX..]));
+        assert_eq!(live.lock().serve(&fired[LINE_MAX..], plain), 0, "it takes no more");
+        assert_eq!(live.lock().unpersisted().count(), 2, "the store is to know them as ready");
+        let other = Arc::new(QueueKey { queue: Name::new("other").unwrap(), ..(*entry(1, 1).queue).clone() });
+        assert_eq!(live.lock().serve(&[HotEntry { queue: other, ..entry(most + 9, 1) }], plain), 1);
+        assert_eq!(ids(&live, strict(1)), [1]);
+        assert_eq!(live.lock().serve(&fired[LINE_MAX..], plain), 1, "it is shorter");
     }
 
     #[test]

@@ -36,10 +36,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     let now = core.now();
     let is_here = |entry: &HotEntry| parts::is_in(core, part, entry.place.partition);
     let (waiting, soon_gone) = worth_it(core, before, now, core.maintenance.mark_pace.most(), is_here);
-    let (mut done, mut result) = (waiting.len() + soon_gone.len(), Ok(()));
-    let (waiting, soon_gone) = (kept_here(core, waiting), kept_here(core, soon_gone));
-    // The others are done.
-    done -= waiting.len() + soon_gone.len();
+    let (mut done, mut result) = (0, Ok(()));
     for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
         let began = Instant::now();
         match mark(core, chunk, now).await {
@@ -119,15 +116,6 @@ fn worth_it(
         }
     }
     (waiting, soon_gone)
-}
-
-/// Of these, what is kept here. What is not, another engine was passed, to lease it: it is forgotten here, and the store is not asked for
-/// it, which would lock its row for nothing. Should that engine die, `refill` finds the task.
-fn kept_here(core: &Core, fired: Vec<HotEntry>) -> Vec<HotEntry> {
-    let mut table = core.live.lock();
-    let (gone, kept): (Vec<_>, Vec<_>) = fired.into_iter().partition(|entry| table.is_offered(entry));
-    table.persisted(&gone);
-    kept
 }
 
 /// Moved, or handed over meanwhile: either way the store knows. What executors waited for when it was claimed was not marked
