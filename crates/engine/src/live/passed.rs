@@ -33,7 +33,9 @@ impl Table {
     /// What was passed until an instant is looked after no more; a lease of it that is in doubt is looked at further on.
     pub(crate) fn forget_passed(&mut self, until: Millis) {
         let old: Vec<usize> = self.index.until(Group::Passed, until).collect();
-        old.into_iter().for_each(|nth| _ = self.let_go(nth, Event::Taken));
+        for nth in old {
+            self.let_go(nth, Event::Taken);
+        }
     }
 }
 
