@@ -99,7 +99,7 @@ impl Since {
     }
 
     /// What the limiter was told: by the clock of the engine that asked it.
-    pub(crate) const fn at(self) -> Millis {
+    pub(crate) const fn granted_at(self) -> Millis {
         self.granted_at
     }
 
@@ -280,7 +280,7 @@ async fn grant(
         return Ok(Admitted { more: true, ..Admitted::default() });
     }
     let Grants { until, since } = grants;
-    let now = since.at();
+    let now = since.granted_at();
     let wishes = entries.iter().map(|entry| terms.wish(entry, until)).collect();
     let answers = match core.limiter_of(&terms.queue).grant(wishes, now).await {
         Ok(answers) => answers,

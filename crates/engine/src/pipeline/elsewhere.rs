@@ -139,7 +139,7 @@ async fn pass(core: &Arc<Core>, demand: Demand) {
         number,
         queue: (*queue).clone(),
         entries: entries.clone(),
-        granted_at: since.map(Since::at),
+        granted_at: since.map(Since::granted_at),
         has_more,
     };
     if let Err(error) = core.shared.signals.announce(vec![Signal::Passed(Box::new(passed))]).await {
@@ -162,7 +162,7 @@ async fn admit_for(core: &Arc<Core>, request: &LeaseRequest, only: &Restrictions
 
 /// The answer to a demand of this engine.
 pub(crate) fn heed_passed(core: &Arc<Core>, passed: Passed) {
-    let Err(late) = core.sharing.elsewhere.answer(passed) else { return };
+    let Some(late) = core.sharing.elsewhere.answer(passed) else { return };
     if late.entries.is_empty() {
         return;
     }

@@ -52,8 +52,11 @@ pub(super) fn answer_was_lost(core: &Core, queue: &QueueKey, entries: &[HotEntry
 }
 
 fn grants_of<'e>(entries: impl Iterator<Item = &'e HotEntry>, since: Since) -> Vec<UnusedGrant> {
-    let grant =
-        |entry| UnusedGrant { place: HotEntry::row(entry), member: next_attempt(entry), at: since.at() };
+    let grant = |entry| UnusedGrant {
+        place: HotEntry::row(entry),
+        member: next_attempt(entry),
+        at: since.granted_at(),
+    };
     entries.map(grant).collect()
 }
 

@@ -98,12 +98,12 @@ impl Elsewhere {
         Asked { all: self, number, answer }
     }
 
-    /// To the caller that asked. Nobody waits for it: it comes back.
-    pub(crate) fn answer(&self, passed: Passed) -> Result<(), Passed> {
+    /// To the caller that asked. What nobody waits for comes back.
+    pub(crate) fn answer(&self, passed: Passed) -> Option<Passed> {
         let asked = self.demands.lock().remove(&passed.number);
         match asked {
-            Some(gives) => gives.send(passed),
-            None => Err(passed),
+            Some(gives) => gives.send(passed).err(),
+            None => Some(passed),
         }
     }
 }
@@ -148,11 +148,11 @@ mod tests {
     async fn an_answer_goes_to_the_caller_that_asked_and_comes_back_when_it_has_gone() {
         let elsewhere = Elsewhere::default();
         let (mut one, other) = (elsewhere.ask(), elsewhere.ask());
-        assert_eq!(elsewhere.answer(passed(one.number)), Ok(()));
+        assert_eq!(elsewhere.answer(passed(one.number)), None);
         assert_eq!((&mut one.answer).await, Ok(passed(one.number)));
         let number = other.number;
         drop(other);
-        assert_eq!(elsewhere.answer(passed(number)), Err(passed(number)));
+        assert_eq!(elsewhere.answer(passed(number)), Some(passed(number)));
         drop(one);
         assert!(elsewhere.demands.lock().is_empty());
     }
