@@ -8,7 +8,6 @@ use punctual_domain::{
     name::{Name, QueueKey},
     order::Versioned,
     place::{Partition, TaskRef},
-    settings::Retries,
     state::State,
     task::{Demands, Priority},
     time::Millis,
@@ -41,36 +40,8 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// Takes an entry with at most this fence out of `due`.
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error>;
 
-    /// Puts fired entries into the ready sets of their queues, each into the level that `retries` gives it. What
-    /// stands there already, in order or parked, stays where it is unless this has a newer fence. Answers how many were put in.
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error>;
-
-    /// Whether each of these stands in its ready set, in order or parked, with its fence.
-    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error>;
-
-    /// These are not to be handed over: they leave their ready sets, unless their fence there is newer.
-    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error>;
-
-    /// Pops from the order of a queue's ready set: the level that the chooser says, in it the oldest first; of two
-    /// versions of one task the newer first. The same seed makes the same choices in every back end.
-    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error>;
-
-    /// Puts fired entries of one queue aside, out of its order, into a lane: they may not go now, and must not stand
-    /// in the way of those that may. What stands in the order with the same fence is taken out of it.
-    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error>;
-
-    /// Brings the first of a lane back into the order, where they stand as if they had never left it. How many.
-    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error>;
-
-    /// Lanes of a queue in which something is parked, in order, after one, and how much.
-    async fn lanes(
-        &self,
-        queue: &QueueKey,
-        after: Option<&Lane>,
-        limit: usize,
-    ) -> Result<Vec<(Lane, usize)>, Error>;
-
-    async fn depth(&self) -> Result<Depth, Error>;
+    /// How many entries there are, of all partitions.
+    async fn count_due(&self) -> Result<usize, Error>;
 
     /// What became of these partitions since this was first asked with this tenure; in order. `Lost` at the first
     /// question, and once after each loss of a whole partition (a flush), and after each restart or failover of a server, which may
@@ -84,7 +55,7 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
 
     /// What of a task's way it keeps, always the same. Makes no call.
     fn keeps(&self) -> Keeps {
-        Keeps::DueAndReady
+        Keeps::Due
     }
 
     /// In words, whose it is, once `is_whole` has found that it is not this store's: from then on until it is found to
@@ -108,7 +79,8 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
 /// What of a task's way a hot set keeps. What it does not keep, the store has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    DueAndReady,
+    /// What is due soon, until its owner drains it.
+    Due,
     /// It is always empty.
     Nothing,
 }
@@ -211,15 +183,6 @@ pub enum Withdrawn {
     Removed,
     /// Not in `due`: never loaded, or drained. Its owner, or the store, knows.
     Absent,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Depth {
-    pub due: usize,
-    /// Per queue, what waits for an executor in its order.
-    pub ready: Vec<(Arc<QueueKey>, usize)>,
-    /// Per queue, what is parked.
-    pub parked: Vec<(Arc<QueueKey>, usize)>,
 }
 
 /// How much is to be popped, and how it is chosen.

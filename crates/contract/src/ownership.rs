@@ -1,10 +1,17 @@
 //! Who works on which partition, when several engines share the work. It makes waking and wheels cheap; correctness
 //! never rests on it: claims are atomic, terms fence zombies, the store decides.
 
-use crate::error::Error;
+use crate::{
+    error::Error,
+    hot::{HotEntry, Lane},
+};
 use async_trait::async_trait;
-use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
-use std::{fmt, time::Duration};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::Partition,
+    time::Millis,
+};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 /// Promises:
 /// - **One owner.** A partition has at most one owner whose lease has not ended.
@@ -108,7 +115,10 @@ pub struct Owner {
 pub trait Signals: Send + Sync + fmt::Debug + 'static {
     async fn announce(&self, signals: Vec<Signal>) -> Result<(), Error>;
 
-    /// Waits for the next signals from any engine. An error means that some may have been missed; the next call
+    /// Whose end this is: from its next `next` on it hears what is for this engine alone. Makes no call.
+    fn belongs_to(&self, _engine: &str) {}
+
+    /// Waits for the next signals from any engine: for all engines, or for this one; others may be among them. An error means that some may have been missed; the next call
     /// listens again.
     async fn next(&self) -> Result<Vec<Signal>, Error>;
 
@@ -122,6 +132,60 @@ pub trait Signals: Send + Sync + fmt::Debug + 'static {
 pub enum Signal {
     /// Something was loaded into the hot set that is due at this time.
     Due { partition: Partition, due_at: Millis },
-    /// Something waits for an executor of this queue.
-    Ready { queue: QueueKey },
+    /// This engine hears demands, and says so each second.
+    Hello { engine: String },
+    /// Tasks of this queue wait at this engine, and no executor takes them there.
+    Ready { engine: String, queue: QueueKey },
+    /// At this engine attempts have ended, and so many places of a queue are free: of one lane of it, or of all its tasks.
+    Freed { engine: String, queue: QueueKey, lane: Option<Lane>, places: usize },
+    /// For one engine: `Demand::to`.
+    Demand(Box<Demand>),
+    /// For one engine: `Passed::to`.
+    Passed(Box<Passed>),
+}
+
+impl Signal {
+    /// The engine that it is for. None: all of them.
+    #[must_use]
+    pub fn addressee(&self) -> Option<&str> {
+        match self {
+            Self::Due { .. } | Self::Hello { .. } | Self::Ready { .. } | Self::Freed { .. } => None,
+            Self::Demand(demand) => Some(&demand.to),
+            Self::Passed(passed) => Some(&passed.to),
+        }
+    }
+}
+
+/// An executor that waits at one engine asks for tasks that wait at another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    pub to: String,
+    pub from: String,
+    /// The answer names it.
+    pub number: u64,
+    pub queue: QueueKey,
+    /// How many tasks it takes.
+    pub places: usize,
+    pub lease_ms: i64,
+    pub executor: String,
+    /// Of its handlers. None: it takes only tasks that demand none.
+    pub version: Option<String>,
+    /// None: tasks of any kind.
+    pub kinds: Option<BTreeSet<Name>>,
+    /// How many tasks the executor holds at most. None: it does not say.
+    pub bound: Option<u32>,
+}
+
+/// The answer to a demand: tasks that may go now. The engine that asked has the store lease them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    pub to: String,
+    pub from: String,
+    pub number: u64,
+    pub queue: QueueKey,
+    pub entries: Vec<HotEntry>,
+    /// When the limiter granted each of them its places, as it was told. None: they need none.
+    pub granted_at: Option<Millis>,
+    /// More of the queue wait there.
+    pub has_more: bool,
 }

@@ -275,6 +275,9 @@ pub struct Grant {
     pub executor: String,
     /// Whose task it is: tenants take turns at what commits leases. Decides nothing else.
     pub namespace: Name,
+    /// Its executor has the task already, and the store hears of that late: a pause of its queue, which stops what is to begin, does not
+    /// refuse it.
+    pub has_begun: bool,
     /// What the caller knows of the task. None: the row is looked at.
     pub known: Option<Facts>,
 }

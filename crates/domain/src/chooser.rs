@@ -1,5 +1,4 @@
-//! Which of the tasks that wait in a queue goes next. Pure: what is drawn comes from a seed that is an argument, and the
-//! ready sets in memory and in Redis (`hot/lua/admit.lua`) make the same choices from the same seed. Never leaves a place
+//! Which of the tasks that wait in a queue goes next. Pure: what is drawn comes from a seed that is an argument. Never leaves a place
 //! empty while something waits: a level found empty is replaced at once by another.
 
 use crate::{

@@ -78,7 +78,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// A queue is named inside its namespace; the pair is what limits, metrics and ready sets hang on.
+/// A queue is named inside its namespace; the pair is what limits, metrics and lines hang on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
     pub namespace: Name,

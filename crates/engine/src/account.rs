@@ -44,7 +44,7 @@ impl Engine {
 
     async fn counted(&self) -> Result<Account, Error> {
         let books = self.books().await?;
-        // While the hot set is away nothing is in its ready sets.
+        // What is due in the hot set is not asked for here; that it is away hides no line.
         let depth = self.depth().await.unwrap_or_default();
         Ok(Account::new(books, depth.ready))
     }

@@ -1,17 +1,17 @@
 //! Where executors wait for the tasks of one queue. What fires while one of them has nothing goes straight to it: the
-//! ready set is for what nobody waits for. Holds nothing that matters: an entry that was given to a seat is in
-//! the store, and its partition's next owner offers it again if this engine dies.
+//! queue's line is for what nobody waits for. Holds nothing that matters: an entry that was given to a seat is in
+//! the store, and its partition's next owner serves it again if this engine dies.
 
-mod backlog;
 pub(crate) mod by_queue;
 mod looker;
+mod shelf;
 pub(crate) mod state;
 
 pub(crate) use looker::Looker;
 
 use crate::{
     core::Core,
-    pipeline::{ahead, from_store},
+    pipeline::{ahead, line},
 };
 use state::{Arrival, Given, Idle};
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use tokio::sync::oneshot;
 const NO_NUMBER: u64 = 0;
 
 impl Arrival {
-    /// Somebody who has looked and found nothing waits for at most `max` tasks. What lies here he gets at once.
+    /// Somebody who has looked and found nothing waits for at most `max` tasks. What stands on the shelf goes to it at once.
     pub(crate) fn sit(self: &Arc<Self>, core: &Arc<Core>, max: usize) -> Seat {
         let (gives, given) = oneshot::channel();
         let mut seats = self.seats.lock();
         seats.last += 1;
         let number = seats.last;
         seats.idle.push_back(Idle { number, max, gives });
-        seats.give(&core.live, core.present());
+        seats.give(core.present());
         Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given, never_given: None }
     }
 
@@ -44,25 +44,19 @@ impl Arrival {
         }
     }
 
-    /// Whoever was given this does not take it: it is offered to others.
+    /// Whoever was given this does not take it: it is served to others.
     pub(crate) fn pass_on(self: &Arc<Self>, core: &Arc<Core>, given: Given) {
         let entries = match given {
             Given::Leased(leased) => return ahead::lay_down(core, self, leased),
             Given::Fired(entries) if entries.is_empty() => return,
             Given::Fired(entries) => entries,
         };
-        let its = Arc::clone(core);
-        core.work.detach(async move {
-            let queues: Vec<_> = entries.iter().map(|it| Arc::clone(&it.queue)).collect();
-            if let Err(error) = from_store::offer(&its, entries).await {
-                tracing::warn!(%error, "tasks whose executor has gone are offered again later");
-            }
-            queues.iter().for_each(|it| its.arrived(it, 1));
-        });
+        line::serve(core, &entries);
+        entries.iter().for_each(|entry| core.arrived(&entry.queue, 1));
     }
 }
 
-/// Dropped by a caller that has gone, what was given to it is offered to others.
+/// Dropped by a caller that has gone, what was given to it is served to others.
 #[derive(Debug)]
 pub(crate) struct Seat {
     core: Arc<Core>,

@@ -13,7 +13,7 @@ use crate::{
     for_later::hand_over as without_store,
     live::Withdrawal,
     outside::{self, Owned, Put},
-    pipeline::{from_store, intake},
+    pipeline::{intake, line},
 };
 use punctual_contract::{
     Happened,
@@ -128,8 +128,9 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
         return Ok(if removed.leased == Some(fence) { Hold::Held } else { Hold::Fired });
     }
     // Without the hot set the store decides, as it does about what another engine has drained.
-    removed.is_some |= !core.fires_from_store(&task.ask.queue)
-        && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
+    let is_in_hot_set = !core.from_store.is_away() && !core.settings.is_scanned(&task.ask.queue);
+    removed.is_some |=
+        is_in_hot_set && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
     Ok(Hold::Held)
 }
 
@@ -258,18 +259,16 @@ async fn withdraw(
     if applied == Applied::Moved {
         core.ends.ended(task.place);
         if event == Event::Withdraw {
-            settle(core, task).await;
+            settle(core, task);
         }
     }
     Ok(applied)
 }
 
 /// It had fired, and waited for an executor: nobody is to have it any more, with or without its database.
-async fn settle(core: &Arc<Core>, task: &Task) {
+fn settle(core: &Arc<Core>, task: &Task) {
     core.live.lock().forget_fired(task.place.id, task.fence);
-    if let Err(error) = from_store::discard(core, &[intake::entry_of(task)]).await {
-        tracing::warn!(%error, "a withdrawn task stays in its ready set; the store will refuse it");
-    }
+    line::discard(core, &[intake::entry_of(task)]);
 }
 
 fn note(by: &str) -> Note {
@@ -558,7 +557,7 @@ pub(crate) async fn bury(
         let change = Change::DeadLetter { keep_until };
         if apply(core, &task, change, &note, is_ahead).await? == Applied::Moved {
             if matches!(task.state, State::Ready | State::DispatchFailed) {
-                settle(core, &task).await;
+                settle(core, &task);
             }
             core.meters.queue(&task.ask.queue).dead(1);
             core.ends.ended(task.place);

@@ -68,6 +68,8 @@ impl Core {
         let Backends { store, hot, limiter, bus, clock, shared, blobs } = backends;
         let (partitions, sole) = (store.partitions(), shared.is_none());
         let shared = shared.unwrap_or_else(|| Shared::alone(&options.name, partitions));
+        shared.signals.belongs_to(&options.name);
+        let from_store = FromStore::new(hot, !sole);
         Self {
             meters: Meters::default(),
             settings: Settings::default(),
@@ -84,12 +86,12 @@ impl Core {
             filling: Filling::default(),
             timer: Arc::new(Timer::new(clock.now())),
             live: Live::new(partitions, sole),
-            from_store: FromStore::new(hot.keeps(), !sole),
             arrivals: Arrivals::default(),
             ahead: Ahead::default(),
             ends: Ends::default(),
             store,
-            hot,
+            hot: from_store.patient_hot(),
+            from_store,
             limiter,
             bus,
             clock,
@@ -115,16 +117,6 @@ impl Core {
                 Some(mode) => mode == Mode::Push,
                 None => self.options.push_queues.contains(queue),
             }
-    }
-
-    /// Its tasks fire from the store and are served from this engine's table: the hot set is away, or the queue is scanned.
-    pub(crate) fn fires_from_store(&self, queue: &QueueKey) -> bool {
-        self.from_store.is_away() || self.settings.is_scanned(queue)
-    }
-
-    /// Those that fire from the store, and those for the hot set.
-    pub(crate) fn split_by_source(&self, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
-        entries.into_iter().partition(|entry| self.fires_from_store(&entry.queue))
     }
 
     /// Those of queues that are scanned, and the others.
@@ -204,8 +196,8 @@ impl Core {
         first.map_or_else(|| self.leads(), |it| self.holdings.tenure(it).is_some())
     }
 
-    /// Something is in a queue's ready set: whoever waits here is woken, and where there are more tasks than that,
-    /// whoever waits at another engine.
+    /// Something is in a queue's line here: an executor that waits here is woken, and where there are more tasks than that,
+    /// the other engines hear of it.
     pub(crate) fn arrived(&self, queue: &Arc<QueueKey>, count: usize) {
         let arrival = self.arrivals.of(queue);
         arrival.wake_one();
@@ -220,9 +212,9 @@ impl Core {
         self.announce_ready(queue);
     }
 
-    /// Engines that serve a queue from the store look there by themselves.
+    /// The other engines hear that tasks of the queue wait here. Those of a queue that is scanned they find in the store.
     pub(crate) fn announce_ready(&self, queue: &Arc<QueueKey>) {
-        if !self.settings.is_scanned(queue) {
+        if self.holdings.has_others() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.ready(queue);
         }
     }

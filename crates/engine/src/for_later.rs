@@ -20,6 +20,8 @@
 mod beats;
 mod calls;
 pub(crate) mod hand_over;
+mod identity;
+pub(crate) mod inserts;
 mod lease;
 mod patience;
 pub(crate) mod record;
@@ -156,7 +158,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         match journal.take_over().await {
             Ok(0) => {}
             Ok(outcomes) => {
-                tracing::info!(outcomes, "outcomes of engines that are gone are applied by this one")
+                state.reads_anew();
+                tracing::info!(outcomes, "outcomes of engines that are gone are applied by this one");
             }
             Err(error) => tracing::warn!(%error, "journals of other engines could not be looked at"),
         }

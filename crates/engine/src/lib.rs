@@ -58,6 +58,7 @@ mod pipeline {
     pub(crate) mod admit;
     pub(crate) mod ahead;
     pub(crate) mod bounds;
+    pub(crate) mod elsewhere;
     pub(crate) mod filling;
     pub(crate) mod fire;
     pub(crate) mod freed;
@@ -65,8 +66,8 @@ mod pipeline {
     pub(crate) mod granted;
     pub(crate) mod hand_over;
     pub(crate) mod kinds;
+    pub(crate) mod line;
     pub(crate) mod push;
-    pub(crate) mod ready_set;
     pub(crate) mod refill;
     pub(crate) mod scan;
     pub(crate) mod slots;
@@ -101,6 +102,7 @@ mod sharing {
     pub(crate) mod adopt;
 
     pub(crate) mod announce;
+    pub(crate) mod elsewhere;
     pub(crate) mod listen;
 }
 

@@ -10,7 +10,7 @@
 mod pace;
 pub(crate) mod state;
 
-use crate::{core::Core, pipeline::from_store, sharing::reach};
+use crate::{core::Core, pipeline::line, sharing::reach};
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
@@ -236,7 +236,7 @@ pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntr
     good
 }
 
-/// Until the part of the store answers. They have fired, and are in no ready set.
+/// Until the part of the store answers. They have fired, and are in no line.
 pub(crate) fn set_aside(core: &Core, entries: &[HotEntry]) {
     core.live.lock().set_aside(entries, ASIDE_MAX);
 }
@@ -260,9 +260,7 @@ pub(crate) async fn leasing<T>(
         if !is_doubtful(core, part) {
             let back = take_aside(core, part);
             if !back.is_empty() {
-                let its = Arc::clone(core);
-                core.work
-                    .detach(async move { offer(&its, back, |queue, count| its.arrived(queue, count)).await });
+                offer(core, &back, |queue, count| core.arrived(queue, count));
             }
         }
     }
@@ -288,7 +286,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         // Another engine can hand it over; its executors hear of it before this one's.
         let back = take_aside(core, part);
         offered += back.len();
-        offer(core, back, |queue, _| core.announce_ready(queue)).await;
+        offer(core, &back, |queue, _| core.announce_ready(queue));
     }
     let aside: Vec<Partition> = core.live.lock().aside().collect();
     let aside = aside.into_iter().map(|partition| (core.store.part_of(partition), partition));
@@ -304,7 +302,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
                 core.parts.answers(part);
                 let back = take_aside(core, part);
                 offered += back.len();
-                offer(core, back, |queue, count| core.arrived(queue, count)).await;
+                offer(core, &back, |queue, count| core.arrived(queue, count));
             }
             Ok(Err(_)) | Err(_) => core.parts.failed(part),
         }
@@ -312,19 +310,12 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(offered)
 }
 
-/// `arrived`: says that so many are in a queue's ready set.
-async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>, arrived: impl Fn(&Arc<QueueKey>, usize)) {
-    if entries.is_empty() {
-        return;
+/// `arrived`: says that so many are in a queue's line.
+fn offer(core: &Core, entries: &[HotEntry], arrived: impl Fn(&Arc<QueueKey>, usize)) {
+    let mut queues: HashMap<&Arc<QueueKey>, usize> = HashMap::new();
+    for entry in entries {
+        *queues.entry(&entry.queue).or_default() += 1;
     }
-    let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
-    for it in &entries {
-        *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
-    }
-    if let Err(error) = from_store::offer(core, entries.clone()).await {
-        tracing::warn!(%error, "what was set aside could not be offered; it will be repeated");
-        set_aside(core, &entries);
-        return;
-    }
+    line::serve(core, entries);
     queues.iter().for_each(|(queue, count)| arrived(queue, *count));
 }

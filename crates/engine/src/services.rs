@@ -8,7 +8,7 @@ use crate::{
     executors, for_later, idle,
     maintenance::{compensate, deletion, index, leases, mark_ready, overdue, reconcile, retention, unused},
     parts,
-    pipeline::{ahead, drain, fire, preload, push, refill, scan, source, unknown},
+    pipeline::{ahead, drain, elsewhere, fire, preload, push, refill, scan, source, unknown},
     readiness, shares,
     sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
@@ -107,7 +107,7 @@ impl Engine {
         self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, ticks);
-        if self.core.from_store.hot_set_keeps() == Keeps::DueAndReady {
+        if self.core.from_store.hot_set_keeps() == Keeps::Due {
             self.supervise_hot_set(&supervisor);
         }
         self.supervise_store_source(&supervisor);
@@ -136,6 +136,9 @@ impl Engine {
             own::rebalance(&core).await
         });
         supervisor.every(core, "reach", reach::PERIOD, |core| async move { reach::run_once(&core).await });
+        supervisor.every(core, "elsewhere", elsewhere::PERIOD, |core| async move {
+            Ok(elsewhere::run_once(&core))
+        });
         supervisor.always(core, "announce", announce::run);
         supervisor.always(core, "listen", listen::run);
         supervisor.always(core, "drain_asked", listen::drain_asked);
@@ -189,13 +192,9 @@ impl Engine {
     /// What comes from the store without the hot set.
     fn supervise_store_source(&self, supervisor: &Supervisor) {
         let core = &self.core;
-        supervisor.every_or_when(
-            core,
-            "from_store",
-            source::PERIOD,
-            source::store_is_due,
-            |core| async move { source::run_once(&core).await },
-        );
+        supervisor.every_or_when(core, "from_store", source::PERIOD, source::is_asked, |core| async move {
+            source::run_once(&core).await
+        });
         supervisor.every(core, "scan", scan::PERIOD, |core| async move { scan::run_once(&core).await });
         supervisor.every(core, "scan_ready", scan::READY_PERIOD, |core| async move {
             scan::serve_ready(&core).await
@@ -209,8 +208,7 @@ impl Engine {
             // None of them is left out because another failed.
             core.live.lock().forget_old_attempts(core.now());
             let found = refill::run_once(&core).await;
-            let fired = fire::fire_all(&core).await;
-            fired?;
+            fire::fire_all(&core).await;
             found
         });
         let period = Duration::from_millis(core.options.reconcile_interval_ms);

@@ -21,6 +21,8 @@ pub(crate) struct Known {
     pub(crate) namespaces: HashMap<Name, ScopeSettings>,
     pub(crate) queues: HashMap<QueueKey, Arc<QueueSettings>>,
     pub(crate) keeps_successes: bool,
+    /// Some queue hands over while its database is away.
+    pub(crate) hands_over: bool,
     /// Queues whose due tasks are scanned for in the store.
     pub(crate) scanned: Vec<Arc<QueueKey>>,
 }
@@ -64,6 +66,7 @@ impl Known {
                 }
                 (Scope::Queue(queue), Setting::Queue(it)) => {
                     known.keeps_successes |= it.keep.succeeded_ms.is_some();
+                    known.hands_over |= it.hands_over_while_away();
                     known.scanned.extend(it.is_scanned().then(|| Arc::new(queue.clone())));
                     known.queues.insert(queue, Arc::new(*it));
                 }

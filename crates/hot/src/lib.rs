@@ -1,7 +1,7 @@
 //! The near future in Redis, and what has fired. Keeps no payload, decides no state, and is never the only place where a task is:
 //! whatever is here can be rebuilt from the store.
 //!
-//! In reading order: `redis` (what is due, ready sets and limits, shared by many engines); `none` (no hot set at all); `limiter` (who
+//! In reading order: `redis` (what is due, limits and signals, shared by many engines); `none` (no hot set at all); `limiter` (who
 //! may be in flight, in the memory of one engine), `stored` (the same of several engines without Redis).
 
 mod limiter;

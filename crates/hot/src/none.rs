@@ -5,10 +5,10 @@
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Keeps, Wholeness, Withdrawn},
     ownership::{Signal, Signals, Tenure},
 };
-use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
+use punctual_domain::{place::Partition, time::Millis};
 
 const NONE: &str = "there is no hot set (hot.url is empty)";
 
@@ -39,41 +39,8 @@ impl Hot for NoHot {
         Ok(Withdrawn::Absent)
     }
 
-    async fn offer(&self, _entries: Vec<HotEntry>, _retries: Retries) -> Result<usize, Error> {
-        Err(Error::did_not_happen("offer entries", NONE))
-    }
-
-    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
-        Ok(vec![false; entries.len()])
-    }
-
-    async fn discard(&self, _entries: &[HotEntry]) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn admit(&self, _queue: &QueueKey, _admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        Ok(Vec::new())
-    }
-
-    async fn park(&self, _lane: &Lane, _entries: Vec<HotEntry>, _retries: Retries) -> Result<(), Error> {
-        Err(Error::did_not_happen("park entries", NONE))
-    }
-
-    async fn unpark(&self, _queue: &QueueKey, _lane: &Lane, _limit: usize) -> Result<usize, Error> {
+    async fn count_due(&self) -> Result<usize, Error> {
         Ok(0)
-    }
-
-    async fn lanes(
-        &self,
-        _queue: &QueueKey,
-        _after: Option<&Lane>,
-        _limit: usize,
-    ) -> Result<Vec<(Lane, usize)>, Error> {
-        Ok(Vec::new())
-    }
-
-    async fn depth(&self) -> Result<Depth, Error> {
-        Ok(Depth::default())
     }
 
     async fn is_whole(&self, _tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {

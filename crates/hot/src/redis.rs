@@ -1,13 +1,9 @@
 //! The hot set in Redis, shared by many engines: one server, a Cluster, or a master under Sentinels. Each step is a
-//! script (`lua/`), atomic in one slot; all but `drain` and `admit` are harmless when they are repeated. Never waits inside Redis, and never keeps it
+//! script (`lua/`), atomic in one slot; all but `drain` are harmless when they are repeated. Never waits inside Redis, and never keeps it
 //! busy for more than a few milliseconds: batches are cut into calls of at most `CALL_MAX` entries.
 //!
 //! In reading order: `address` and `direct` (connections), `link` (calls, whatever Redis is made of), `script`,
-//! `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `queue` (ready sets), `signals` (what
-//! engines tell each other).
-//!
-//! What was handed over, cancelled or replaced meanwhile may still stand in a ready set: whoever pops it finds that the store
-//! refuses its fence.
+//! `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `signals` (what engines tell each other).
 
 mod address;
 mod direct;
@@ -18,11 +14,11 @@ mod tls;
 mod codec;
 mod identity;
 mod keys;
+mod message;
 mod script;
 
 mod limiter;
 mod partition;
-mod queue;
 
 mod doctor;
 mod server;
@@ -48,10 +44,10 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Wholeness, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
+use punctual_domain::{place::Partition, time::Millis};
 use std::{
     sync::{
         Arc,
@@ -62,8 +58,6 @@ use std::{
 
 /// Entries in one call of a script that reads or moves them: about 4 ms of Redis at most.
 const CALL_MAX: usize = 1_000;
-/// Entries in a batch that may go before what must be quick: about 1 ms of Redis.
-const QUICK_MAX: usize = 100;
 /// Connections for bulk, beside the one for what must be quick.
 const BULK_CONNECTIONS: usize = 2;
 
@@ -214,10 +208,6 @@ impl RedisHot {
         self.bulk.get(turn % self.bulk.len().max(1)).unwrap_or(&self.quick)
     }
 
-    fn link_for(&self, entries: usize) -> &Guarded {
-        if entries > QUICK_MAX { self.bulk() } else { &self.quick }
-    }
-
     fn keys_of(&self, doing: &'static str, partition: Partition) -> Result<&PartitionKeys, Error> {
         self.keys.partitions().get(usize::from(partition.0)).ok_or_else(|| {
             let problem = format!(
@@ -249,62 +239,8 @@ impl Hot for RedisHot {
         self.withdraw_from_due(partition, id, fence).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
-        self.put_ready(entries, retries).await
-    }
-
-    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
-        self.stand_ready(entries).await
-    }
-
-    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
-        self.leave_ready(entries).await
-    }
-
-    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        let (mut admitted, mut admission) = (Vec::new(), admission);
-        loop {
-            let wanted = (admission.limit - admitted.len()).min(CALL_MAX);
-            if wanted == 0 {
-                return Ok(admitted);
-            }
-            let popped = match self.pop_ready(queue, admission, wanted).await {
-                Ok(popped) => popped,
-                // What was popped before is in the caller's hands only.
-                Err(_) if !admitted.is_empty() => return Ok(admitted),
-                Err(error) => return Err(error),
-            };
-            let is_last = popped.count < wanted;
-            admitted.extend(popped.entries);
-            if is_last {
-                return Ok(admitted);
-            }
-            // Not the same draws again.
-            admission.seed = admission.seed.wrapping_add(1);
-        }
-    }
-
-    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.put_aside(lane, entries, retries).await
-    }
-
-    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
-        self.bring_back(queue, lane, limit).await
-    }
-
-    async fn lanes(
-        &self,
-        queue: &QueueKey,
-        after: Option<&Lane>,
-        limit: usize,
-    ) -> Result<Vec<(Lane, usize)>, Error> {
-        self.lanes_of(queue, after, limit).await
-    }
-
-    async fn depth(&self) -> Result<Depth, Error> {
-        let due = self.due_in_all().await?;
-        let [ready, parked] = self.depth_of_queues().await?;
-        Ok(Depth { due, ready, parked })
+    async fn count_due(&self) -> Result<usize, Error> {
+        self.due_in_all().await
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {

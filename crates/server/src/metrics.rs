@@ -77,7 +77,7 @@ metrics! {
     TASKS_THROTTLED Counter "punctual_tasks_throttled_total" ["namespace", "queue"]
         "How often a task that was to start, or a look for tasks, found no start left in a rate."
     TASKS_PARKED Gauge "punctual_tasks_parked" ["namespace", "queue"]
-        "Fired tasks put aside: their key is saturated, or no executor of a version that they demand has asked."
+        "Fired tasks put aside at this engine: their key is saturated, or no executor of a version that they demand has asked."
     SLOTS_HELD Gauge "punctual_slots_held" ["namespace", "queue"]
         "Attempts that hold a slot of a queue with a limit of its own; of the first 200 such queues."
     SLOTS_LIMIT Gauge "punctual_slots_limit" ["namespace", "queue"]
@@ -161,7 +161,7 @@ metrics! {
     QUEUE_PAUSED Gauge "punctual_queue_paused" ["namespace", "queue"]
         "1 for each queue that is paused."
     TASKS_READY Gauge "punctual_tasks_ready" ["namespace", "queue"]
-        "Fired tasks that wait for an executor, in the hot set."
+        "Fired tasks that wait for an executor in the lines of this engine; of all engines: the sum."
     HOT_DUE Gauge "punctual_hot_due_tasks" []
         "Tasks in the hot set and in this engine's memory whose time has not come; embedded, and without Redis, those of the next ten seconds."
     HOT_FIRING Gauge "punctual_hot_firing_tasks" []

@@ -188,6 +188,7 @@ fn grant(task: &Task) -> Grant {
         lease_until: now().plus(30_000),
         executor: "executor-1".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
+        has_begun: false,
         known: None,
     }
 }

@@ -200,6 +200,7 @@ async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
             lease_until: NOW.plus(30_000),
             executor: "executor-1".to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
+            has_begun: false,
             known: None,
         };
         let given = store.dispatch(batch.iter().map(grant).collect(), NOW).await.unwrap();

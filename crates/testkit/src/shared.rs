@@ -3,7 +3,6 @@
 
 mod hot;
 mod ownership;
-mod ready;
 mod signals;
 
 pub use hot::{ENTRY_BYTES, SharedHot};

@@ -155,17 +155,17 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "redis-frozen",
         "Redis frozen for 8 s: the latest task",
-        Measure::Outage { what: What::RedisPause, lasts: "8s", bar_s: 9.0 },
+        Measure::Outage { what: What::RedisPause, lasts: "8s", bar_s: 1.0 },
     ),
     row(
         "redis-flushed",
         "Redis flushed: the latest task",
-        Measure::Outage { what: What::RedisFlush, lasts: "0s", bar_s: 5.0 },
+        Measure::Outage { what: What::RedisFlush, lasts: "0s", bar_s: 1.0 },
     ),
     row(
         "redis-emptied",
         "Redis killed and started again empty: the latest task",
-        Measure::Outage { what: What::RedisEmpty, lasts: "0s", bar_s: 6.0 },
+        Measure::Outage { what: What::RedisEmpty, lasts: "0s", bar_s: 1.0 },
     ),
     row(
         "mysql-killed",
@@ -175,22 +175,22 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "redis-stale",
         "Redis started again on a copy that is 5 s old: the latest task",
-        Measure::Outage { what: What::RedisStale, lasts: "5s", bar_s: 6.0 },
+        Measure::Outage { what: What::RedisStale, lasts: "5s", bar_s: 1.0 },
     ),
     row(
         "redis-full",
         "Redis full for 10 s: the latest task",
-        Measure::Outage { what: What::RedisFull, lasts: "10s", bar_s: 5.0 },
+        Measure::Outage { what: What::RedisFull, lasts: "10s", bar_s: 1.0 },
     ),
     row(
         "redis-silent",
         "all connections to Redis fall silent, new ones work: the latest task",
-        Measure::Outage { what: What::RedisSilent, lasts: "0s", bar_s: 1.5 },
+        Measure::Outage { what: What::RedisSilent, lasts: "0s", bar_s: 1.0 },
     ),
     row(
         "redis-cut-one",
         "one engine of two reaches no Redis for 10 s: the latest task",
-        Measure::Outage { what: What::RedisCutOne, lasts: "10s", bar_s: 6.0 },
+        Measure::Outage { what: What::RedisCutOne, lasts: "10s", bar_s: 1.0 },
     ),
     row(
         "mysql-silent",

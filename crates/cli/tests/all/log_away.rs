@@ -130,14 +130,6 @@ impl Flooded {
         })
     }
 
-    /// In a row, of all services.
-    fn failures(&self) -> f64 {
-        const FAILURES: &str = "punctual_service_failures_in_a_row{";
-        let metrics = self.server.page("/metrics");
-        let of_services = metrics.lines().filter(|line| line.starts_with(FAILURES));
-        of_services.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
-    }
-
     /// Warnings and errors, once the engine was well again and has ended.
     fn worries(mut self) -> Vec<Value> {
         wait_for("it to be ready again", || (self.server.get("/readyz").0 == 200).then_some(()));
@@ -196,7 +188,7 @@ fn a_database_that_is_away_is_a_few_lines_whose_times_add_up() {
     are_at_most_one_a_second_of_a_kind(&worries);
 }
 
-/// Tasks are accepted and fire all the same; services fail.
+/// Tasks are accepted and fire all the same; what needs Redis waits, and does not fail again and again.
 #[test]
 fn a_redis_that_is_away_under_load_is_a_few_lines_and_each_kind_of_worry_is_among_them() {
     const ROUNDS: usize = 50;
@@ -204,12 +196,9 @@ fn a_redis_that_is_away_under_load_is_a_few_lines_and_each_kind_of_worry_is_amon
     it.redis.kill();
     let codes = codes((0..ROUNDS).flat_map(|_| it.insert(20, 50)));
     assert_eq!(codes, BTreeMap::from([("accepted".to_owned(), 20 * ROUNDS)]));
-    wait_for("services that fail again and again", || (it.failures() >= 10.0).then_some(()));
     it.runtime.block_on(it.redis.start_again());
     let worries = it.worries();
     are_at_most_one_a_second_of_a_kind(&worries);
-    assert!(times(&worries) > worries.len() as u64, "{worries:#?}");
-    for kind in ["the hot set is away: firing goes on from the store", "service failed; it runs again"] {
-        assert!(worries.iter().any(|it| it["fields"]["message"] == kind), "{kind}: {worries:#?}");
-    }
+    let kind = "the hot set is away: firing goes on from the store";
+    assert!(worries.iter().any(|line| line["fields"]["message"] == kind), "{kind}: {worries:#?}");
 }

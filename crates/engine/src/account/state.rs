@@ -74,7 +74,7 @@ impl Account {
         range(&self.books.pending_bytes, |one| one.queue.namespace.cmp(name))
     }
 
-    /// In the ready sets, and what lies in this engine.
+    /// In the lines of this engine.
     #[must_use]
     pub fn ready(&self, queue: &QueueKey) -> usize {
         range(&self.ready, |one| (*one.0).cmp(queue)).first().map_or(0, |one| one.1)

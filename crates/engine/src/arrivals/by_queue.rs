@@ -25,7 +25,7 @@ impl Arrivals {
         asked_for.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 
-    /// Also where all are busy: who comes back looks at the ready set first.
+    /// Also where all are busy: who comes back looks at the line first.
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
         let arrival = self.0.lock().get(queue).map(Arc::clone);
         arrival.iter().for_each(|arrival| arrival.wake_one());
@@ -39,18 +39,6 @@ impl Arrivals {
 
     pub(crate) fn wake_all(&self) {
         self.each(Arrival::wake_all);
-    }
-
-    /// Others may have put something into the ready sets.
-    pub(crate) fn others_may_have_offered(&self) {
-        self.each(Arrival::something_else_came);
-    }
-
-    /// Of each queue, what has fired and lies here for executors that are busy.
-    pub(crate) fn lying(&self) -> Vec<(Arc<QueueKey>, usize)> {
-        let arrivals = self.0.lock();
-        let lying = arrivals.iter().map(|(queue, arrival)| (Arc::clone(queue), arrival.lying()));
-        lying.filter(|(_, count)| *count > 0).collect()
     }
 
     pub(crate) fn each(&self, all: impl Fn(&Arrival)) {

@@ -1,33 +1,22 @@
-//! Executors that wait for the tasks of one queue, and what lies here for them. Asks nobody for tasks.
+//! Executors that wait for the tasks of one queue, and what was leased ahead for them. Asks nobody for tasks.
 
-use super::backlog::Backlog;
-pub(crate) use super::backlog::{Given, Shelved};
-use crate::{clock::Present, live::Live};
+use super::shelf::Shelf;
+pub(crate) use super::shelf::{Given, Shelved};
+use crate::clock::Present;
 use parking_lot::Mutex;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::time::Millis;
 use std::{
     collections::VecDeque,
-    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst},
     time::Duration,
 };
-use tokio::{
-    sync::{Notify, futures::Notified, oneshot},
-    time::Instant,
-};
+use tokio::sync::{Notify, futures::Notified, oneshot};
 
 #[derive(Debug, Default)]
 pub(crate) struct Arrival {
     pub(super) something: Notify,
-    /// How often somebody was woken: what was looked at before is out of date.
-    wakes: AtomicU64,
-    /// How often something was put into the ready set that takes turns with what lies here.
-    others: AtomicU64,
-    /// How often anything was.
-    offers: AtomicU64,
     pub(super) waiting: AtomicUsize,
-    /// Of those who wait, those that are given nothing and look themselves.
-    standing: AtomicUsize,
     /// One of those who wait looks again for all of them.
     pub(super) has_looker: AtomicBool,
     /// When somebody last asked for tasks.
@@ -35,27 +24,15 @@ pub(crate) struct Arrival {
     pub(super) seats: Mutex<Seats>,
 }
 
-/// What was known before a look at the ready set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    wakes: u64,
-    others: u64,
-    offers: u64,
-}
-
 /// Those who found nothing, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
     pub(super) idle: VecDeque<Idle>,
     pub(super) last: u64,
-    pub(super) backlog: Backlog,
+    pub(super) shelf: Shelf,
     lately: Lately,
     /// Until then nothing is leased ahead: what was, found nobody.
     back_off_until: Millis,
-    /// The ready set was empty then, by a look that began with this.
-    found_empty: Option<(Look, Instant)>,
-    /// The youngest that was put into the ready set since: due time and id.
-    youngest_ready: Option<(Millis, i64)>,
 }
 
 /// What was leased longer ago than this is given back instead of handed over.
@@ -66,13 +43,11 @@ impl Seats {
         self.idle.iter().map(|it| it.max).sum()
     }
 
-    /// The next tasks of the backlog. What was leased too long ago is not handed over any more.
-    fn take(&mut self, live: &Live, most: usize, present: Present) -> Given {
-        let given = self.backlog.take(live, most, is_good(present));
-        if let Given::Leased(leased) = &given {
-            self.handed_over(leased.len(), present);
-        }
-        given
+    /// The next of the shelf. What was leased too long ago is not handed over any more.
+    fn take(&mut self, most: usize, present: Present) -> Vec<Shelved> {
+        let leased = self.shelf.take(most, is_good(present));
+        self.handed_over(leased.len(), present);
+        leased
     }
 
     fn handed_over(&mut self, count: usize, present: Present) {
@@ -82,23 +57,19 @@ impl Seats {
         }
     }
 
-    /// Gives tasks of the backlog to the executors that wait.
-    pub(super) fn give(&mut self, live: &Live, present: Present) {
-        while !self.backlog.is_empty()
+    /// Gives what stands on the shelf to the executors that wait.
+    pub(super) fn give(&mut self, present: Present) {
+        while !self.shelf.is_empty()
             && let Some(Idle { number, max, gives }) = self.idle.pop_front()
         {
-            let given = self.take(live, max, present);
-            if given.is_nothing() {
+            let leased = self.take(max, present);
+            if leased.is_empty() {
                 return self.idle.push_front(Idle { number, max, gives });
             }
             // It has gone: the next one gets them.
-            match gives.send(given) {
-                Ok(()) => {}
-                Err(Given::Fired(back)) => self.backlog.put_to_lease(live, back, present.now),
-                Err(Given::Leased(back)) => {
-                    self.lately.now -= back.len();
-                    self.backlog.put_leased(back);
-                }
+            if let Err(Given::Leased(back)) = gives.send(Given::Leased(leased)) {
+                self.lately.now -= back.len();
+                self.shelf.put(back);
             }
         }
     }
@@ -147,17 +118,6 @@ impl Arrival {
         self.waiting() > 0 || self.asked_at.load(SeqCst) >= instant.0
     }
 
-    /// Whoever waits and takes only what is admitted, until this is dropped.
-    pub(crate) fn stand(&self) -> Standing<'_> {
-        self.standing.fetch_add(1, SeqCst);
-        Standing(self)
-    }
-
-    /// Somebody waits who finds only what is in the ready set.
-    pub(crate) fn has_standing(&self) -> bool {
-        self.standing.load(SeqCst) > 0
-    }
-
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(SeqCst)
     }
@@ -167,71 +127,14 @@ impl Arrival {
     }
 
     pub(crate) fn wake_one(&self) {
-        self.wakes.fetch_add(1, SeqCst);
         self.something.notify_one();
     }
 
     pub(crate) fn wake_all(&self) {
-        self.wakes.fetch_add(1, SeqCst);
         self.something.notify_waiters();
     }
 
-    /// To be asked before a look at the ready set.
-    pub(crate) fn look(&self) -> Look {
-        Look {
-            wakes: self.wakes.load(SeqCst),
-            others: self.others.load(SeqCst),
-            offers: self.offers.load(SeqCst),
-        }
-    }
-
-    /// The look found nothing.
-    pub(crate) fn is_empty_since(&self, look: Look) {
-        let mut seats = self.seats.lock();
-        seats.found_empty = Some((look, Instant::now()));
-        if self.offers.load(SeqCst) == look.offers {
-            seats.youngest_ready = None;
-        }
-    }
-
-    /// Tasks are put into the ready set, the youngest of them with this due time and id. To be said before.
-    pub(crate) fn is_offered(&self, youngest: (Millis, i64)) {
-        let mut seats = self.seats.lock();
-        self.offers.fetch_add(1, SeqCst);
-        seats.youngest_ready = seats.youngest_ready.max(Some(youngest));
-    }
-
-    /// All of them are younger than what this engine has put into the ready set since it was found empty.
-    pub(crate) fn are_younger_than_ready(&self, fired: &[HotEntry]) -> bool {
-        let youngest = self.seats.lock().youngest_ready;
-        fired.iter().all(|entry| youngest.is_none_or(|youngest| entry.key() > youngest))
-    }
-
-    /// A task of the backlog is older than one of these.
-    pub(crate) fn has_older_than(&self, fired: &[HotEntry]) -> bool {
-        let oldest = self.seats.lock().backlog.first_to_lease();
-        oldest.is_some_and(|oldest| fired.iter().any(|entry| oldest < entry.key()))
-    }
-
-    /// When somebody looked and found nothing, if nobody was woken since.
-    pub(crate) fn empty_since(&self) -> Option<Instant> {
-        let (look, at) = self.seats.lock().found_empty?;
-        (look.wakes == self.look().wakes).then_some(at)
-    }
-
-    /// Somebody looked and found nothing, and whatever has been put into the ready set since goes before what lies here:
-    /// it is as urgent, and older.
-    pub(crate) fn goes_first(&self) -> bool {
-        self.seats.lock().found_empty.is_some_and(|it| it.0.others == self.look().others)
-    }
-
-    /// Younger than what lies here, or of another urgency, or perhaps: it was put into the ready set.
-    pub(crate) fn something_else_came(&self) {
-        self.others.fetch_add(1, SeqCst);
-    }
-
-    /// Gives fired tasks to those who wait, if there is room for all of them: else their order is for the ready set to
-    /// find. Answers those that nobody has got.
+    /// Gives fired tasks to those who wait, if there is room for all of them: else their order is for the line to find. Answers those that nobody has got.
     pub(crate) fn give(&self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
         let mut seats = self.seats.lock();
         if seats.idle.iter().map(|it| it.max).sum::<usize>() < entries.len() {
@@ -250,62 +153,24 @@ impl Arrival {
         entries
     }
 
-    /// Lets what has fired lie here for those who ask next. Answers what found no room.
-    pub(crate) fn lie(
-        &self,
-        live: &Live,
-        mut entries: Vec<HotEntry>,
-        present: Present,
-        most: usize,
-    ) -> Vec<HotEntry> {
+    /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something stands
+    /// on the shelf now.
+    pub(crate) fn hand(&self, leased: Vec<Shelved>, present: Present) -> bool {
         let mut seats = self.seats.lock();
-        let rest = entries.split_off(entries.len().min(most.saturating_sub(seats.backlog.to_lease())));
-        seats.backlog.put_to_lease(live, entries, present.now);
-        seats.give(live, present);
-        rest
+        seats.shelf.put(leased);
+        seats.give(present);
+        !seats.shelf.is_empty()
     }
 
-    /// How many tasks of the backlog are not leased.
-    pub(crate) fn lying(&self) -> usize {
-        self.seats.lock().backlog.to_lease()
-    }
-
-    /// The next tasks of the backlog that are not leased, for an executor that asks: as far as nothing that is leased goes before them.
-    pub(crate) fn take_lying(&self, live: &Live, most: usize, present: Present) -> Vec<HotEntry> {
-        self.seats.lock().backlog.take_to_lease(live, most, is_good(present))
-    }
-
-    /// What has fired and was lying here before an instant, not leased: busy executors did not come back for it.
-    pub(crate) fn take_lying_before(&self, live: &Live, before: Millis) -> Vec<HotEntry> {
-        self.seats.lock().backlog.take_to_lease_before(live, before)
-    }
-
-    /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something lies
-    /// here now.
-    pub(crate) fn hand(&self, live: &Live, leased: Vec<Shelved>, present: Present) -> bool {
-        let mut seats = self.seats.lock();
-        seats.backlog.put_leased(leased);
-        seats.give(live, present);
-        seats.backlog.has_leased()
-    }
-
-    /// The next tasks of the backlog, for an executor that asks while nothing in the ready set goes before them.
-    pub(crate) fn take(&self, live: &Live, most: usize, present: Present) -> Given {
-        self.seats.lock().take(live, most, present)
-    }
-
-    /// The same, as far as it is leased.
+    /// The next of the shelf, for an executor that asks while nothing in the line goes before them.
     pub(crate) fn take_leased(&self, most: usize, present: Present) -> Vec<Shelved> {
-        let mut seats = self.seats.lock();
-        let leased = seats.backlog.take_leased(most, is_good(present));
-        seats.handed_over(leased.len(), present);
-        leased
+        self.seats.lock().take(most, present)
     }
 
-    /// Leases that have been in the backlog since before an instant: no executor came for them.
+    /// Leases that have been on the shelf since before an instant: no executor came for them.
     pub(crate) fn take_old(&self, before: Millis, back_off_until: Millis) -> Vec<Assignment> {
         let mut seats = self.seats.lock();
-        let old = seats.backlog.take_leased_before(before);
+        let old = seats.shelf.take_before(before);
         if !old.is_empty() {
             seats.back_off_until = back_off_until;
         }
@@ -319,8 +184,9 @@ impl Arrival {
         (seats.back_off_until, seats.lately) = (Millis::ZERO, Lately::default());
     }
 
+    /// Something stands on the shelf.
     pub(crate) fn has_some_here(&self) -> bool {
-        !self.seats.lock().backlog.is_empty()
+        !self.seats.lock().shelf.is_empty()
     }
 
     /// How many tasks those who wait would take.
@@ -328,18 +194,11 @@ impl Arrival {
         self.seats.lock().idle_places()
     }
 
-    /// Something is in the ready set, or perhaps, or has been lying here since before an instant.
-    pub(crate) fn may_be_overtaken(&self, before: Millis) -> bool {
-        let seats = self.seats.lock();
-        let is_empty = seats.found_empty.is_some_and(|it| it.0.wakes == self.look().wakes);
-        !is_empty || seats.backlog.has_to_lease_since_before(before)
-    }
-
     /// How many tasks may be leased ahead: as many as those who wait take, and twice as many as were lately handed over,
     /// because as many as that are on their way all the time. While nobody waits, and they would overtake something: none.
     pub(crate) fn room(&self, now: Millis, would_overtake: bool) -> usize {
         let mut seats = self.seats.lock();
-        if now < seats.back_off_until || seats.backlog.has_leased() {
+        if now < seats.back_off_until || !seats.shelf.is_empty() {
             return 0;
         }
         let idle = seats.idle_places();
@@ -358,15 +217,6 @@ pub(crate) struct Waiting<'a>(&'a Arrival);
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, SeqCst);
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Standing<'a>(&'a Arrival);
-
-impl Drop for Standing<'_> {
-    fn drop(&mut self) {
-        self.0.standing.fetch_sub(1, SeqCst);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     core::Core,
     for_later, outside, parts,
     pipeline::{
-        admit, from_store, hand_over, intake, outcome,
+        admit, hand_over, intake, line, outcome,
         request::{LeaseRequest, Only, Restrictions},
         slots::{self, SharedSlots, Slots},
     },
@@ -328,24 +328,21 @@ impl Engine {
         Ok(admit::holders(&self.core, queue, limit).await?)
     }
 
-    /// Of the hot set and of this engine's table; what lies in this engine, or is served from its table, counts as ready.
+    /// What is due, of the hot set and of this engine's table; what has fired, of this engine's table alone.
     ///
     /// # Errors
     /// A failing hot set.
     pub async fn depth(&self) -> Result<Depth, Error> {
-        let hot = from_store::depth(&self.core).await?;
-        let (unfired, fired) = {
-            let table = self.core.live.lock();
-            (table.len(), table.count_fired())
-        };
-        let mut depth = Depth { due: hot.due + unfired, fired, ready: hot.ready, parked: hot.parked };
-        for (queue, lying) in self.core.arrivals.lying() {
-            match depth.ready.iter_mut().find(|(known, _)| *known == queue) {
-                Some((_, ready)) => *ready += lying,
-                None => depth.ready.push((queue, lying)),
-            }
+        let due = self.core.hot.count_due().await?;
+        let table = self.core.live.lock();
+        let (mut ready, mut parked) = (Vec::new(), Vec::new());
+        for (queue, standing) in table.count_served() {
+            ready.extend((standing.ready > 0).then(|| (Arc::clone(&queue), standing.ready)));
+            parked.extend((standing.parked > 0).then_some((queue, standing.parked)));
         }
-        Ok(depth)
+        ready.sort_unstable();
+        parked.sort_unstable();
+        Ok(Depth { due: due + table.len(), fired: table.count_fired(), ready, parked })
     }
 
     /// What is put aside in a queue, by what it waits for.
@@ -353,6 +350,6 @@ impl Engine {
     /// # Errors
     /// A failing hot set.
     pub async fn parked(&self, queue: &QueueKey, limit: usize) -> Result<Vec<(Lane, usize)>, Error> {
-        Ok(from_store::lanes(&self.core, queue, None, limit).await?)
+        Ok(line::lanes(&self.core, queue, None, limit))
     }
 }

@@ -7,7 +7,10 @@ use crate::{
     maintenance::{compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused},
     options::STEP_LIMIT,
     parts,
-    pipeline::{ahead, drain, fire, preload, push, refill, scan, scan::state::next_scan_at, source, unknown},
+    pipeline::{
+        ahead, drain, elsewhere, fire, preload, push, refill, scan, scan::state::next_scan_at, source,
+        unknown,
+    },
     shares,
     sharing::{adopt, announce, listen, own},
 };
@@ -56,8 +59,7 @@ impl Engine {
             ahead::run_once(core).await?;
             core.work.claims_settled().await;
             core.timer.expired(now);
-            let mut fired =
-                fired_from_store + scanned + fire::fire_all(core).await? + fire::fire_again(core).await?;
+            let mut fired = fired_from_store + scanned + fire::fire_all(core).await + fire::fire_again(core);
             unknown::run_once(core, now).await?;
             parts::run_once(core).await?;
             for_later::run_once(core).await?;
@@ -66,7 +68,7 @@ impl Engine {
             reconcile::run_once(core, now).await?;
             compensate::run_once(core, now).await?;
             core.work.claims_settled().await;
-            fired += fire::fire_all(core).await?;
+            fired += fire::fire_all(core).await;
             for queue in core.push_queues().into_iter().map(Arc::new) {
                 while push::run_once(core, &queue, 0).await?.published > 0 {}
             }
@@ -78,6 +80,7 @@ impl Engine {
             idle::run_once(core, now).await?;
             audit::run_once(core, now).await?;
             shares::run_once(core, now).await?;
+            elsewhere::run_once(core);
             announce::run_once(core).await?;
             overdue::turn(core, now).await?;
             Ok(Turn { gained: owned?, preloaded, drained, fired, leases_ended, swept, retired })

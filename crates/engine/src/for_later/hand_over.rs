@@ -22,7 +22,7 @@
 //! the ownership back end answers again; until then nobody else can have taken the partition from it, unless the two were cut off from
 //! each other. Then the other one leases the task by the store, step 5 is refused, and the outcome is stale: at least once.
 
-use super::lease::JournalledLease;
+use super::{identity::Identity, lease::JournalledLease};
 use crate::{core::Core, live::ForLaterLease, parts, pipeline::request::LeaseRequest};
 use futures_util::FutureExt as _;
 use punctual_contract::{
@@ -151,6 +151,7 @@ pub(crate) async fn hand_over(
     else {
         return (Vec::new(), entries);
     };
+    let _until_they_are_kept = core.maintenance.for_later.hands_over();
     let now = core.now();
     let lease =
         |entry: &HotEntry| lease_of(entry, request, asked_at, now).filter(|_| is_complete(core, entry));
@@ -193,14 +194,18 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// None: something newer of the task is in the table, or its lease is in doubt.
+    /// None: something newer of the task is in the table, its lease is in doubt, or an insert that names it is under way.
     fn new(core: &Core, entry: HotEntry, lease: Assignment, executor: &str) -> Option<Self> {
-        let written = JournalledLease::of(&lease, executor, longest(&lease));
+        let written = JournalledLease::of(&lease, entry.demands(), executor, longest(&lease));
         let record = written.record()?;
+        let identity = Identity::of(&entry);
         let mut table = core.live.lock();
         let unheard = ForLaterLease { is_unheard: true, ..lease_in_table(&written) };
-        let is_reserved =
-            !table.is_doubtful(entry.place.id) && table.hand_over_for_later(written.entry(), unheard);
+        // Under the lock: the insert looks into the table after it is noted.
+        let is_free = !core.maintenance.for_later.is_being_inserted(&identity);
+        let is_reserved = is_free
+            && !table.is_doubtful(entry.place.id)
+            && table.hand_over_for_later(written.entry(), unheard);
         is_reserved.then_some(Self { entry, lease, record })
     }
 

@@ -10,7 +10,7 @@ use punctual_domain::{
     name::{Name, QueueKey},
     place::TaskRef,
     state::State,
-    task::{Priority, Task},
+    task::{Demands, Priority, Task},
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,8 @@ pub(crate) struct JournalledLease {
     pub(crate) until: Millis,
     /// No sign of life extends it beyond this.
     pub(crate) longest: Millis,
+    /// Of the limits that it counts for.
+    pub(crate) concurrency_key: Option<String>,
 }
 
 /// With the number of its record.
@@ -52,6 +54,9 @@ struct Wire {
     executor: String,
     until_ms: i64,
     longest_ms: i64,
+    /// Since 0.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    concurrency_key: Option<String>,
 }
 
 /// What the store has of the attempt.
@@ -68,7 +73,7 @@ pub(super) enum Standing {
 }
 
 impl JournalledLease {
-    pub(crate) fn of(lease: &Assignment, executor: &str, longest: Millis) -> Self {
+    pub(crate) fn of(lease: &Assignment, demands: &Demands, executor: &str, longest: Millis) -> Self {
         Self {
             place: lease.place,
             due_at: lease.due_at,
@@ -81,6 +86,7 @@ impl JournalledLease {
             executor: executor.to_owned(),
             until: lease.lease_until,
             longest,
+            concurrency_key: demands.concurrency_key.clone(),
         }
     }
 
@@ -104,6 +110,7 @@ impl JournalledLease {
             executor: self.executor.clone(),
             until_ms: self.until.0,
             longest_ms: self.longest.0,
+            concurrency_key: self.concurrency_key.clone(),
         };
         // Another hand-over of the same attempt is another one, whatever it says: none is the first again.
         let digest = fastrand::u64(..);
@@ -126,11 +133,13 @@ impl JournalledLease {
             executor: wire.executor,
             until: Millis(wire.until_ms),
             longest: Millis(wire.longest_ms),
+            concurrency_key: wire.concurrency_key,
         })
     }
 
     /// With the fence of the lease.
     pub(crate) fn entry(&self) -> HotEntry {
+        let demands = Demands { concurrency_key: self.concurrency_key.clone(), ..Demands::default() };
         HotEntry {
             place: self.place,
             due_at: self.due_at,
@@ -143,7 +152,7 @@ impl JournalledLease {
             state: State::Dispatched,
             fired_at: self.fired_at,
             attempt: self.attempt,
-            details: Arc::new(Details::default()),
+            details: Arc::new(Details { demands, ..Details::default() }),
         }
     }
 
@@ -156,6 +165,7 @@ impl JournalledLease {
             lease_until: until,
             executor: self.executor.clone(),
             namespace: self.queue.namespace.clone(),
+            has_begun: true,
             known: None,
         }
     }
@@ -182,7 +192,14 @@ mod tests {
 
     fn lease() -> JournalledLease {
         let assignment = Assignment { lease_until: Millis(90), ..lease_of(&entry(7, 5)) };
-        JournalledLease::of(&assignment, "ann", Millis(500))
+        JournalledLease::of(&assignment, &Demands::default(), "ann", Millis(500))
+    }
+
+    #[test]
+    fn the_key_whose_limits_it_counts_for_is_written_where_there_is_one() {
+        let keyed = JournalledLease { concurrency_key: Some("k".to_owned()), ..lease() };
+        assert_eq!(JournalledLease::read(&keyed.record().unwrap().body), Some(keyed.clone()));
+        assert_eq!(keyed.entry().demands().concurrency_key.as_deref(), Some("k"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What an engine knows of its journal of outcomes: where it is, which databases do not answer, and which records could not be
 //! applied although their database does. Keeps no outcome: the journal does. Asks nobody.
 
-use hashbrown::{HashMap, HashSet};
+use super::identity::Identity;
+use hashbrown::{HashMap, HashSet, hash_map::Entry};
 use parking_lot::Mutex;
 use punctual_contract::{
     Journal,
@@ -13,7 +14,7 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{
-            AtomicBool, AtomicU64,
+            AtomicBool, AtomicU64, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
     },
@@ -40,6 +41,8 @@ pub(crate) struct ForLater {
     is_applying: AtomicBool,
     /// Some record could not be applied: then, and only then, it matters what its database takes.
     is_failing: AtomicBool,
+    /// Calls that are about to keep leases in the journal.
+    handing_over: AtomicUsize,
     counts: Counts,
 }
 
@@ -54,6 +57,8 @@ struct Inner {
     /// How often records could not be applied that others did not wait for.
     tries: HashMap<AttemptKey, u32>,
     looked_around_at: Option<Instant>,
+    /// What inserts that are under way name, and how many of them do.
+    inserting: HashMap<Identity, usize>,
     /// By database.
     read_to: HashMap<usize, ReadTo>,
 }
@@ -112,6 +117,35 @@ impl fmt::Debug for ForLater {
 /// A run at what waits.
 pub(super) struct Begun<'s>(&'s ForLater);
 
+/// Leases that are about to be in the journal.
+pub(super) struct HandingOver<'s>(&'s ForLater);
+
+impl Drop for HandingOver<'_> {
+    fn drop(&mut self) {
+        self.0.handing_over.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Inserts that are under way: what they name is handed over by the database only.
+pub(super) struct Inserting<'s> {
+    state: &'s ForLater,
+    named: Vec<Identity>,
+}
+
+impl Drop for Inserting<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.state.inner.lock();
+        for identity in &self.named {
+            if let Entry::Occupied(mut count) = inner.inserting.entry(identity.clone()) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+}
+
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         self.0.is_applying.store(false, SeqCst);
@@ -142,6 +176,39 @@ impl ForLater {
     /// None: another is at it.
     pub(super) fn begin(&self) -> Option<Begun<'_>> {
         (!self.is_applying.swap(true, SeqCst)).then_some(Begun(self))
+    }
+
+    pub(super) fn hands_over(&self) -> HandingOver<'_> {
+        self.handing_over.fetch_add(1, SeqCst);
+        HandingOver(self)
+    }
+
+    /// The journal has something, or is about to have a lease.
+    pub(super) fn may_have_leases(&self) -> bool {
+        self.handing_over.load(SeqCst) > 0 || self.waiting() > 0
+    }
+
+    pub(super) fn begin_insert(&self, named: Vec<Identity>) -> Inserting<'_> {
+        let mut inner = self.inner.lock();
+        for identity in &named {
+            *inner.inserting.entry(identity.clone()).or_default() += 1;
+        }
+        Inserting { state: self, named }
+    }
+
+    pub(super) fn is_being_inserted(&self, identity: &Identity) -> bool {
+        self.inner.lock().inserting.contains_key(identity)
+    }
+
+    /// Each of the databases has had a turn at what the journal has from before, and from engines that are gone.
+    pub(super) fn has_read_all(&self, databases: usize) -> bool {
+        let inner = self.inner.lock();
+        (0..databases).all(|part| inner.read_to.contains_key(&part))
+    }
+
+    /// There is more than was read.
+    pub(super) fn reads_anew(&self) {
+        self.inner.lock().read_to.clear();
     }
 
     /// Whether it is time to look for what engines have left that are gone.

@@ -13,7 +13,7 @@ use crate::answer::Settled;
 use punctual_contract::{
     Error,
     journal::AttemptKey,
-    store::{Beat, Dispatched, Grant},
+    store::{Beat, Dispatched, Extended, Grant},
 };
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 
@@ -27,7 +27,7 @@ enum Written {
     /// The attempt is over: nothing is to be made.
     Ended,
     Refused,
-    /// It cannot be made now: its queue is paused, or another call is at it.
+    /// It cannot be made now: another call is at it.
     Waits,
 }
 
@@ -121,7 +121,7 @@ impl Turn<'_> {
         until.max(self.core.now().plus(OUTCOME_FOLLOWS_MS)).min(lease.longest)
     }
 
-    /// A call whose answer was lost has made the lease: signs of life have come since.
+    /// A call whose answer was lost has made the lease: signs of life have come since. If it is over by now, they came too late.
     async fn prolong(&mut self, lease: &JournalledLease, made_until: Millis) -> Written {
         let until = self.until(lease);
         if until > made_until {
@@ -135,10 +135,14 @@ impl Turn<'_> {
                 handed_over_at: None,
             };
             let extended = asked(STORE_ANSWERS_WITHIN, self.core.store.extend(vec![beat], self.core.now()));
-            if let Err(error) = extended.await {
-                self.failed = Some(error);
-                return Written::Waits;
-            }
+            return match extended.await {
+                Ok(answers) if answers.first() == Some(&Extended::Lost) => Written::Ended,
+                Ok(_) => Written::Made,
+                Err(error) => {
+                    self.failed = Some(error);
+                    Written::Waits
+                }
+            };
         }
         Written::Made
     }

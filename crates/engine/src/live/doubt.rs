@@ -2,16 +2,23 @@
 //! Beside the stage of their task, because the task is offered again at once: whichever lease the store makes, it makes one. Must
 //! not touch a lease that another call has made of the same entry.
 
-use super::{index::Group, stage::Stage, table::Table};
+use super::{
+    index::Group,
+    stage::Stage,
+    steps::awaits_executor,
+    table::{Slot, Table},
+};
 use punctual_contract::hot::HotEntry;
 use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
 
 /// First looked at after this, then twice as long each time: a commit may still be on its way.
 const LOOK_AFTER_MS: i64 = 200;
 const LOOK_AFTER_MAX_MS: i64 = 5_000;
-/// What was not made by so long after its end never will be.
+/// What the store has not made by so long after its end it never will.
 const FORGET_AFTER_MS: i64 = 60_000;
 const DOUBTS_MAX: usize = 100_000;
+/// Calls for one lease whose answers were lost, of which something is known.
+const ASKED_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Doubt {
@@ -26,8 +33,8 @@ pub(crate) struct DoubtfulLease {
     pub(crate) place: TaskRef,
     /// Of the lease.
     pub(crate) fence: i64,
-    /// For whom it was asked; None: it was made, so no other call has this fence.
-    executor: Option<String>,
+    /// For whom it was asked, and until when, by each call whose answer was lost. Empty: it was made, so no other call has this fence.
+    asked: Vec<(String, Millis)>,
     until: Millis,
 }
 
@@ -38,9 +45,15 @@ impl DoubtfulLease {
             return false;
         };
         let longest = task.ask.timeout_ms.map_or(Millis::MAX, |timeout_ms| lease.since.plus(timeout_ms));
-        let is_asked =
-            |executor: &String| lease.executor == *executor && lease.until == self.until.min(longest);
-        task.fence == self.fence && self.executor.as_ref().is_none_or(is_asked)
+        let is_it = |(executor, until): &(String, Millis)| {
+            lease.executor == *executor && lease.until == (*until).min(longest)
+        };
+        task.fence == self.fence && (self.asked.is_empty() || self.asked.iter().any(is_it))
+    }
+
+    /// It was not made, and never will be.
+    pub(crate) fn is_over(&self, now: Millis) -> bool {
+        self.until.plus(FORGET_AFTER_MS) <= now
     }
 }
 
@@ -57,10 +70,49 @@ impl Table {
             if self.index.len(Group::Doubt) >= DOUBTS_MAX {
                 return;
             }
-            let Some(nth) = self.slot_of_fired(entry) else { continue };
-            let (place, fence) = (entry.row(), entry.fence + 1);
-            let lease = DoubtfulLease { place, fence, executor: Some(executor.to_owned()), until };
-            self.set_doubt(nth, Some(Doubt::new(lease, now)));
+            if let Some(nth) = self.slot_of_fired(entry) {
+                self.add_doubt(nth, executor, until, now);
+            }
+        }
+    }
+
+    /// The same of leases ahead of their instants. Returns what has fired meanwhile and waited for the answer. The others wait for their
+    /// instants as before, or have fired: their leases were dropped while the store was asked for them.
+    pub(crate) fn lease_unanswered(
+        &mut self,
+        entries: &[HotEntry],
+        executor: &str,
+        until: Millis,
+        now: Millis,
+    ) -> Vec<HotEntry> {
+        let fired = self.not_granted(entries);
+        let may_be_leased = |slot: &Slot| slot.stage == Stage::Waiting || awaits_executor(slot.stage);
+        let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(may_be_leased);
+        let here: Vec<usize> = entries.iter().filter_map(|entry| self.at(entry)).filter(is_one).collect();
+        let room = DOUBTS_MAX.saturating_sub(self.index.len(Group::Doubt));
+        here.into_iter().take(room).for_each(|nth| self.add_doubt(nth, executor, until, now));
+        self.doubt_asked(&fired, executor, until, now);
+        fired
+    }
+
+    /// Any of the calls that were made for it may have made the lease.
+    fn add_doubt(&mut self, nth: usize, executor: &str, until: Millis, now: Millis) {
+        let Some(slot) = self.slots.get(nth) else { return };
+        let (place, fence) = (slot.entry.row(), slot.entry.fence + 1);
+        let before = self.take_doubt(nth).map(|doubt| doubt.lease).filter(|lease| !lease.asked.is_empty());
+        let mut lease = before.unwrap_or(DoubtfulLease { place, fence, asked: Vec::new(), until });
+        lease.asked.truncate(ASKED_MAX - 1);
+        lease.asked.push((executor.to_owned(), until));
+        lease.until = lease.until.max(until);
+        self.set_doubt(nth, Some(Doubt::new(lease, now)));
+    }
+
+    /// The instant of what a slot had has come: a lease of it may still have been made.
+    pub(super) fn keep_doubt(&mut self, entry: &HotEntry, doubt: Option<Box<Doubt>>) {
+        if doubt.is_some()
+            && let Some(nth) = self.slot_of_fired(entry)
+        {
+            self.set_doubt(nth, doubt);
         }
     }
 
@@ -79,7 +131,7 @@ impl Table {
             }
             let (place, fence) = (entry.row(), entry.fence);
             let nth = self.insert(entry, Stage::InDoubt);
-            let lease = DoubtfulLease { place, fence, executor: None, until: now };
+            let lease = DoubtfulLease { place, fence, asked: Vec::new(), until: now };
             self.set_doubt(nth, Some(Doubt::new(lease, now)));
         }
     }
@@ -97,10 +149,6 @@ impl Table {
         let mut leases = Vec::with_capacity(due.len());
         for nth in due {
             let Some(Doubt { lease, looks, .. }) = self.take_doubt(nth) else { continue };
-            if looks > 0 && lease.until.plus(FORGET_AFTER_MS) <= now {
-                self.settle(nth);
-                continue;
-            }
             leases.push(lease.clone());
             let looks = looks + 1;
             let look_at = now.plus((LOOK_AFTER_MS << looks.min(8)).min(LOOK_AFTER_MAX_MS));
@@ -135,7 +183,7 @@ impl Table {
         slot.doubt.take().map(|doubt| *doubt)
     }
 
-    fn set_doubt(&mut self, nth: usize, doubt: Option<Box<Doubt>>) {
+    pub(super) fn set_doubt(&mut self, nth: usize, doubt: Option<Box<Doubt>>) {
         drop(self.take_doubt(nth));
         let Some(slot) = self.slots.get_mut(nth) else { return };
         slot.doubt = doubt;
@@ -146,7 +194,34 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{live::Live, pipeline::drain::tests::entry};
+    use crate::{clock::moment::Moment, live::Live, pipeline::drain::tests::entry};
+    use punctual_domain::{
+        name::Name,
+        task::{Lease, NewTask},
+    };
+
+    fn leased(entry: &HotEntry, executor: &str, until: i64) -> Task {
+        let (executor, until) = (executor.to_owned(), Millis(until));
+        let lease = Lease { executor, until, since: Millis(1), cancel_requested: false };
+        Task {
+            place: entry.place,
+            ask: NewTask::new((*entry.queue).clone(), Name::new("k").unwrap(), entry.due_at),
+            state: State::Dispatched,
+            fence: entry.fence + 1,
+            attempt: 1,
+            due_at: entry.due_at,
+            fired_at: None,
+            created_at: Millis(1),
+            updated_at: Millis(1),
+            keep_until: None,
+            lease: Some(lease),
+            progress: None,
+            log: None,
+            result: None,
+            last_error: None,
+            history: Vec::new(),
+        }
+    }
 
     fn due(live: &Live, now: i64) -> Vec<i64> {
         live.lock().doubts_due(Millis(now), 9).iter().map(|lease| lease.fence).collect()
@@ -157,7 +232,13 @@ mod tests {
         let live = Live::new(1, true);
         live.lock().doubt_made(vec![HotEntry { fence: 7, ..entry(1, 5) }], Millis(0));
         assert_eq!(due(&live, LOOK_AFTER_MS), [7]);
-        assert_eq!(due(&live, 2 * FORGET_AFTER_MS), [0; 0]);
+        let looked_at = live.lock().doubts_due(Millis(2 * FORGET_AFTER_MS), 9);
+        assert!(
+            looked_at[0].is_over(Millis(FORGET_AFTER_MS))
+                && !looked_at[0].is_over(Millis(FORGET_AFTER_MS - 1))
+        );
+        assert_eq!(live.lock().slots.len(), 1, "unless the store has answered that");
+        live.lock().doubts_resolved(&looked_at);
         assert!(live.lock().slots.is_empty());
     }
 
@@ -167,19 +248,61 @@ mod tests {
         let (task, fence) = (entry(1, 5), entry(1, 5).fence + 1);
         live.lock().doubt_asked(std::slice::from_ref(&task), "ann", Millis(1_000), Millis(0));
         let looks = [199, 200, 400, 599, 600, 1_399, 1_400, 60_999, 65_000].map(|now| due(&live, now).len());
-        assert_eq!(looks, [0, 1, 0, 0, 1, 0, 1, 1, 0]);
-        assert!(live.lock().slots.is_empty());
-        live.lock().doubt_asked(std::slice::from_ref(&task), "ann", Millis(1_000), Millis(0));
-        assert_eq!(due(&live, 99_000), [fence], "it is looked at once, however late");
-        let lease = DoubtfulLease {
-            place: task.row(),
-            fence,
-            executor: Some("ann".to_owned()),
-            until: Millis(1_000),
-        };
-        live.lock().doubts_resolved(&[DoubtfulLease { until: Millis(2_000), ..lease.clone() }]);
-        assert_eq!(live.lock().slots.len(), 1, "another call's");
+        assert_eq!(looks, [0, 1, 0, 0, 1, 0, 1, 1, 1]);
+        assert_eq!(due(&live, 99_000), [fence], "as long as the store does not answer");
+        let lease = live.lock().doubts_due(Millis(199_000), 9).remove(0);
+        assert!(lease.is_over(Millis(1_000 + FORGET_AFTER_MS)) && !lease.is_over(Millis(FORGET_AFTER_MS)));
+        live.lock().doubt_asked(std::slice::from_ref(&task), "bob", Millis(2_000), Millis(0));
+        live.lock().doubts_resolved(std::slice::from_ref(&lease));
+        assert_eq!(live.lock().slots.len(), 1, "another call has asked since");
+        let lease = live.lock().doubts_due(Millis(199_000), 9).remove(0);
         live.lock().doubts_resolved(&[lease]);
+        assert!(live.lock().slots.is_empty());
+    }
+
+    #[test]
+    fn a_lease_ahead_in_doubt_is_one_until_and_after_its_instant_whoever_asks_then() {
+        let live = Live::new(1, true);
+        let (due_now, later) = (entry(1, 5), entry(2, 90));
+        live.lock().load(vec![due_now.clone(), later.clone()], |_| false, |_| true);
+        let asked = [due_now.clone(), later.clone()];
+        assert_eq!(live.lock().begin_leases(asked.to_vec(), Moment::of_test()).len(), 2);
+        assert!(live.lock().fire(Millis(5), 9).0.is_empty(), "the answer goes on with it");
+        let fired = live.lock().lease_unanswered(&asked, "ahead", Millis(1_000), Millis(6));
+        assert_eq!(fired.iter().map(|entry| entry.place.id).collect::<Vec<_>>(), [1]);
+        let are_doubtful = || [1, 2].map(|id| live.lock().is_doubtful(id));
+        assert_eq!((are_doubtful(), live.lock().waits(2, later.fence)), ([true, true], true));
+        assert_eq!(live.lock().fire(Millis(90), 9).0.len(), 1);
+        live.lock().note_fired(&[due_now, later.clone()]);
+        live.lock().doubt_asked(std::slice::from_ref(&later), "ann", Millis(2_000), Millis(91));
+        let asked = [("ahead", 1_000), ("ann", 2_000), ("ann", 1_000), ("bob", 2_000)];
+        let is_its = asked.map(|(executor, until)| live.lock().is_in_doubt(&leased(&later, executor, until)));
+        assert_eq!((are_doubtful(), is_its), ([true, true], [true, true, false, false]));
+        assert_eq!(live.lock().of_model().len(), 2);
+    }
+
+    #[test]
+    fn a_lease_that_was_dropped_while_it_was_asked_for_is_in_doubt_before_and_after_the_instant() {
+        let live = Live::new(1, true);
+        let both = [entry(1, 5), entry(2, 90)];
+        live.lock().load(both.to_vec(), |_| false, |_| true);
+        live.lock().begin_leases(both.to_vec(), Moment::of_test());
+        let (made, fired) = live.lock().drop_all_leases();
+        assert!(made.is_empty() && fired.is_empty());
+        assert_eq!(live.lock().fire(Millis(5), 9).0.len(), 1);
+        drop(live.lock().note_fired(&both[..1]));
+        assert!(live.lock().lease_unanswered(&both, "ahead", Millis(99), Millis(6)).is_empty());
+        assert_eq!([1, 2].map(|id| live.lock().is_doubtful(id)), [true, true]);
+        assert_eq!(live.lock().of_model().len(), 2);
+    }
+
+    #[test]
+    fn what_was_withdrawn_while_its_lease_was_asked_for_is_not_in_doubt() {
+        let live = Live::new(1, true);
+        live.lock().load(vec![entry(1, 5)], |_| false, |_| true);
+        live.lock().begin_leases(vec![entry(1, 5)], Moment::of_test());
+        live.lock().withdraw(1, 1);
+        assert!(live.lock().lease_unanswered(&[entry(1, 5)], "ahead", Millis(9), Millis(1)).is_empty());
         assert!(live.lock().slots.is_empty());
     }
 

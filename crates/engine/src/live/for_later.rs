@@ -159,14 +159,14 @@ impl Table {
         self.unwritten().count()
     }
 
-    /// Task and fence of those of which the store has not heard.
-    pub(crate) fn unwritten(&self) -> impl Iterator<Item = (i64, i64)> {
+    /// Those of which the store has not heard, with the fences of their leases, and who has them.
+    pub(crate) fn unwritten<'t>(&'t self) -> impl Iterator<Item = (&'t HotEntry, &'t ForLaterLease)> {
         let slots = self.index.all(Group::ForLater).filter_map(|nth| self.slots.get(nth));
-        let is_unwritten = |slot: &&Slot| {
-            let lease = slot.attempt.as_ref().and_then(|attempt| attempt.for_later.as_ref());
-            lease.is_some_and(ForLaterLease::is_unknown_to_the_store)
+        let unwritten = |slot: &'t Slot| {
+            let lease = slot.attempt.as_ref()?.for_later.as_ref()?;
+            lease.is_unknown_to_the_store().then_some((&slot.entry, lease))
         };
-        slots.filter(is_unwritten).map(|slot| (slot.entry.place.id, slot.entry.fence))
+        slots.filter_map(unwritten)
     }
 
     fn unwritten_mut(&mut self, id: i64, fence: i64) -> Option<&mut ForLaterLease> {
@@ -237,7 +237,6 @@ mod tests {
         assert!(live.lock().load(late.to_vec(), |_| false, |_| false).accepted.is_empty());
         assert!(matches!(live.lock().overdue(&before), crate::live::Overdue::InHand));
         assert!(live.lock().begin_grants(late).is_empty());
-        assert!(live.lock().keep_in_line(late.to_vec()).is_empty());
         assert!(!live.lock().hand_over_for_later(leased.clone(), lease(900)), "once");
         live.lock().forget_for_later(Millis(50 + WRITTEN_FOR_MS - 1));
         assert!(live.lock().for_later(1, leased.fence).is_some());

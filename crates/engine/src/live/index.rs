@@ -32,9 +32,11 @@ pub(super) enum Group {
     Reported,
     /// Those that were handed over while their database is away: the instant for which they were due.
     ForLater,
+    /// Those that were passed to another engine: when.
+    Passed,
 }
 
-const GROUPS: usize = Group::ForLater as usize + 1;
+const GROUPS: usize = Group::Passed as usize + 1;
 
 /// A place in the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

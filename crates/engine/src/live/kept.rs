@@ -1,10 +1,10 @@
-//! What has fired and this engine looks after: the lines of executors that are busy, what is set aside while its database does not
+//! What has fired and this engine looks after: what is set aside while its database does not
 //! answer, and what the store is asked for on behalf of an executor. Must not decide which of it goes first.
 
 use super::{
     index::Group,
     stage::{Event, Stage},
-    steps::{BLOCKED, GATED, HELD_BACK, IN_LINE, RETRY, awaits_executor, has_lease, is_executors, is_kept},
+    steps::{BLOCKED, GATED, HELD_BACK, RETRY, awaits_executor, has_lease, is_executors, is_kept},
     table::{Slot, Table},
 };
 use punctual_contract::hot::HotEntry;
@@ -25,13 +25,6 @@ pub(crate) enum Overdue {
 }
 
 impl Table {
-    /// What has fired in a partition and was offered, as far as the store does not know of it.
-    pub(crate) fn offered_in(&self, partition: Partition) -> Vec<HotEntry> {
-        let is_one = |slot: &&Slot| slot.stage == Stage::Offered && slot.entry.place.partition == partition;
-        let unpersisted = self.index.all(Group::Unpersisted).filter_map(|nth| self.slots.get(nth));
-        unpersisted.filter(is_one).map(|slot| slot.entry.clone()).collect()
-    }
-
     /// What has fired, and is not with an executor as far as is known here, but for what the store knows to be ready and this
     /// engine does not keep: place, fence, and when it fired.
     pub(crate) fn fired(&self) -> Vec<(TaskRef, i64, Millis)> {
@@ -56,12 +49,6 @@ impl Table {
             Some(_) => Overdue::InHand,
             None => Overdue::Unknown,
         }
-    }
-
-    /// These have fired, and are kept in the line of their queue. Returns those that are not kept already.
-    pub(crate) fn keep_in_line(&mut self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
-        entries.retain(|entry| self.keep(entry, Event::Lined, IN_LINE));
-        entries
     }
 
     /// These have fired, and their database does not answer. No more are kept than `most`; the rest is left to whoever offers
@@ -131,15 +118,6 @@ impl Table {
         entries
     }
 
-    /// These are taken out of their line, to be offered elsewhere or to an executor.
-    pub(crate) fn leave_line<'e>(&mut self, entries: impl Iterator<Item = &'e HotEntry>) {
-        for entry in entries {
-            let in_line =
-                self.at(entry).filter(|nth| self.slots.get(*nth).is_some_and(|slot| slot.stage == IN_LINE));
-            in_line.map(|nth| self.let_go(nth, Event::Taken));
-        }
-    }
-
     /// The store is asked for the leases of an executor. Returns those that nobody else asks for here; they are named again
     /// when the call has ended.
     pub(crate) fn begin_grants(&mut self, entries: &[HotEntry]) -> Vec<(i64, i64)> {
@@ -160,8 +138,7 @@ impl Table {
         }
     }
 
-    /// It has fired, and this engine looks after it, or after a newer attempt of it: in a line, behind the gate of its database, or
-    /// while the store is asked for its lease. Nobody else has to.
+    /// It has fired, and this engine looks after it, or after a newer attempt of it: behind the gate of its database, or while the store is asked for its lease. Nobody else has to.
     pub(crate) fn keeps(&self, entry: &HotEntry) -> bool {
         let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
         slot.is_some_and(|slot| slot.entry.fence >= entry.fence && is_kept(slot.stage))
@@ -205,7 +182,7 @@ mod tests {
         live.lock().set_aside(&all[..1], 9);
         live.lock().hold_back(&all[1..2]);
         live.lock().serve(&all[2..3], plain);
-        drop(live.lock().keep_in_line(all[3..4].to_vec()));
+        live.lock().serve(&all[3..4], plain);
         drop(live.lock().note_fired(&all[4..5]));
         live.lock().doubt_asked(&all[5..6], "ann", Millis(9), Millis(1));
         let grants = live.grants(&all[6..]);

@@ -56,6 +56,8 @@ impl Table {
             }
             Moved { gone: Some(_), .. } => Granted::Kept,
             Moved { gone: None, .. } => {
+                // And no other call has made one.
+                self.set_doubt(nth, None);
                 if let Some(slot) = self.slots.get_mut(nth) {
                     slot.lease = Some(Box::new(assignment));
                 }
@@ -70,6 +72,7 @@ impl Table {
         for entry in entries {
             let moved = self.at(entry).and_then(|nth| self.advance(nth, Event::NotGranted));
             if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
+                self.keep_doubt(&slot.entry, slot.doubt);
                 fired.push(slot.entry);
             }
         }
@@ -93,6 +96,7 @@ impl Table {
             made.extend(self.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
             let moved = self.advance(nth, Event::LeaseDropped);
             if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
+                self.keep_doubt(&slot.entry, slot.doubt);
                 fired.push(slot.entry);
             }
         }

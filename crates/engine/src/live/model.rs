@@ -30,10 +30,10 @@ const TASKS: i64 = 24;
 const HORIZON_MS: u64 = 400;
 /// Legal moves that the operations here make never, or by chance. The list only gets shorter.
 const SELDOM: [(Stage, &[Event]); 8] = [
-    (Stage::Ready { gate: None }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
+    (Stage::Passed, &[Event::Blocked(Gate::Lane), Event::GrantBegun, Event::PassedOn]),
+    (Stage::Ready { gate: None }, OFFERED_ELSEWHERE),
     (Stage::Ready { gate: Some(Gate::Database) }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
     (Stage::Ready { gate: Some(Gate::Retry) }, OFFERED_ELSEWHERE),
-    (Stage::Ready { gate: Some(Gate::NoReadySet) }, OFFERED_ELSEWHERE),
     (Stage::Ready { gate: Some(Gate::Lane) }, OFFERED_ELSEWHERE),
     (Stage::Granting, &[Event::GrantBegun]),
     (Stage::HandedOver { report: Report::Owed }, &[Event::Reported]),
@@ -45,7 +45,6 @@ const OFFERED_ELSEWHERE: &[Event] = &[
     Event::Lined,
     Event::Blocked(Gate::Database),
     Event::Blocked(Gate::Retry),
-    Event::Blocked(Gate::NoReadySet),
     Event::Blocked(Gate::Lane),
 ];
 
@@ -85,15 +84,18 @@ struct World {
     withdrawn: HashSet<Key>,
     /// Fired and offered: in no line here.
     offered: Vec<HotEntry>,
-    line: Vec<HotEntry>,
     grants: Vec<Vec<HotEntry>>,
     aside: HashSet<Key>,
     /// Fired, and the store does not know.
     unpersisted: HashSet<Key>,
     held_back: HashSet<Key>,
     served: HashSet<Key>,
+    /// With other engines, perhaps.
+    passed: Vec<HotEntry>,
     /// Of which a lease may have been made, and of which one was made that could not be given back.
     doubted: HashSet<Key>,
+    /// The same of leases ahead, of what has not fired.
+    doubted_ahead: HashSet<Key>,
     made: HashSet<Key>,
     /// Fired with a lease that was made ahead: an executor may have them.
     ready: Vec<HotEntry>,
@@ -151,13 +153,14 @@ impl World {
             given: HashSet::new(),
             withdrawn: HashSet::new(),
             offered: Vec::new(),
-            line: Vec::new(),
             grants: Vec::new(),
             aside: HashSet::new(),
             unpersisted: HashSet::new(),
             held_back: HashSet::new(),
             served: HashSet::new(),
+            passed: Vec::new(),
             doubted: HashSet::new(),
+            doubted_ahead: HashSet::new(),
             made: HashSet::new(),
             ready: Vec::new(),
             handed_over: BTreeMap::new(),
@@ -223,6 +226,7 @@ impl World {
     /// It is held back: what it meets next is not the table's.
     fn gives_up(&mut self, fired: &[HotEntry]) {
         for entry in fired {
+            self.fires_in_doubt(entry);
             self.gives(key(entry), true);
         }
     }
@@ -257,16 +261,20 @@ impl World {
         let mut asked = std::mem::take(&mut self.leases);
         let answered = self.some(&mut asked);
         self.leases = asked;
-        let fails = self.rng.u8(0..4) == 0;
+        let (fails, is_lost) = (self.rng.u8(0..4) == 0, self.rng.bool());
         // The store leases a fence once; a partition that was given up and taken again may have asked for it twice.
         let (answered, refused): (Vec<_>, Vec<_>) =
             answered.into_iter().partition(|entry| !fails && self.leased.insert(key(entry)));
-        let fired = self.live.lock().not_granted(&refused);
+        let fired = if fails && is_lost {
+            self.lease_unanswered(&refused)
+        } else {
+            self.live.lock().not_granted(&refused)
+        };
         self.gives_up(&fired);
         let granted = self.live.lock().granted(answered.iter().map(lease_of).collect());
         for (entry, granted) in answered.iter().zip(granted) {
             match granted {
-                Granted::Kept => {}
+                Granted::Kept => _ = self.doubted_ahead.remove(&key(entry)),
                 Granted::Unwanted(lease) => {
                     assert_eq!(lease.fence, entry.fence + 1);
                     self.seen.unwanted += 1;
@@ -310,6 +318,7 @@ impl World {
                 Some(ready) => self.gives_ready(&ready, false),
                 None => {
                     self.gives(key(&entry), false);
+                    self.fires_in_doubt(&entry);
                     self.offered.push(entry);
                 }
             }
@@ -396,17 +405,17 @@ impl World {
             assert!(!is_candidate || stage == Stage::Waiting, "{id} {stage:?}");
             let in_grants = || self.grants.iter().flatten().any(|entry| key(entry) == (id, fence));
             match stage {
-                Stage::Ready { gate: None } => {
-                    assert!(self.line.iter().any(|entry| key(entry) == (id, fence)), "{id} is in no line");
-                }
                 Stage::Ready { gate: Some(Gate::Database) } => {
                     assert!(self.aside.contains(&(id, fence)), "{id} was not set aside");
                 }
                 Stage::Ready { gate: Some(Gate::Retry) } => {
                     assert!(self.held_back.contains(&(id, fence)), "{id} was not held back");
                 }
-                Stage::Ready { gate: Some(Gate::NoReadySet) } => {
+                Stage::Ready { gate: None } => {
                     assert!(self.served.contains(&(id, fence)), "{id} is not to be served");
+                }
+                Stage::Passed => {
+                    assert!(self.passed.iter().any(|entry| key(entry) == (id, fence)), "{id} was not passed");
                 }
                 Stage::Granting => assert!(in_grants(), "{id} is asked for by nobody"),
                 REPORTED => {

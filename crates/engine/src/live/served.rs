@@ -1,13 +1,12 @@
-//! What has fired, and this engine's executors are served with from here: where there is no hot set, where it does not answer or
-//! has no room, and of queues that are scanned. The store says again what there is: nothing rests on what is here. Must not fire
-//! anything.
+//! The lines: what has fired, and the executors that ask this engine are served with. The store says again what there is: nothing
+//! rests on what is here. Must not fire anything.
 
 use super::{
     index::Group,
     kept::is_decided,
     line::{Aside, Line, Standing},
     stage::{Event, Stage},
-    steps::{PARKED, PUT_ASIDE, SERVED, SERVED_HERE, is_served, step},
+    steps::{PARKED, PUT_ASIDE, SERVED, is_served, step},
     table::{Slot, Table},
 };
 use hashbrown::HashMap;
@@ -19,19 +18,38 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
+/// Tasks in the line of one queue: some 50 MiB.
+const LINE_MAX: usize = 100_000;
+/// With so many tasks in the table, longer lines than this do not grow.
+const TABLE_MAX: usize = 1_000_000;
+const LINE_FAIR: usize = 1_000;
+/// Of more tasks in a line memory is dearer than a read of a row: what a hand-over needs is left out.
+const ASKS_MAX: usize = 20_000;
+
 impl Table {
     /// Executors that ask here may have these, but for those that are parked, in their line or behind the gate of their database:
-    /// these come here when they leave it. `level`: where each stands in its queue. How many were not served already.
+    /// these come here when they leave it. `level`: where each stands in its queue. A line that is long takes no more.
+    /// How many were not served already.
     pub(crate) fn serve(&mut self, entries: &[HotEntry], level: impl Fn(&HotEntry) -> Level) -> usize {
         let mut count = 0;
         for entry in entries {
             let is_served = self.serves(entry);
-            if self.keep_served(entry, (SERVED_HERE, SERVED), level(entry), None) {
+            if !is_served && self.is_long(&entry.queue) {
+                continue;
+            }
+            if self.keep_served(entry, (Event::Lined, SERVED), level(entry), None) {
                 count += usize::from(!is_served);
                 self.refresh(entry);
             }
         }
         count
+    }
+
+    /// The line of a queue takes no more: the rest is left to the store, where the refill finds it when the line is shorter. One queue
+    /// that nobody serves keeps no other from its tasks.
+    fn is_long(&self, queue: &QueueKey) -> bool {
+        let standing = self.standing(queue).all();
+        standing >= LINE_MAX || (standing >= LINE_FAIR && self.slots.len() >= TABLE_MAX)
     }
 
     /// These have fired and may not go now: out of the order, into a lane of their queue.
@@ -66,7 +84,10 @@ impl Table {
             None => {}
         }
         // A million entries, each with a name of its queue of its own, would be most of the memory.
-        let entry = HotEntry { queue: self.index.named(&entry.queue), ..entry.clone() };
+        let mut entry = HotEntry { queue: self.index.named(&entry.queue), ..entry.clone() };
+        if self.standing(&entry.queue).all() >= ASKS_MAX {
+            entry.leave_out_ask();
+        }
         self.insert_slot(Slot { level, aside, ..Slot::new(entry, stage) });
         true
     }
@@ -128,6 +149,12 @@ impl Table {
         self.index.lines().map(|(queue, line)| (Arc::clone(queue), line.standing())).collect()
     }
 
+    /// Queues of which something is parked.
+    pub(crate) fn parked_queues(&self) -> Vec<Arc<QueueKey>> {
+        let parked = self.index.lines().filter(|(_, line)| line.standing().parked > 0);
+        parked.map(|(queue, _)| Arc::clone(queue)).collect()
+    }
+
     /// How many of one queue.
     pub(crate) fn standing(&self, queue: &QueueKey) -> Standing {
         self.index.line(queue).map_or_else(Standing::default, Line::standing)
@@ -186,6 +213,7 @@ pub(super) mod tests {
     use crate::{live::Live, pipeline::drain::tests::entry};
     use punctual_domain::{
         chooser::Chooser,
+        name::Name,
         settings::{Choice, Retries},
         state::State,
         task::Priority,
@@ -217,6 +245,21 @@ pub(super) mod tests {
         assert_eq!((ids(&live, strict(1)), ids(&live, strict(9))), (vec![2], vec![1]));
         assert_eq!(live.lock().serve_no_more(|_| true, |_| true).len(), 1, "also what nobody might run");
         assert!(live.lock().slots.is_empty());
+    }
+
+    #[test]
+    fn a_long_line_leaves_the_rest_to_the_store_and_keeps_no_other_queue_from_its_tasks() {
+        let live = Live::new(1, true);
+        let most = i64::try_from(LINE_MAX).unwrap();
+        let fired: Vec<HotEntry> = (1..=most + 2).map(|id| entry(id, id)).collect();
+        assert_eq!(live.lock().serve(&fired, plain), LINE_MAX);
+        drop(live.lock().note_fired(&fired[LINE_MAX..]));
+        assert_eq!(live.lock().serve(&fired[LINE_MAX..], plain), 0, "it takes no more");
+        assert_eq!(live.lock().unpersisted().count(), 2, "the store is to know them as ready");
+        let other = Arc::new(QueueKey { queue: Name::new("other").unwrap(), ..(*entry(1, 1).queue).clone() });
+        assert_eq!(live.lock().serve(&[HotEntry { queue: other, ..entry(most + 9, 1) }], plain), 1);
+        assert_eq!(ids(&live, strict(1)), [1]);
+        assert_eq!(live.lock().serve(&fired[LINE_MAX..], plain), 1, "it is shorter");
     }
 
     #[test]

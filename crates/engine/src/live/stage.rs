@@ -14,10 +14,13 @@ pub(crate) enum Stage {
     Leased,
     /// A caller has withdrawn the task, and the answer to its lease is on the way.
     Held,
-    /// Fired, and offered: in a ready set, or given to an executor that waits. It is in the table as long as something of it is
-    /// to be settled with the store.
+    /// Fired, and given to an executor that waits, or left to the store because its line is long. It is in the table as long as
+    /// something of it is to be settled with the store.
     Offered,
-    /// Fired, and kept by this engine, whoever owns its partition: in the line of executors that are busy, or behind a gate.
+    /// Fired, and passed to another engine, which asks the store for its lease.
+    Passed,
+    /// Fired, and kept by this engine, whoever owns its partition: in the line of its queue, from which the executors that ask here are
+    /// served, or behind a gate.
     Ready { gate: Option<Gate> },
     /// Fired, and the store is asked for the lease of an executor.
     Granting,
@@ -47,13 +50,10 @@ pub(crate) enum Report {
 pub(crate) enum Gate {
     /// The task's database does not answer.
     Database,
-    /// The store or the ready set could not be reached when it was to be offered. It is tried again every second, and anybody else may
-    /// offer it meanwhile.
+    /// The store could not be reached when it was to be marked. It is tried again every second, and anybody else may offer it
+    /// meanwhile.
     Retry,
-    /// There is no ready set for it: the hot set does not answer, has no room for it, or there is none. It stands in the line of its
-    /// queue, from which this engine's executors are served. Anybody else may offer it meanwhile.
-    NoReadySet,
-    /// The same, and a limit, a version or a kind keeps it from going: it stands in a lane beside the line.
+    /// A limit, a version or a kind keeps it from going: it stands in a lane beside the line of its queue.
     Lane,
 }
 
@@ -92,6 +92,8 @@ pub(crate) enum Event {
     Opened,
     /// It is put into the line of its queue.
     Lined,
+    /// Another engine asked for it.
+    PassedOn,
     /// The task is taken out of the line, or from behind its gate, to be offered elsewhere.
     Taken,
     /// The store is asked to write down who has it.

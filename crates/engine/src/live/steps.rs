@@ -4,11 +4,13 @@
 use super::stage::{Event, Gate, Report, Stage};
 use Event::{
     Blocked, ClaimRefused, Claimed, Due, Ended, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
-    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, Opened, PutBack, ReportBegun, Reported,
-    Settled, Taken, Withdrawn,
+    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, Opened, PassedOn, PutBack, ReportBegun,
+    Reported, Settled, Taken, Withdrawn,
 };
 use Next::{Gone, To};
-use Stage::{Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Ready, Waiting};
+use Stage::{
+    Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Passed, Ready, Waiting,
+};
 
 /// What a legal event leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +25,12 @@ const CLAIMING: Stage = Claiming { due: false };
 const CLAIMING_DUE: Stage = Claiming { due: true };
 const LEASING: Stage = Leasing { due: false };
 const LEASING_DUE: Stage = Leasing { due: true };
-pub(super) const IN_LINE: Stage = Ready { gate: None };
+/// In the line of its queue, in its order.
+pub(super) const SERVED: Stage = Ready { gate: None };
 pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
 pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
 pub(super) const BLOCKED: Event = Blocked(Gate::Database);
 pub(super) const HELD_BACK: Event = Blocked(Gate::Retry);
-pub(super) const SERVED: Stage = Ready { gate: Some(Gate::NoReadySet) };
-pub(super) const SERVED_HERE: Event = Blocked(Gate::NoReadySet);
 pub(super) const PARKED: Stage = Ready { gate: Some(Gate::Lane) };
 pub(super) const PUT_ASIDE: Event = Blocked(Gate::Lane);
 
@@ -50,17 +51,18 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
     (LEASING_DUE,  &[(Granted, Gone), (NotGranted, Gone), (LeaseDropped, Gone), (GivenUp, Gone)]),
     (Leased,       &[(Due, Gone), (Withdrawn, Gone), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (LeaseDropped, Gone), (GivenUp, Gone)]),
-    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
-                     (SERVED_HERE, To(SERVED)), (PUT_ASIDE, To(PARKED)), (Settled, Gone)]),
-    (IN_LINE,      &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
+    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(SERVED)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
+                     (PUT_ASIDE, To(PARKED)), (PassedOn, To(Passed)), (Settled, Gone)]),
+    (Passed,       &[(Lined, To(SERVED)), (PUT_ASIDE, To(PARKED)), (GrantBegun, To(Granting)), (PassedOn, To(Passed)),
+                     (Taken, To(Offered))]),
+    (SERVED,       &[(GrantBegun, To(Granting)), (Lined, To(SERVED)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
+                     (HELD_BACK, To(RETRY)), (PUT_ASIDE, To(PARKED))]),
+    (PARKED,       &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
+                     (Opened, To(SERVED))]),
     (GATED,        &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
-    (RETRY,        &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
-                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED)), (PUT_ASIDE, To(PARKED))]),
-    (SERVED,       &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
-                     (HELD_BACK, To(RETRY)), (SERVED_HERE, To(SERVED)), (PUT_ASIDE, To(PARKED))]),
-    (PARKED,       &[(GrantBegun, To(Granting)), (Lined, To(IN_LINE)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
-                     (HELD_BACK, To(RETRY)), (Opened, To(SERVED))]),
-    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED)), (SERVED_HERE, To(SERVED))]),
+    (RETRY,        &[(GrantBegun, To(Granting)), (Lined, To(SERVED)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
+                     (HELD_BACK, To(RETRY)), (PUT_ASIDE, To(PARKED))]),
+    (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED)), (Lined, To(SERVED))]),
     (InDoubt,      &[(Settled, Gone)]),
     (UNREPORTED,   &[(ReportBegun, To(REPORTING)), (Reported, To(REPORTED)), (Ended, Gone)]),
     (REPORTING,    &[(Reported, To(REPORTED)), (NotReported, To(UNREPORTED)), (Ended, Gone)]),
@@ -92,12 +94,12 @@ pub(crate) const fn has_not_fired(stage: Stage) -> bool {
 
 /// The task has fired, and no executor has it as far as is known.
 pub(crate) const fn awaits_executor(stage: Stage) -> bool {
-    matches!(stage, Offered | Ready { .. } | Granting)
+    matches!(stage, Offered | Passed | Ready { .. } | Granting)
 }
 
 /// The task has fired, and this engine looks after it: nobody else has to.
 pub(crate) const fn is_kept(stage: Stage) -> bool {
-    matches!(stage, IN_LINE | GATED | Granting)
+    matches!(stage, GATED | Granting)
 }
 
 /// Executors that ask here are served with it, at once or when its lane opens.
@@ -132,10 +134,10 @@ mod tests {
         GrantEnded,
         BLOCKED,
         HELD_BACK,
-        SERVED_HERE,
         PUT_ASIDE,
         Opened,
         Lined,
+        PassedOn,
         Taken,
         ReportBegun,
         Reported,

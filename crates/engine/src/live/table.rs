@@ -57,6 +57,8 @@ pub(super) struct Slot {
     pub(super) level: Level,
     /// Of what is parked here.
     pub(super) aside: Aside,
+    /// Of what is passed to another engine: when.
+    pub(super) passed_at: Millis,
 }
 
 impl Slot {
@@ -72,6 +74,7 @@ impl Slot {
             doubt: None,
             attempt: None,
             aside: None,
+            passed_at: Millis::ZERO,
         }
     }
 
@@ -92,6 +95,7 @@ impl Slot {
             stage if is_before_lease(stage) => due(Group::Claimed),
             stage if has_lease(stage) => due(Group::Leased),
             FOR_LATER => due(Group::ForLater),
+            Stage::Passed => Some(Rank::At(Group::Passed, self.passed_at, self.entry.place.id)),
             Stage::Ready { gate: Some(Gate::Database) } => due(Group::Database),
             Stage::Ready { gate: Some(Gate::Retry) } => due(Group::Retry),
             SERVED => Some(self.served_rank(None)),
@@ -304,7 +308,10 @@ impl Table {
             assert!(slot.stage != REPORTED || slot.has_facts(), "{id} is kept for nothing");
             assert!(slot.stage != PARKED || slot.aside.is_some(), "{id} waits for nothing");
             assert!(!is_kept_for_it || slot.is_unsettled(), "{id} is kept for nothing");
-            assert!(!slot.is_unsettled() || is_fired, "{id} {:?}", slot.stage);
+            assert!(!slot.is_unpersisted || is_fired, "{id} {:?}", slot.stage);
+            let awaits_lease = matches!(slot.stage, Stage::Held | Stage::Leasing { due: true });
+            let may_be_doubtful = is_fired || has_not_fired(slot.stage) || awaits_lease;
+            assert!(slot.doubt.is_none() || may_be_doubtful, "{id} {:?}", slot.stage);
             let ranks = [slot.rank(), slot.deadline_rank(), slot.doubt_rank(), slot.unpersisted_rank()];
             assert!(ranks.iter().flatten().all(is_in), "{id} {:?}", slot.stage);
             ranked += usize::from(is_candidate) + ranks.iter().flatten().count();

@@ -63,11 +63,6 @@ impl Table {
         self.index.all(Group::Unpersisted).filter_map(|nth| Some(&self.slots.get(nth)?.entry))
     }
 
-    /// It has fired, and stands in a ready set or in the hands of another engine.
-    pub(crate) fn is_offered(&self, entry: &HotEntry) -> bool {
-        self.at(entry).and_then(|nth| self.slots.get(nth)).is_some_and(|slot| slot.stage == Stage::Offered)
-    }
-
     /// When this attempt has fired, if the store does not know of it.
     pub(crate) fn unpersisted_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth))?;

@@ -181,7 +181,10 @@ impl Table {
             Slot { entry, lease: Some(lease), asked: Some(asked), .. } => {
                 Some(Fired::Leased(Box::new(Ready { entry, assignment: *lease, asked })))
             }
-            Slot { entry, .. } => Some(Fired::ToLease(entry)),
+            Slot { entry, doubt, .. } => {
+                self.keep_doubt(&entry, doubt);
+                Some(Fired::ToLease(entry))
+            }
         }
     }
 

@@ -34,6 +34,6 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
             }
         }
     }
-    let fired = fire::fire_all(core).await;
-    result.and(fired).map(|_| loaded)
+    fire::fire_all(core).await;
+    result.map(|()| loaded)
 }

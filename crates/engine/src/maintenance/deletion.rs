@@ -6,7 +6,7 @@
 //! 2. Executors are asked to stop, and have a while to report; then their tasks go too.
 //! 3. Tasks, batch by batch: from the store, then from the hot set, then their slots. Crash between: what the hot set has is
 //!    refused by the store; slots are freed by the reconciler.
-//! 4. When the account has none left: what is left in ready sets, what is set for its queues, its traces. Crash: again.
+//! 4. When the account has none left: what is left in lines, what is set for its queues, its traces. Crash: again.
 //! 5. Its own settings, and with them the deletion. From then on there is no such namespace, and it can be made again.
 
 pub(crate) mod state;
@@ -15,13 +15,12 @@ use crate::{control, core::Core, namespaces::tasks_in, parts, pipeline::freed};
 use futures_util::future::try_join_all;
 use punctual_contract::{
     Error,
-    hot::Admission,
     limiter::Member,
     namespaces::{DeleteTasks, DeletedTasks},
     settings::{SaveSetting, Standing},
 };
 use punctual_domain::{
-    name::{Name, QueueKey},
+    name::Name,
     place::TaskRef,
     settings::{Deletion, Scope},
     time::Millis,
@@ -45,9 +44,6 @@ const GONE_AFTER_MS: i64 = 12_000;
 const TRACES: usize = 500;
 /// Settings of queues that one run removes.
 const QUEUES: usize = 100;
-/// What is popped from one ready set in one run, and lanes of it that are emptied.
-const READY: usize = 1_000;
-const LANES: usize = 100;
 
 /// Tasks deleted.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
@@ -55,6 +51,10 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     if going.is_empty() {
         *core.maintenance.deletions.inner.lock() = Inner::default();
         return Ok(0);
+    }
+    // At each engine: the others' lines are not this one's.
+    for (namespace, _) in &going {
+        empty_lines(core, namespace);
     }
     let deleted =
         parts::each(core, "deletion", parts::PATIENCE, move |core, part| run_in(core, part, now)).await;
@@ -144,8 +144,7 @@ async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Milli
             return Ok(());
         }
     }
-    if empty_ready_sets(core, namespace).await? > 0 || reset_queues(core, namespace, deletion, now).await? > 0
-    {
+    if empty_lines(core, namespace) > 0 || reset_queues(core, namespace, deletion, now).await? > 0 {
         return Ok(());
     }
     if core.store.delete_traces(namespace, TRACES).await? > 0 {
@@ -187,20 +186,6 @@ async fn reset_queues(
 
 /// What fired and was not handed over: settled where its task was deleted, or left by a crash between the two. How much was
 /// found.
-async fn empty_ready_sets(core: &Arc<Core>, namespace: &Name) -> Result<usize, Error> {
-    let served = core.live.lock().serve_no_more(|queue| queue.namespace == *namespace, |_| true);
-    let depth = core.hot.depth().await?;
-    let is_its = |it: &&(Arc<QueueKey>, usize)| it.0.namespace == *namespace && it.1 > 0;
-    let mut found = served.len();
-    for (queue, parked) in depth.parked.iter().filter(is_its) {
-        found += parked;
-        for (lane, parked) in core.hot.lanes(queue, None, LANES).await? {
-            core.hot.unpark(queue, &lane, parked.min(READY)).await?;
-        }
-    }
-    for (queue, ready) in depth.ready.iter().filter(is_its) {
-        found += ready;
-        core.hot.admit(queue, Admission::of(READY)).await?;
-    }
-    Ok(found)
+fn empty_lines(core: &Core, namespace: &Name) -> usize {
+    core.live.lock().serve_no_more(|queue| queue.namespace == *namespace, |_| true).len()
 }

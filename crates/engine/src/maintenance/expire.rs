@@ -1,12 +1,7 @@
 //! Buries what has fired and was not started in time: past its deadline, or pending for longer than its queue allows. When
 //! an executor asks, and for those that nobody asks for when `refill` looks at what is overdue.
 
-use crate::{
-    core::Core,
-    for_later::hand_over as without_store,
-    parts,
-    pipeline::{from_store, hand_over::grants::forget},
-};
+use crate::{core::Core, for_later::hand_over as without_store, parts, pipeline::hand_over::grants::forget};
 use punctual_contract::{
     hot::HotEntry,
     store::{Applied, Change, Step},
@@ -84,12 +79,9 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
             forget(core, &entries);
         }
         Err(error) => {
-            tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");
-            let queues: Vec<_> = entries.iter().map(|it| Arc::clone(&it.queue)).collect();
-            if let Err(error) = from_store::offer(core, entries).await {
-                tracing::warn!(%error, "expired tasks could not be offered again; that is repeated");
-            }
-            queues.iter().for_each(|it| core.arrived(it, 1));
+            // Offered at once, they would come back at once, as long as an executor waits.
+            tracing::warn!(%error, "expired tasks could not be buried, and are set aside until their database answers");
+            parts::set_aside(core, &entries);
         }
     }
 }

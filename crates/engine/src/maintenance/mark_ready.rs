@@ -36,11 +36,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     let now = core.now();
     let is_here = |entry: &HotEntry| parts::is_in(core, part, entry.place.partition);
     let (waiting, soon_gone) = worth_it(core, before, now, core.maintenance.mark_pace.most(), is_here);
-    let (mut done, mut result) = (waiting.len() + soon_gone.len(), Ok(()));
-    let waiting = not_handed_over(core, waiting).await;
-    let soon_gone = not_handed_over(core, soon_gone).await;
-    // The others are done.
-    done -= waiting.len() + soon_gone.len();
+    let (mut done, mut result) = (0, Ok(()));
     for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
         let began = Instant::now();
         match mark(core, chunk, now).await {
@@ -120,29 +116,6 @@ fn worth_it(
         }
     }
     (waiting, soon_gone)
-}
-
-/// Of these, what no engine has handed over, as far as the hot set says. What this one does not keep, and what stands in no ready
-/// set, another engine has popped to lease it: it is forgotten here, and the store is not asked for it, which would lock its row
-/// for nothing. Should that engine die, `refill` finds the task.
-async fn not_handed_over(core: &Core, fired: Vec<HotEntry>) -> Vec<HotEntry> {
-    let (offered, mut rest): (Vec<_>, Vec<_>) = {
-        let table = core.live.lock();
-        fired.into_iter().partition(|entry| table.is_offered(entry))
-    };
-    let (from_store, offered) = core.split_by_source(offered);
-    rest.extend(from_store);
-    if offered.is_empty() {
-        return rest;
-    }
-    // Without an answer nobody hands over by the hot set, and the store knows what is so.
-    let ready = core.hot.are_ready(&offered).await.unwrap_or_else(|_| vec![true; offered.len()]);
-    let (mut ready, mut gone) = (ready.into_iter(), Vec::new());
-    for entry in offered {
-        if ready.next().unwrap_or(true) { &mut rest } else { &mut gone }.push(entry);
-    }
-    core.live.lock().persisted(&gone);
-    rest
 }
 
 /// Moved, or handed over meanwhile: either way the store knows. What executors waited for when it was claimed was not marked

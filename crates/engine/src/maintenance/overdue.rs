@@ -152,39 +152,37 @@ impl Look<'_> {
         Ok(after)
     }
 
-    /// Ids of those that have fired, though the store has not been told: this engine knows it, or they stand in a ready set.
-    /// A hot set that does not answer knows nothing.
+    /// Ids of those that have fired, though the store has not been told: this engine knows it, or another one says so.
     async fn have_fired(&self, found: &[Overdue]) -> HashSet<i64> {
         let (fired, unknown): (Vec<&Overdue>, Vec<&Overdue>) = {
             let table = self.core.live.lock();
             found.iter().partition(|it| table.unpersisted_at(it.place.id, it.fence).is_some())
         };
         let mut fired: HashSet<i64> = fired.into_iter().map(|overdue| overdue.place.id).collect();
-        self.add_ready(&unknown, &mut fired).await.unwrap_or_default();
+        self.add_waiting(&unknown, &mut fired).await.unwrap_or_default();
         fired
     }
 
-    /// Adds, of these, what stands in a ready set, and what a scan of its queue has still time to find.
-    async fn add_ready(&self, unknown: &[&Overdue], fired: &mut HashSet<i64>) -> Result<(), Error> {
+    /// Adds, of these, what waits in the line of another engine, and what a scan of its queue has still time to find.
+    async fn add_waiting(&self, unknown: &[&Overdue], fired: &mut HashSet<i64>) -> Result<(), Error> {
         if unknown.is_empty() {
             return Ok(());
         }
         let places: Vec<_> = unknown.iter().map(|overdue| overdue.place).collect();
         let tasks = self.core.store.read(&places).await?;
-        let entries: Vec<_> = tasks.iter().flatten().map(intake::entry_of).collect();
-        let (scanned, entries) = self.core.split_scanned(entries);
-        let has_time = |entry: &&HotEntry| {
+        let has_time = |entry: &HotEntry| {
             let budget_ms = self.core.settings.queue(&entry.queue).lateness_budget_ms();
             budget_ms.is_some_and(|budget_ms| budget_ms == 0 || self.now.since(entry.due_at) <= budget_ms)
         };
-        fired.extend(scanned.iter().filter(has_time).map(|entry| entry.place.id));
-        let (_, entries) = self.core.split_by_source(entries);
-        if entries.is_empty() {
-            return Ok(());
+        for entry in tasks.iter().flatten().map(intake::entry_of) {
+            let waits = if self.core.settings.is_scanned(&entry.queue) {
+                has_time(&entry)
+            } else {
+                // Its owner says so each second.
+                self.core.sharing.elsewhere.is_known(&entry.queue)
+            };
+            fired.extend(waits.then_some(entry.place.id));
         }
-        let ready = self.core.hot.are_ready(&entries).await?;
-        let ready = entries.iter().zip(ready).filter(|(_, is_ready)| *is_ready);
-        fired.extend(ready.map(|(entry, _)| entry.place.id));
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{admit, bounds::Bounded, freed, from_store, granted, terms::Terms},
+    pipeline::{admit, bounds::Bounded, freed, granted, line, terms::Terms},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -150,7 +150,7 @@ async fn pay_all(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, owed: &Owed) -> R
     let mut count = 0;
     for some in owed.ended.chunks(STEP_LIMIT) {
         let freed: Vec<Held> = limiter.release(some).await?.into_iter().flatten().collect();
-        freed::wake(core, &freed).await;
+        freed::wake(core, &freed);
         count += freed.len();
     }
     for some in owed.unused.chunks(STEP_LIMIT) {
@@ -249,12 +249,18 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
             break;
         }
     }
+    // No row says of these that they are in flight.
+    let unwritten = handed_over::places(core, looks, now).await;
+    looks.limiter.restore(unwritten.clone()).await?;
+    restored.extend(unwritten);
     if !looks.limiter.make_whole(who).await? {
         return Ok(0);
     }
     looks.reconciler.is_found();
     looks.reconciler.again();
-    tracing::info!(members = restored.len(), "the limiter has its members again");
+    if !restored.is_empty() {
+        tracing::info!(members = restored.len(), "the limiter has its members again");
+    }
     core.arrivals.wake_all();
     for some in restored.chunks(STEP_LIMIT) {
         if let Some(error) = free_the_gone(core, looks, some, NO_GRACE_MS, now).await?.failed {
@@ -266,16 +272,9 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
 
 /// What a task in flight should hold; None: nothing is limited there. `executor`: the scope of one that has a bound.
 fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, now: Millis) -> Option<Held> {
-    let terms = Terms::of(core, &Arc::new(task.ask.queue.clone()));
     let until = task.lease.as_ref()?.until;
-    if !looks.are_of(core, &task.ask.queue) || (!terms.is_limited && executor.is_none()) {
-        return None;
-    }
     let key = task.ask.demands.concurrency_key.as_deref();
-    // The attempt that is under way is counted already.
-    let (limits, _) = terms.of_task(task.attempt.saturating_sub(1), key);
-    let of_queue = (!terms.is_limited).then(|| Scope::Queue(task.ask.queue.clone()));
-    let scopes = limits.into_iter().map(|it| it.scope).chain(of_queue).chain(executor).collect();
+    let scopes = scopes_of(core, looks, &Arc::new(task.ask.queue.clone()), (task.attempt, key), executor)?;
     let place = TaskRef { due_at: task.due_at, ..task.place };
     Some(Held {
         member: Member { id: task.place.id, fence: task.fence },
@@ -284,6 +283,24 @@ fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, 
         until,
         scopes,
     })
+}
+
+/// What an attempt under way counts for.
+fn scopes_of(
+    core: &Core,
+    looks: Looks<'_>,
+    queue: &Arc<QueueKey>,
+    (attempt, key): (u32, Option<&str>),
+    executor: Option<Scope>,
+) -> Option<Vec<Scope>> {
+    let terms = Terms::of(core, queue);
+    if !looks.are_of(core, queue) || (!terms.is_limited && executor.is_none()) {
+        return None;
+    }
+    // The attempt that is under way is counted already.
+    let (limits, _) = terms.of_task(attempt.saturating_sub(1), key);
+    let of_queue = (!terms.is_limited).then(|| Scope::Queue((**queue).clone()));
+    Some(limits.into_iter().map(|limit| limit.scope).chain(of_queue).chain(executor).collect())
 }
 
 /// Of these members, those that the store knows not to be in flight give up their places; the others are looked at
@@ -345,7 +362,7 @@ async fn free_those(
         return Ok(0);
     }
     let freed: Vec<Held> = looks.limiter.retract(&gone).await?.into_iter().flatten().collect();
-    freed::wake(core, &freed).await;
+    freed::wake(core, &freed);
     Ok(freed.len())
 }
 
@@ -420,7 +437,8 @@ async fn give_places(
 /// What is parked and could go: an answer that was lost must not keep it for longer than this takes.
 async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
     let (mut back, mut result) = (0, Ok(()));
-    for (queue, _) in from_store::depth(core).await?.parked {
+    let queues = core.live.lock().parked_queues();
+    for queue in queues {
         match look_at_lanes_of(core, &queue).await {
             Ok(brought) => back += brought,
             // The other queues have their turn all the same.
@@ -433,7 +451,7 @@ async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
 async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, Error> {
     let terms = Terms::of(core, queue);
     let after = core.maintenance.reconciler.last.lock().positions.remove(&**queue);
-    let lanes = from_store::lanes(core, queue, after.as_ref(), LANES_MAX).await?;
+    let lanes = line::lanes(core, queue, after.as_ref(), LANES_MAX);
     let (mut brought, mut result) = (0, Ok(()));
     for (lane, parked) in &lanes {
         match admit::bring_back(core, &terms, lane, *parked).await {

@@ -1,7 +1,7 @@
 //! Step 5, admission: which of the fired tasks go now; free where nothing is set. Its steps, and what a crash between leaves:
 //!
 //! 1. `room`: how many could go. Nothing is changed.
-//! 2. Popped from the ready set by the chooser. Crash: the partition's owner offers them again after some seconds.
+//! 2. Popped from the line by the chooser. Crash: the partition's next owner finds them in the store.
 //! 3. The limiter grants each a place in all of its scopes. Crash: members that no lease follows; the reconciler frees
 //!    them, or the next grant of the same attempt takes them up, since they name it. Answer lost: this engine's reconciler takes them
 //!    back as soon as the limiter answers.
@@ -23,9 +23,9 @@ use crate::{
     maintenance::{expire, reconcile},
     pipeline::{
         freed::state::Look,
-        from_store::{self, unpark},
         granted::answer_was_lost,
         kinds,
+        line::{self, unpark},
         request::{LeaseRequest, Restrictions, may_run},
         terms::Terms,
     },
@@ -42,7 +42,7 @@ use tokio::time::Instant;
 
 pub(crate) mod state;
 
-/// A range of versions that another engine has parked tasks for is noticed within this.
+/// A range of versions that tasks were parked for without this call's knowledge is noticed within this.
 const LANES_KNOWN_MS: i64 = 1_000;
 /// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
 const LANES_MAX: usize = 100;
@@ -81,18 +81,26 @@ const IN_DOUBT_MS: i64 = 10_000;
 /// The instant before a grant, on both clocks: an engine may stand still, and its clock be set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Since {
+    /// What the limiter was told.
+    granted_at: Millis,
     at: Millis,
     instant: Instant,
 }
 
 impl Since {
     fn now(core: &Core) -> Self {
-        Self { at: core.now(), instant: Instant::now() }
+        let at = core.now();
+        Self { granted_at: at, at, instant: Instant::now() }
     }
 
-    /// By the engine's clock: what the limiter was told.
-    pub(crate) const fn at(self) -> Millis {
-        self.at
+    /// Another engine had the grant made, by its own clock, after it was asked for at `at`.
+    pub(crate) const fn elsewhere(granted_at: Millis, at: Millis, instant: Instant) -> Self {
+        Self { granted_at, at, instant }
+    }
+
+    /// What the limiter was told: by the clock of the engine that asked it.
+    pub(crate) const fn granted_at(self) -> Millis {
+        self.granted_at
     }
 
     /// The places may be freed, because no lease has followed for so long.
@@ -124,8 +132,6 @@ pub(crate) struct Admitted {
     pub(crate) entries: Vec<HotEntry>,
     /// There may be more that may go.
     pub(crate) more: bool,
-    /// Nothing keeps any of the queue back, and nothing stands in its ready set any more.
-    pub(crate) is_end: bool,
     /// Since when they have their places; None: they need none.
     pub(crate) since: Option<Since>,
 }
@@ -139,16 +145,16 @@ pub(crate) async fn admit(
 ) -> Result<Admitted, Error> {
     let terms = Terms::of(core, &request.queue).within(only.bound.as_ref());
     note_version(core, request);
-    bring_back_versions(core, request).await?;
-    kinds::bring_back(core, request, only).await?;
+    bring_back_versions(core, request);
+    kinds::bring_back(core, request, only);
     bring_back_all(core, &terms, lanes_to_look_at(core, &terms), wanted).await;
     if terms.is_limited {
         return limited(core, request, only, &terms, wanted).await;
     }
-    let (popped, is_end) = from_store::admit(core, &request.queue, terms.admission(wanted)).await?;
+    let popped = line::admit(core, &request.queue, terms.admission(wanted));
     let more = popped.len() == wanted;
     let entries = keep_the_callers(core, request, only, &terms, popped, wanted).await?;
-    Ok(Admitted { entries, more, is_end, ..Admitted::default() })
+    Ok(Admitted { entries, more, since: None })
 }
 
 /// Of what was popped, what may still start and the caller takes, at most `wanted`.
@@ -161,7 +167,7 @@ async fn keep_the_callers(
     wanted: usize,
 ) -> Result<Vec<HotEntry>, Error> {
     let entries = expire::keep_those_in_time(core, popped).await;
-    let entries = keep_those_it_may_run(core, request, terms, entries).await?;
+    let entries = keep_those_it_may_run(core, request, terms, entries);
     kinds::keep(core, terms, only, entries, wanted).await
 }
 
@@ -198,7 +204,7 @@ async fn limited(
         core.limits.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
-    let (popped, _) = from_store::admit(core, &request.queue, terms.admission(limit)).await?;
+    let popped = line::admit(core, &request.queue, terms.admission(limit));
     let full = popped.len() == limit;
     if full && limit < wanted {
         core.limits.shares.kept_back(terms, room.bound.as_ref());
@@ -242,7 +248,7 @@ async fn bring_back_all(core: &Core, terms: &Terms, lanes: Vec<Lane>, wanted: us
 }
 
 /// Lanes in this engine's table, of keys and of retries, in which a place may have become free without this engine hearing of it, some
-/// at a time: whoever gives up a place brings back what waits for it at its own engine, and in ready sets, which all engines share.
+/// at a time: whoever gives up a place says so to the other engines, and a message may be lost.
 fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<Lane> {
     if core.live.lock().standing(&terms.queue).parked == 0 {
         return Vec::new();
@@ -274,7 +280,7 @@ async fn grant(
         return Ok(Admitted { more: true, ..Admitted::default() });
     }
     let Grants { until, since } = grants;
-    let now = since.at();
+    let now = since.granted_at();
     let wishes = entries.iter().map(|entry| terms.wish(entry, until)).collect();
     let answers = match core.limiter_of(&terms.queue).grant(wishes, now).await {
         Ok(answers) => answers,
@@ -282,7 +288,7 @@ async fn grant(
             if error.happened == Happened::Maybe {
                 answer_was_lost(core, &terms.queue, &entries, since);
             }
-            from_store::offer(core, entries).await?;
+            line::serve(core, &entries);
             return Err(error);
         }
     };
@@ -315,22 +321,15 @@ async fn grant(
     }
     core.limits.shares.started(terms, granted.len());
     let more = back.is_empty();
-    let given_back = from_store::offer(core, back).await;
+    line::serve(core, &back);
     for (lane, entries) in lanes {
-        if let Err(error) = put_aside(core, terms, &lane, entries).await {
-            tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
+        line::park(core, &lane, &entries, terms.settings.retries);
+        // It may have become free between the answer and now, when nothing stood in the lane.
+        if let Err(error) = bring_back(core, terms, &lane, 1).await {
+            tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
         }
     }
-    if let Err(error) = given_back {
-        tracing::warn!(%error, "tasks that may not go now could not be offered again; that is repeated");
-    }
-    Ok(Admitted { entries: granted, more, is_end: false, since: Some(since) })
-}
-
-async fn put_aside(core: &Core, terms: &Terms, lane: &Lane, entries: Vec<HotEntry>) -> Result<(), Error> {
-    from_store::park(core, lane, entries, terms.settings.retries).await?;
-    // It may have become free between the answer and now, when nothing stood in the lane.
-    bring_back(core, terms, lane, 1).await.map(drop)
+    Ok(Admitted { entries: granted, more, since: Some(since) })
 }
 
 /// Brings back from a lane what could go now, at most `limit`. How many.
@@ -344,7 +343,7 @@ pub(crate) async fn bring_back(
         Lane::Key(key) => terms.of_task(0, Some(key)),
         Lane::Retries => terms.of_task(1, None),
         Lane::Version(_) => return Ok(0),
-        Lane::Kind(_) => return unpark(core, &terms.queue, lane, limit.min(kinds::BROUGHT_BACK)).await,
+        Lane::Kind(_) => return Ok(unpark(core, &terms.queue, lane, limit.min(kinds::BROUGHT_BACK))),
     };
     // Only what keeps them in the lane: the limits of all tasks of the queue are looked at when they are popped.
     let (own_limits, own_rates) = (terms.limits.len(), terms.rates.len());
@@ -353,17 +352,17 @@ pub(crate) async fn bring_back(
     let room = limiter.room(limits.unwrap_or_default(), rates.unwrap_or_default(), core.now()).await?;
     match limit.min(room.free) {
         0 => Ok(0),
-        some => unpark(core, &terms.queue, lane, some).await,
+        some => Ok(unpark(core, &terms.queue, lane, some)),
     }
 }
 
 /// Those of them that this executor's version may run; the others wait for one that may.
-async fn keep_those_it_may_run(
+fn keep_those_it_may_run(
     core: &Core,
     request: &LeaseRequest,
     terms: &Terms,
     entries: Vec<HotEntry>,
-) -> Result<Vec<HotEntry>, Error> {
+) -> Vec<HotEntry> {
     let (good, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|it| may_run(it, request));
     let mut lanes = BTreeMap::<String, Vec<HotEntry>>::new();
     for it in others {
@@ -372,9 +371,7 @@ async fn keep_those_it_may_run(
     }
     for (range, entries) in lanes {
         let lane = Lane::Version(range.clone());
-        if let Err(error) = from_store::park(core, &lane, entries, terms.settings.retries).await {
-            tracing::warn!(%error, "tasks for other handler versions could not be parked; they are offered again later");
-        }
+        line::park(core, &lane, &entries, terms.settings.retries);
         core.limits.admissions.with(&terms.queue, |it| {
             if !it.ranges.contains(&range) {
                 it.ranges.push(range);
@@ -383,7 +380,7 @@ async fn keep_those_it_may_run(
         // Somebody with such a version may wait here.
         core.wake_queue(&terms.queue);
     }
-    Ok(good)
+    good
 }
 
 /// What an executor can run is known while it asks.
@@ -397,8 +394,8 @@ fn note_version(core: &Core, request: &LeaseRequest) {
 }
 
 /// What was parked for a version like the caller's comes back into the order.
-async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), Error> {
-    let Some(version) = &request.version else { return Ok(()) };
+fn bring_back_versions(core: &Core, request: &LeaseRequest) {
+    let Some(version) = &request.version else { return };
     let now = core.now();
     let is_known = core.limits.admissions.with(&request.queue, |it| {
         let is_known = it.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
@@ -406,7 +403,7 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
         is_known
     });
     if !is_known {
-        let lanes = from_store::lanes(core, &request.queue, Some(&Lane::Retries), LANES_MAX).await?;
+        let lanes = line::lanes(core, &request.queue, Some(&Lane::Retries), LANES_MAX);
         let ranges = lanes.into_iter().filter_map(|it| match it.0 {
             Lane::Version(range) => Some(range),
             Lane::Key(_) | Lane::Retries | Lane::Kind(_) => None,
@@ -414,18 +411,14 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
         core.limits.admissions.with(&request.queue, |it| it.ranges = ranges.collect());
     }
     let ranges = core.limits.admissions.with(&request.queue, |it| it.ranges.clone());
-    let mut result = Ok(());
     for range in ranges.into_iter().filter(|it| versions::may_run(Some(it), Some(version))) {
         let lane = Lane::Version(range.clone());
-        match unpark(core, &request.queue, &lane, request.max).await {
-            Ok(back) if back < request.max => {
-                core.limits.admissions.with(&request.queue, |it| it.ranges.retain(|it| *it != range));
-            }
-            Ok(_) => {}
-            Err(error) => result = Err(error),
+        if unpark(core, &request.queue, &lane, request.max) < request.max {
+            core.limits
+                .admissions
+                .with(&request.queue, |lately| lately.ranges.retain(|known| *known != range));
         }
     }
-    result
 }
 
 /// Of one queue, if it counts for a limit.

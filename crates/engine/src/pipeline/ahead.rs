@@ -22,12 +22,13 @@ use crate::{
     pipeline::{
         fire, from_store,
         hand_over::{grants::was_handed_over, release::give_back},
+        line,
         request::LeaseRequest,
     },
 };
 use hashbrown::HashMap;
 use punctual_contract::{
-    Error,
+    Error, Happened,
     hot::HotEntry,
     store::{Assignment, Beat, Dispatched, Facts, Grant},
 };
@@ -54,14 +55,6 @@ const UNFIRED_MS: i64 = 2_500;
 const SHELF_MS: i64 = 20;
 /// No more of a queue is leased ahead for so long after one found nobody.
 const BACK_OFF_MS: i64 = 1_000;
-/// What has only fired lies here for so long for executors that are busy, where another engine's may be idle; and where
-/// there is no other engine.
-const LIES_MS: i64 = 20;
-const LIES_ALONE_MS: i64 = 10_000;
-/// Executors that asked so short a time ago come back for what lies here, where another engine's may be idle.
-const COMES_BACK_MS: i64 = 100;
-/// Of one queue, no more lies here: some 20 MiB.
-const LIE_MAX: usize = 100_000;
 /// A hand-over that the outcome does not follow in so long is written down.
 const REPORTED_AFTER_MS: i64 = 200;
 /// Executors that asked so short a time ago are at work, and ask again.
@@ -89,7 +82,7 @@ fn room(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> usize {
         return 0;
     }
     let arrival = core.arrivals.of(queue);
-    let would_overtake = from_store::would_be_overtaken(core, queue, &arrival, now);
+    let would_overtake = line::would_be_overtaken(core, queue, now);
     arrival.room(now, would_overtake).max(core.options.ahead_room_min)
 }
 
@@ -122,14 +115,10 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         let its = Arc::clone(core);
         core.work.detach_claim(async move { report_holders(&its, old).await });
     }
-    let (found_nobody, unclaimed) = clear_shelves(core, now);
+    let found_nobody = clear_shelves(core, now);
     if !found_nobody.is_empty() {
         let its = Arc::clone(core);
         core.work.detach_claim(async move { give_back(&its, found_nobody, "nobody_waited").await });
-    }
-    if !unclaimed.is_empty() {
-        let its = Arc::clone(core);
-        core.work.detach_claim(async move { lies_no_more(&its, unclaimed).await });
     }
     // Their instant has passed, and nothing has fired them. Nobody had them, and that is said before their leases end: what
     // ends in an engine's name is counted.
@@ -224,6 +213,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
         namespace: it.queue.namespace.clone(),
+        has_begun: false,
         known: Facts::of(it),
     };
     let grants = entries.iter().map(grant).collect();
@@ -236,7 +226,14 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "leases could not be made ahead of their time");
             core.parts.failed(part);
-            return go_on_without(core, &entries).await;
+            if error.happened == Happened::No {
+                return go_on_without(core, &entries).await;
+            }
+            // Whether they are leased in this engine's name the store says (`unknown`).
+            let (name, until) = (Lease::ahead(&core.options.name), last.plus(LEASE_MS));
+            let fired = core.live.lock().lease_unanswered(&entries, &name, until, core.now());
+            fire::offer(core, fired);
+            return;
         }
     };
     let (mut made, mut not_made) = (Vec::with_capacity(entries.len()), Vec::new());
@@ -274,9 +271,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
 /// No lease was made for these: what has fired meanwhile goes the usual way.
 async fn go_on_without(core: &Arc<Core>, entries: &[HotEntry]) {
     let fired = core.live.lock().not_granted(entries);
-    if let Err(error) = fire::offer(core, fired).await {
-        tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
-    }
+    fire::offer(core, fired);
 }
 
 /// Gives fired tasks to those who wait.
@@ -310,16 +305,11 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
 
 /// For whoever waits, or asks next.
 pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>) {
-    if !arrival.hand(&core.live, leased, core.present()) {
+    if !arrival.hand(leased, core.present()) {
         return;
     }
-    look_after(core, arrival);
-}
-
-/// Something lies there for a while.
-fn look_after(core: &Core, arrival: &Arc<Arrival>) {
     let mut shelves = core.ahead.shelves.lock();
-    if !shelves.iter().any(|it| Arc::ptr_eq(it, arrival)) {
+    if !shelves.iter().any(|known| Arc::ptr_eq(known, arrival)) {
         shelves.push(Arc::clone(arrival));
     }
     drop(shelves);
@@ -389,65 +379,14 @@ async fn report_holders_in(core: Arc<Core>, old: Vec<Beat>) {
     }
 }
 
-/// What found nobody: leased, its queue goes the usual way for a while; and what has only fired.
-fn clear_shelves(core: &Core, now: Millis) -> (Vec<Assignment>, Vec<HotEntry>) {
-    let (mut found_nobody, mut lying) = (Vec::new(), Vec::new());
-    let lies_ms = if core.holdings.is_only_owner() { LIES_ALONE_MS } else { LIES_MS };
-    core.ahead.shelves.lock().retain(|it| {
-        let old = it.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS));
-        found_nobody.extend(old);
-        lying.extend(it.take_lying_before(&core.live, now.plus(-lies_ms)));
-        it.has_some_here()
+/// What found nobody: its queue goes the usual way for a while.
+fn clear_shelves(core: &Core, now: Millis) -> Vec<Assignment> {
+    let mut found_nobody = Vec::new();
+    core.ahead.shelves.lock().retain(|arrival| {
+        found_nobody.extend(arrival.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS)));
+        arrival.has_some_here()
     });
-    (found_nobody, lying)
-}
-
-/// Lets what has fired lie here for busy executors that come back in a moment, where no order has to be kept: as long as
-/// nobody has put anything into the ready set since it was found empty, or only what goes before it, and all of it is
-/// equally urgent. Answers the rest.
-pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
-    let arrival = core.arrivals.of(queue);
-    let now = core.now();
-    let is_good = core.options.ahead_ms > 0
-        && !core.work.stopping.is_cancelled()
-        && !arrival.has_standing()
-        // Of two versions of one task, the newer goes first: the ready set sees to it.
-        && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
-        // Whoever could take what lies here asks at this engine.
-        && if core.holdings.is_only_owner() {
-            arrival.goes_first()
-                && arrival.are_younger_than_ready(&fired)
-                && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
-        } else {
-            arrival.empty_since().is_some() && arrival.is_asked_since(now.plus(-COMES_BACK_MS))
-        };
-    if !is_good || fired.is_empty() {
-        return fired;
-    }
-    let rest = arrival.lie(&core.live, fired, core.present(), LIE_MAX);
-    look_after(core, &arrival);
-    rest
-}
-
-/// What is in the ready set goes before what lies here, and nobody else takes it.
-pub(crate) fn lies_behind(core: &Core, queue: &QueueKey, arrival: &Arrival) -> bool {
-    core.holdings.is_only_owner() && arrival.goes_first() && !core.fires_from_store(queue)
-}
-
-/// Whoever asks next finds these in the ready set.
-pub(crate) async fn lies_no_more(core: &Arc<Core>, entries: Vec<HotEntry>) {
-    if entries.is_empty() {
-        return;
-    }
-    let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
-    for it in &entries {
-        *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
-    }
-    if let Err(error) = from_store::offer(core, entries.clone()).await {
-        tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
-        core.live.lock().hold_back(&entries);
-    }
-    queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
+    found_nobody
 }
 
 /// Nothing that was leased ahead is handed over.
@@ -457,12 +396,10 @@ pub(crate) async fn give_up(core: &Arc<Core>) {
     give_back(core, made, "handed_back").await;
 }
 
-/// Nothing that was leased ahead, or lies here, is kept.
+/// Nothing that was leased ahead is kept.
 pub(crate) async fn clear(core: &Arc<Core>) {
     give_up(core).await;
-    let (leased, lying) = clear_shelves(core, Millis::MAX);
-    give_back(core, leased, "handed_back").await;
-    lies_no_more(core, lying).await;
+    give_back(core, clear_shelves(core, Millis::MAX), "handed_back").await;
     let unreported = core.live.lock().begin_reports(Millis::MAX);
     if !unreported.is_empty() {
         report_holders(core, unreported).await;

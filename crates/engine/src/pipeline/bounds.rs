@@ -24,8 +24,17 @@ pub(crate) struct Bounded {
 impl Bounded {
     /// Reads what is needed to know of the executors of these tasks.
     pub(crate) async fn read_for(&mut self, core: &Core, tasks: &[Task]) -> Result<(), BackendError> {
-        for it in tasks.iter().filter(|it| it.lease.is_some()) {
-            let namespace = &it.ask.queue.namespace;
+        let leased = tasks.iter().filter(|task| task.lease.is_some());
+        self.read_namespaces(core, leased.map(|task| &task.ask.queue.namespace)).await
+    }
+
+    /// Of the executors of these namespaces.
+    pub(crate) async fn read_namespaces(
+        &mut self,
+        core: &Core,
+        namespaces: impl Iterator<Item = &Name>,
+    ) -> Result<(), BackendError> {
+        for namespace in namespaces {
             if !self.known.contains_key(namespace) {
                 self.known.insert(namespace.clone(), read(core, namespace).await?);
             }
@@ -35,8 +44,10 @@ impl Bounded {
 
     /// What the lease of a task counts for.
     pub(crate) fn scope(&self, task: &Task) -> Option<Scope> {
-        let namespace = &task.ask.queue.namespace;
-        let executor = &task.lease.as_ref()?.executor;
+        self.scope_of(&task.ask.queue.namespace, &task.lease.as_ref()?.executor)
+    }
+
+    pub(crate) fn scope_of(&self, namespace: &Name, executor: &str) -> Option<Scope> {
         let is_bounded = self.known.get(namespace).is_some_and(|it| it.contains(executor));
         is_bounded.then(|| Some(Scope::Executor(namespace.clone(), Name::new(executor).ok()?))).flatten()
     }

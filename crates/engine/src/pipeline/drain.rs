@@ -128,9 +128,7 @@ async fn claim_in(core: &Arc<Core>, entries: Vec<HotEntry>) {
             core.live.lock().not_claimed(&entries)
         }
     };
-    if let Err(error) = fire::go_on(core, fired).await {
-        tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
-    }
+    fire::go_on(core, fired);
 }
 
 /// It is of a push queue, and the store does not know that it is on its way.

@@ -1,5 +1,5 @@
 //! Step 4, fire: what the table says is due has fired, and a cancel that comes after is told so. No server is asked. What was leased
-//! ahead goes to executors, the rest to those who wait or into the ready sets. Must not fire what is not due on the engine's
+//! ahead goes to executors, the rest to those who wait or into the lines of their queues. Must not fire what is not due on the engine's
 //! clock.
 
 use crate::{
@@ -7,10 +7,10 @@ use crate::{
     live::Fired,
     options::STEP_LIMIT,
     parts,
-    pipeline::{ahead, drain, from_store},
+    pipeline::{ahead, drain, from_store, line},
 };
 use hashbrown::{HashMap, HashSet};
-use punctual_contract::{Error, Happened, hot::HotEntry};
+use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, state::State};
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -51,7 +51,7 @@ pub(crate) async fn fire_when_due(
         }
         while ticks.try_recv().is_ok() {}
         let began = Instant::now();
-        let some = fire_all(&core).await?;
+        let some = fire_all(&core).await;
         fired += some;
         core.health.firing.beat();
         let rest = rest_after(began.elapsed(), some);
@@ -70,8 +70,8 @@ fn rest_after(round: Duration, fired: usize) -> Duration {
 
 /// Fires all that is due. Tasks fired. What fires together is offered together: which of it goes first is not for their
 /// partitions to say.
-pub(crate) async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
-    let (mut count, mut result) = (0, Ok(()));
+pub(crate) async fn fire_all(core: &Arc<Core>) -> usize {
+    let mut count = 0;
     loop {
         let (fired, is_all) = core.live.lock().fire(core.now(), STEP_LIMIT);
         count += fired.len();
@@ -83,87 +83,54 @@ pub(crate) async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
             }
         }
         ahead::deliver(core, leased).await;
-        if let Err(error) = go_on(core, to_lease).await {
-            // It is held back; the rest of what is due fires.
-            result = Err(error);
-        }
+        go_on(core, to_lease);
         if is_all {
-            return result.map(|()| count);
+            return count;
         }
     }
 }
 
 /// Goes on with what has fired: what still needs a mark has it first.
-pub(crate) async fn go_on(core: &Arc<Core>, fired: Vec<HotEntry>) -> Result<usize, Error> {
-    if fired.is_empty() {
-        return Ok(0);
-    }
+pub(crate) fn go_on(core: &Arc<Core>, fired: Vec<HotEntry>) -> usize {
     let (to_mark, rest): (Vec<_>, Vec<_>) =
         fired.into_iter().partition(|entry| drain::needs_mark(core, entry));
-    let (offered, marked) = (offer(core, rest).await, to_mark.len());
-    // Nobody waits for them: their database may be silent, and what is marked is offered by itself.
-    parts::apart(core, to_mark, |entry| entry.place.partition, mark_late).await;
-    Ok(offered? + marked)
+    let (offered, marked) = (offer(core, rest), to_mark.len());
+    for (_, some) in parts::split(core, to_mark, |entry| entry.place.partition) {
+        // Nobody waits for them: their database may be silent, and what is marked is offered by itself.
+        core.work.detach_claim(mark_late(Arc::clone(core), some));
+    }
+    offered + marked
 }
 
 /// Of one part.
 async fn mark_late(core: Arc<Core>, entries: Vec<HotEntry>) {
-    let offered = match drain::mark(&core, &entries).await {
+    match drain::mark(&core, &entries).await {
         // Those that the store refused were cancelled, changed or handed over.
-        Ok((won, _)) => offer(&core, won).await,
+        Ok((won, _)) => drop(offer(&core, won)),
         Err(error) => {
             core.live.lock().hold_back(&entries);
-            Err(error)
+            tracing::warn!(%error, tasks = entries.len(), "tasks could not be marked as they fired; it will be repeated");
         }
-    };
-    if let Err(error) = offered {
-        tracing::warn!(%error, tasks = entries.len(), "tasks could not be marked or offered as they fired; it will be repeated");
     }
 }
 
-/// Gives fired tasks to who waits for them, and puts the rest into the ready sets.
-pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
+/// Gives fired tasks to who waits for them, and puts the rest into the lines of their queues. How many.
+pub(crate) fn offer(core: &Core, entries: Vec<HotEntry>) -> usize {
     if entries.is_empty() {
-        return Ok(0);
+        return 0;
     }
     let count = entries.len();
     let counted = core.live.lock().note_fired(&entries);
-    let rest: HashMap<_, _> = by_queue(entries)
-        .into_iter()
-        .map(|(queue, fired)| (Arc::clone(&queue), give(core, &queue, fired, &counted)))
-        .collect();
-    let all: Vec<HotEntry> = rest.values().flatten().cloned().collect();
-    if all.is_empty() {
-        return Ok(count);
-    }
-    // Said before they can be seen there, so that nothing lies down behind what they take turns with; and again after it,
-    // for what has lain down meanwhile.
-    let others_came = || {
-        for (queue, fired) in &rest {
-            let arrival = core.arrivals.of(queue);
-            if arrival.has_older_than(fired) {
-                // A task of the backlog goes before it: the order of all is found in the ready set.
-                arrival.something_else_came();
-            }
+    for (queue, fired) in by_queue(entries) {
+        from_store::count_fired(core, fired.iter().filter(|entry| is_new(entry, &counted)));
+        core.meters.queue(&queue).fired(&lateness_ms(&fired, &counted));
+        let rest = give(core, &queue, fired);
+        if !rest.is_empty() {
+            line::serve(core, &rest);
+            core.arrived(&queue, rest.len());
         }
-    };
-    others_came();
-    if let Err(error) = from_store::offer(core, all.clone()).await {
-        // Not counted yet.
-        core.live.lock().persisted(&all);
-        core.live.lock().hold_back(&all);
-        if error.happened == Happened::Maybe {
-            core.filling.gaps.ask();
-        }
-        return Err(error);
     }
-    others_came();
-    from_store::count_fired(core, all.iter().filter(|entry| is_new(entry, &counted)));
-    for (queue, fired) in rest.iter().filter(|it| !it.1.is_empty()) {
-        core.meters.queue(queue).fired(&lateness_ms(fired, &counted));
-        core.arrived(queue, fired.len());
-    }
-    Ok(count)
+    count
 }
 
 fn by_queue(entries: Vec<HotEntry>) -> HashMap<Arc<QueueKey>, Vec<HotEntry>> {
@@ -191,49 +158,39 @@ fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
 
 /// Gives what has fired to executors that wait here with nothing, where no order and no limit has to be kept. Answers
 /// the rest.
-fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>, counted: &HashSet<i64>) -> Vec<HotEntry> {
+fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
     let is_plain = core.settings.is_plain(queue) && fired.iter().all(|entry| entry.demands().is_none());
-    let is_served_here = core.fires_from_store(queue);
-    // What stands in the table goes before it, and so it waits there for executors that are busy.
-    if !is_plain || is_served_here && core.live.lock().standing(queue).ready > 0 {
+    // What stands in the line goes before it, and so it waits there for executors that are busy.
+    if !is_plain || core.live.lock().standing(queue).ready > 0 {
         return fired;
     }
-    let all = fired.clone();
-    let rest = core.arrivals.of(queue).give(fired);
-    let rest = if is_served_here { rest } else { ahead::lie(core, queue, rest) };
-    // Given from the front.
-    let given = all.split_at(all.len() - rest.len()).0;
-    if !given.is_empty() {
-        from_store::count_fired(core, given.iter().filter(|entry| is_new(entry, counted)));
-        core.meters.queue(queue).fired(&lateness_ms(given, counted));
-    }
-    rest
+    core.arrivals.of(queue).give(fired)
 }
 
-/// Offers what was fired before, here or by another engine, and is perhaps in nobody's hands. How many stood in no ready set.
-pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
+/// Serves what was fired before, here or by another engine, and is perhaps in nobody's hands. How many were in no line.
+pub(crate) fn offer_again(core: &Core, entries: Vec<HotEntry>) -> usize {
     if entries.is_empty() {
-        return Ok(0);
+        return 0;
     }
     let (scanned, entries) = core.split_scanned(entries);
-    from_store::serve_ready(core, scanned);
+    line::serve_ready(core, scanned);
     let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     for entry in &entries {
         *queues.entry(Arc::clone(&entry.queue)).or_default() += 1;
     }
     from_store::count_fired(core, entries.iter().filter(|entry| !has_fired(entry)));
-    let missing = from_store::offer(core, entries).await?;
+    let missing = line::serve(core, &entries);
     if missing > 0 {
         core.meters.offered_again(missing);
         queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
     }
-    Ok(missing)
+    missing
 }
 
-/// Tries again what fired while the store or the ready sets could not be reached.
-pub(crate) async fn fire_again(core: &Arc<Core>) -> Result<usize, Error> {
+/// Tries again what fired while the store could not be reached.
+pub(crate) fn fire_again(core: &Arc<Core>) -> usize {
     let held_back = core.live.lock().take_held_back();
-    go_on(core, held_back).await
+    go_on(core, held_back)
 }
 
 #[cfg(test)]

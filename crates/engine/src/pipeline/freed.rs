@@ -4,7 +4,7 @@
 
 pub(crate) mod state;
 
-use super::{from_store::unpark, terms::Terms};
+use super::{line, terms::Terms};
 use crate::{core::Core, maintenance::reconcile};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -64,7 +64,7 @@ async fn release_from(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, ended: Vec<E
     }
     let members: Vec<Member> = ended.into_iter().map(|(member, _)| member).collect();
     match limiter.release(&members).await {
-        Ok(held) => wake(core, &held.into_iter().flatten().collect::<Vec<_>>()).await,
+        Ok(held) => wake(core, &held.into_iter().flatten().collect::<Vec<_>>()),
         Err(error) => {
             tracing::warn!(%error, "slots could not be given up; it will be repeated");
             reconcile::gives_up_later(core, limiter, members);
@@ -73,7 +73,7 @@ async fn release_from(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, ended: Vec<E
 }
 
 /// These have given up their places.
-pub(crate) async fn wake(core: &Arc<Core>, freed: &[Held]) {
+pub(crate) fn wake(core: &Core, freed: &[Held]) {
     let (mut queues, mut lanes) =
         (HashMap::<QueueKey, usize>::new(), HashMap::<(QueueKey, Lane), usize>::new());
     let mut is_wide = false;
@@ -89,13 +89,14 @@ pub(crate) async fn wake(core: &Arc<Core>, freed: &[Held]) {
         }
     }
     for ((queue, lane), count) in lanes {
-        if let Err(error) = unpark(core, &Arc::new(queue), &lane, count).await {
-            tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
-        }
+        line::unpark(core, &queue, &lane, count);
+        core.sharing.announcer.freed(&Arc::new(queue), Some(lane), count);
     }
     let woken: HashSet<QueueKey> = queues.keys().cloned().collect();
     for (queue, count) in queues {
-        core.arrived(&Arc::new(queue), count);
+        let queue = Arc::new(queue);
+        core.sharing.announcer.freed(&queue, None, count);
+        core.arrived(&queue, count);
     }
     if is_wide {
         // Other queues may have waited for the same.

@@ -52,8 +52,11 @@ pub(super) fn answer_was_lost(core: &Core, queue: &QueueKey, entries: &[HotEntry
 }
 
 fn grants_of<'e>(entries: impl Iterator<Item = &'e HotEntry>, since: Since) -> Vec<UnusedGrant> {
-    let grant =
-        |entry| UnusedGrant { place: HotEntry::row(entry), member: next_attempt(entry), at: since.at() };
+    let grant = |entry| UnusedGrant {
+        place: HotEntry::row(entry),
+        member: next_attempt(entry),
+        at: since.granted_at(),
+    };
     entries.map(grant).collect()
 }
 
@@ -96,6 +99,6 @@ pub(crate) async fn take_back(
     });
     let unused: Vec<(Member, Millis)> = unused.map(|(grant, _)| (grant.member, grant.at)).collect();
     let held: Vec<Held> = limiter.retract(&unused).await?.into_iter().flatten().collect();
-    wake(core, &held).await;
+    wake(core, &held);
     Ok(held.len())
 }

@@ -2,7 +2,8 @@
 //! lease durable, and only then are they handed over. Order of steps, and what a crash between two of them leaves:
 //!
 //! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the
-//!    store still has them; the partition's owner offers them again (`refill`).
+//!    store still has them; the partition's owner offers them again (`refill`). Where nothing waits here, an engine that says that
+//!    something waits there is asked (`elsewhere`).
 //! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
 //!    the task is tried again. The answer is lost and the engine lives: it gives the lease back (`unknown`).
 //!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
@@ -24,7 +25,7 @@ use crate::{
     core::Core,
     maintenance::expire,
     pipeline::{
-        admit, ahead, from_store,
+        admit, ahead, elsewhere, line,
         request::{LeaseRequest, Restrictions},
     },
 };
@@ -32,7 +33,6 @@ use caller::Caller;
 use dispatch::dispatch;
 use late::Late;
 use punctual_contract::{Error, hot::HotEntry, store::Assignment};
-use punctual_domain::time::Millis;
 use release::give_back;
 use std::{mem, sync::Arc, time::Duration};
 use tokio::{
@@ -40,7 +40,7 @@ use tokio::{
     time::Instant,
 };
 
-/// Looks of one caller at a ready set, one after the other: what is behind them is for the next one.
+/// Looks of one caller at a line, one after the other: what is behind them is for the next one.
 const ROUNDS_MAX: usize = 50;
 /// A database that refuses answers within this. One that is silent must not keep a caller beyond its time: it is asked for no
 /// other task then.
@@ -88,29 +88,22 @@ async fn wait_and_lease(
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
     let arrival = core.arrivals.of(&request.queue);
     let _waiting = arrival.wait(core.now());
-    // What is given to those who wait has no place in the limiter, and is of any kind: one that needs places, or takes only
-    // some kinds, only hears of it.
-    let _stands = (!only.are_none()).then(|| arrival.stand());
     let bound = only.bound.as_ref().map(|bound| core.limits.admissions.bounds.wait(bound));
     let may_be_given = if only.are_none() { request.max } else { 0 };
     let mut late = Late::new(core);
     let (mut given, mut looker) = (Vec::new(), None);
     loop {
-        if given.is_empty() && is_known_empty(core, request, only, &arrival).is_some() {
-            match arrival.take(&core.live, may_be_given, core.present()) {
-                Given::Fired(fired) => given = fired,
-                Given::Leased(leased) => {
-                    let leased = ahead::handed_over(core, request, leased);
-                    if !leased.is_empty() {
-                        return Ok(leased);
-                    }
-                }
+        if given.is_empty() && is_known_empty(core, request, only).is_some() {
+            let leased = arrival.take_leased(may_be_given, core.present());
+            let leased = ahead::handed_over(core, request, leased);
+            if !leased.is_empty() {
+                return Ok(leased);
             }
         }
         let notified = arrival.notified();
         let freed = or_never(bound.as_ref().map(|it| it.freed()));
         let is_late = Instant::now() >= deadline;
-        let looked_at = match is_known_empty(core, request, only, &arrival) {
+        let looked_at = match is_known_empty(core, request, only) {
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
@@ -130,6 +123,8 @@ async fn wait_and_lease(
             }
         };
         let wake_at = deadline.min(looked_at + looks_again_after(core, request, only, &arrival, &mut looker));
+        // What is given to those who wait has no place in the limiter, and is of any kind: one that needs places, or takes only
+        // some kinds, only hears of it.
         let mut seat = if only.are_none() { arrival.sit(core, request.max) } else { arrival.no_seat(core) };
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
@@ -175,16 +170,12 @@ fn looks_again_after<'a>(
     core.look_again().mul_f64(pauses * (1.0 + spread)).min(pause)
 }
 
-/// Somebody has looked at the ready set a moment ago and found nothing, and nobody here knows of anything since.
-fn is_known_empty(
-    core: &Core,
-    request: &LeaseRequest,
-    only: &Restrictions,
-    arrival: &Arrival,
-) -> Option<Instant> {
-    let at = from_store::empty_since(core, &request.queue, arrival);
-    let at = at.filter(|at| at.elapsed() < core.look_again())?;
-    is_simple(core, request, only).then_some(at)
+/// Nothing of the queue waits here, and no engine says that something waits there. Since when that is known.
+fn is_known_empty(core: &Core, request: &LeaseRequest, only: &Restrictions) -> Option<Instant> {
+    let is_empty = is_simple(core, request, only)
+        && line::is_empty(core, &request.queue)
+        && !core.sharing.elsewhere.is_known(&request.queue);
+    is_empty.then(Instant::now)
 }
 
 /// Only an executor that has a bound waits for a place of its own.
@@ -200,7 +191,7 @@ fn is_simple(core: &Core, request: &LeaseRequest, only: &Restrictions) -> bool {
     only.are_none() && request.version.is_none() && core.settings.is_plain(&request.queue)
 }
 
-/// What is granted; or else what was leased ahead, since nothing in the ready set goes before it.
+/// What is granted; or else what was leased ahead, since nothing in the line goes before it.
 async fn grant_or_take_leased(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -209,7 +200,12 @@ async fn grant_or_take_leased(
     caller: Caller,
 ) -> Result<Vec<Assignment>, Error> {
     let most = if caller.only.are_none() { request.max } else { 0 };
-    let granted = admit_and_grant(core, request, given, caller).await?;
+    let (is_late, doubts) = (caller.is_late, core.from_store.doubts());
+    let granted = match admit_and_grant(core, request, given, caller).await {
+        // The hot set has failed: the caller waits for what comes from the store, or for the hot set.
+        Err(_) if !is_late && core.from_store.doubts() != doubts => Vec::new(),
+        granted => granted?,
+    };
     if !granted.is_empty() {
         return Ok(granted);
     }
@@ -259,7 +255,7 @@ impl Drop for Granted {
     }
 }
 
-/// `given`: what fired while the caller waited. It has found the ready set empty, so this is all there is.
+/// `given`: what fired while the caller waited. It has found the line empty, so this is all there is.
 async fn grant(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -276,44 +272,27 @@ async fn grant(
     }
     let mut leased = Vec::new();
     control::loaded(core).await?;
-    let arrival = core.arrivals.of(&request.queue);
-    let may_stay = arrival.empty_since().is_some() || ahead::lies_behind(core, &request.queue, &arrival);
     let only = &caller.only;
-    if !may_stay || !is_simple(core, request, only) {
-        // There may be others: the order of all is found in one place.
-        ahead::lies_no_more(core, arrival.take_lying_before(&core.live, Millis::MAX)).await;
-    }
     for _ in 0..ROUNDS_MAX {
         if core.settings.is_paused(&request.queue) {
             return Ok(leased);
         }
-        let (look, wanted) = (arrival.look(), request.max - leased.len());
+        let wanted = request.max - leased.len();
         let mut admitted = match admit::admit(core, request, only, wanted).await {
             Ok(admitted) => admitted,
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         };
-        let mut more_behind = false;
-        // A limit may have been set meanwhile.
-        if admitted.is_end && is_simple(core, request, only) {
-            arrival.is_empty_since(look);
-            let wanted = wanted.saturating_sub(admitted.entries.len());
-            let behind = arrival.take_lying(&core.live, wanted, core.present());
-            more_behind = wanted > 0 && behind.len() == wanted;
-            admitted.entries.extend(expire::keep_those_in_time(core, behind).await);
+        if leased.is_empty() && admitted.entries.is_empty() && !admitted.more {
+            admitted = elsewhere::ask(core, request, only, wanted).await;
         }
-        let asked = Instant::now();
         match dispatch(core, request, admitted.entries, admitted.since, caller).await {
             Ok(more) => leased.extend(more),
             // What is leased already must be heard of.
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         }
-        // The store refused some of them (cancelled, replaced or leased elsewhere meanwhile): the next ones of the backlog
-        // are for this caller.
-        let were_refused = leased.len() < request.max && asked.elapsed() < REFUSED_WITHIN;
-        let goes_on = admitted.more || (more_behind && were_refused);
-        if !goes_on {
+        if !admitted.more {
             return Ok(leased);
         }
         if leased.len() >= request.max {

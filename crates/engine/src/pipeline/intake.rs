@@ -5,9 +5,9 @@
 use crate::{
     control,
     core::Core,
-    for_later::hand_over as without_store,
+    for_later::inserts,
     outside,
-    pipeline::{drain, from_store, room},
+    pipeline::{drain, line, room},
 };
 use punctual_contract::{
     Ask, Error, Happened,
@@ -37,6 +37,21 @@ pub(crate) async fn insert(
     mut tasks: Vec<NewTask>,
     by: &str,
 ) -> Result<Vec<Result<Inserted, Error>>, Error> {
+    let waits = inserts::begin(core, &tasks).await;
+    let refused = waits.take_refused(&mut tasks);
+    let inserted = insert_named(core, tasks, by).await?;
+    Ok(refused.among(inserted))
+}
+
+/// None of them is with an executor of which the store has not heard.
+async fn insert_named(
+    core: &Arc<Core>,
+    mut tasks: Vec<NewTask>,
+    by: &str,
+) -> Result<Vec<Result<Inserted, Error>>, Error> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
     let put = outside::put_payloads(core, &mut tasks).await?;
     let inserting = core.limits.backlog.begin(&tasks);
     let inserted = core.store.insert_each(tasks, by, core.now()).await;
@@ -55,29 +70,26 @@ pub(crate) async fn insert(
             replaced.extend(entries.last().cloned());
         }
     }
-    forget_replaced(core, replaced).await;
+    forget_replaced(core, &replaced);
     admit(core, entries).await;
     Ok(inserted)
 }
 
 /// These have taken the places of tasks that were waiting. Their leases are refused by the store; where tasks are handed over without
-/// it, this engine must not have them any more.
-async fn forget_replaced(core: &Core, mut replaced: Vec<HotEntry>) {
-    replaced.retain(|entry| without_store::is_allowed(core, &entry.queue));
+/// it, this engine must not have them any more, nor where they may be from a moment later on.
+fn forget_replaced(core: &Core, replaced: &[HotEntry]) {
     if replaced.is_empty() {
         return;
     }
     {
         let mut table = core.live.lock();
-        for entry in &replaced {
+        for entry in replaced {
             let before = entry.fence - 1;
             table.withdraw(entry.place.id, before);
             table.forget_fired(entry.place.id, before);
         }
     }
-    if let Err(error) = from_store::discard(core, &replaced).await {
-        tracing::warn!(%error, "tasks that were replaced stay in their ready sets; the store will refuse them");
-    }
+    line::discard(core, replaced);
 }
 
 /// Brings those that are due soon to where they fire from: into the table of this engine or into the hot set; the preloader
@@ -93,7 +105,7 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
         return;
     }
     let (scanned, entries) = core.split_scanned(entries);
-    from_store::serve_ready(core, scanned);
+    line::serve_ready(core, scanned);
     let (near, mut entries) = split_near(core, entries);
     entries.extend(drain::take_in(core, near).await.elsewhere);
     if entries.is_empty() {

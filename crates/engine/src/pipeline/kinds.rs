@@ -5,7 +5,7 @@
 
 pub(crate) mod state;
 
-use super::{from_store, terms::Terms};
+use super::{line, terms::Terms};
 use crate::{
     core::Core,
     pipeline::request::{LeaseRequest, Restrictions},
@@ -23,14 +23,10 @@ const LANES_MAX: usize = 500;
 pub(super) const BROUGHT_BACK: usize = 100;
 
 /// What was parked for somebody like the caller comes back into the order.
-pub(super) async fn bring_back(
-    core: &Core,
-    request: &LeaseRequest,
-    only: &Restrictions,
-) -> Result<(), Error> {
+pub(super) fn bring_back(core: &Core, request: &LeaseRequest, only: &Restrictions) {
     let (queue, all) = (&request.queue, &core.limits.admissions.kinds);
     if only.kinds.is_some() && all.begin_look(queue, core.now()) {
-        let lanes = from_store::lanes(core, queue, Some(&Lane::Retries), LANES_MAX).await?;
+        let lanes = line::lanes(core, queue, Some(&Lane::Retries), LANES_MAX);
         let kind = |it: (Lane, usize)| match it.0 {
             Lane::Kind(kind) => Name::new(&kind).ok(),
             Lane::Key(_) | Lane::Retries | Lane::Version(_) => None,
@@ -41,15 +37,12 @@ pub(super) async fn bring_back(
     if let Some(kinds) = &only.kinds {
         parked.retain(|it| kinds.contains(it));
     }
-    let mut result = Ok(());
     for kind in parked {
-        match from_store::unpark(core, queue, &Lane::Kind(kind.as_str().to_owned()), request.max).await {
-            Ok(back) if back < request.max => all.remove(queue, &kind),
-            Ok(_) => {}
-            Err(error) => result = Err(error),
+        let lane = Lane::Kind(kind.as_str().to_owned());
+        if line::unpark(core, queue, &lane, request.max) < request.max {
+            all.remove(queue, &kind);
         }
     }
-    result
 }
 
 /// Of what was popped, what the caller takes, at most `wanted`. The rest is parked, or offered again.
@@ -72,10 +65,8 @@ pub(super) async fn keep(
             _ => back.push(entry),
         }
     }
-    park(core, terms, others).await;
-    if let Err(error) = from_store::offer(core, back).await {
-        tracing::warn!(%error, "tasks of other kinds could not be offered again; that is repeated");
-    }
+    park(core, terms, others);
+    line::serve(core, &back);
     Ok(kept)
 }
 
@@ -100,19 +91,17 @@ async fn with_kinds(core: &Core, mut entries: Vec<HotEntry>) -> Result<Vec<HotEn
             Ok(entries)
         }
         Err(error) => {
-            from_store::offer(core, entries).await?;
+            line::serve(core, &entries);
             Err(error)
         }
     }
 }
 
-async fn park(core: &Core, terms: &Terms, others: BTreeMap<Name, Vec<HotEntry>>) {
+fn park(core: &Core, terms: &Terms, others: BTreeMap<Name, Vec<HotEntry>>) {
     let are_some = !others.is_empty();
     for (kind, entries) in others {
         let lane = Lane::Kind(kind.as_str().to_owned());
-        if let Err(error) = from_store::park(core, &lane, entries, terms.settings.retries).await {
-            tracing::warn!(%error, "tasks of other kinds could not be parked; they are offered again later");
-        }
+        line::park(core, &lane, &entries, terms.settings.retries);
         core.limits.admissions.kinds.add(&terms.queue, &kind);
     }
     if are_some {

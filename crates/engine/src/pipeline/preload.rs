@@ -35,7 +35,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 }
 
 async fn preload(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let room = core.options.hot_entries_max.saturating_sub(core.hot.depth().await?.due);
+    let room = core.options.hot_entries_max.saturating_sub(core.hot.count_due().await?);
     let room = Arc::new(Places { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) });
     room::look(core).await?;
     let (mut loaded, mut result) = (0, Ok(()));

@@ -4,10 +4,9 @@
 //! Three things ask for it:
 //! - a *gap*: a drain or a load whose answer was lost, or that could not be made. It is closed at once, and until then with every
 //!   run of the preloader (`preload`, `gaps`);
-//! - an *admission* whose answer was lost: what it popped from a ready set nobody has;
 //! - a partition that was just taken over, or whose hot set was lost (`sharing::adopt`);
-//! - once a second, what is *overdue*: what is neither here nor in a ready set fires, or is offered again. So is what another
-//!   engine has popped from a ready set and did not hand over.
+//! - once a second, what is *overdue*: what is not here fires, or is served again. So is what was passed to another engine, which
+//!   did not hand it over.
 //!
 //! Changes no row. Bounded: a look at what is overdue reads so many rows of a partition, and the next one goes on there. Where
 //! there are more than that, a backlog waits for its turn: then each look reads what became overdue since the last one, and a few
@@ -24,12 +23,12 @@ use crate::{
     pipeline::{
         drain, fire,
         from_store::{self, scanned::Scanned},
-        preload,
+        line, preload,
     },
 };
 use hashbrown::HashSet;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
-use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use punctual_domain::{place::Partition, state::State, time::Millis};
 use state::{Key, recent};
 use std::sync::Arc;
 
@@ -37,8 +36,6 @@ use std::sync::Arc;
 const LOOK_LIMIT: usize = 500;
 /// And of those that were.
 const AGAIN_LIMIT: usize = 50;
-/// Pages of a partition in which an answer that was lost is looked for; the rest is found in its turn.
-const LOST_PAGES: usize = 10;
 /// What was offered so short a time ago may be in the hands of an engine that is about to lease it.
 const IN_HANDS_MS: i64 = 3_000;
 
@@ -64,7 +61,7 @@ async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
         }
     }
     if loaded > 0 {
-        fire::fire_all(core).await?;
+        fire::fire_all(core).await;
     }
     result.map(|()| loaded)
 }
@@ -73,15 +70,14 @@ async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     // None of them is left out because another failed.
     expire::look_at_served(core).await;
-    let again = fire::fire_again(core).await;
+    fire::fire_again(core);
     let closed = gaps(core).await;
-    let admissions = lost_admissions(core).await;
     let found = parts::each(core, "refill_overdue", parts::PATIENCE, overdue_in).await;
-    again.and(closed).and(admissions)?;
+    closed?;
     found
 }
 
-/// Closes gaps, looks for answers that were lost and offers what was held back, as soon as there is such, until the engine stops.
+/// Closes gaps and offers what was held back, as soon as there is such, until the engine stops.
 pub(crate) async fn when_asked(core: Arc<Core>) -> Result<usize, Error> {
     let mut found = 0;
     loop {
@@ -96,63 +92,8 @@ pub(crate) async fn when_asked(core: Arc<Core>) -> Result<usize, Error> {
 
 /// Tasks that were missing.
 async fn run_asked(core: &Arc<Core>) -> Result<usize, Error> {
-    let again = fire::fire_again(core).await;
-    let closed = gaps(core).await;
-    let admissions = lost_admissions(core).await;
-    Ok(again? + closed? + admissions?)
-}
-
-/// Looks for admissions whose answer was lost; each part of the store by itself. Of what is overdue in their queues, what stands in
-/// no ready set is offered again, although another engine may be about to lease it: the store then refuses that lease. What is in
-/// partitions of other engines, their owners find.
-async fn lost_admissions(core: &Arc<Core>) -> Result<usize, Error> {
-    if core.filling.gaps.no_admissions() {
-        return Ok(0);
-    }
-    let work = |core, part| async move { lost_admissions_in(&core, part).await };
-    parts::each(core, "refill_admissions", parts::PATIENCE, work).await
-}
-
-/// In one part of the store. What fails is tried again with the next run.
-async fn lost_admissions_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
-    let queues = core.filling.gaps.take_admissions(part);
-    if queues.is_empty() {
-        return Ok(0);
-    }
-    // Without it tasks are served from the store, so none is lost.
-    from_store::with_hot_set(core, lost_of(core, part, queues)).await
-}
-
-async fn lost_of(core: &Arc<Core>, part: usize, queues: HashSet<Arc<QueueKey>>) -> Result<usize, Error> {
-    let mut found = 0;
-    for partition in parts::owned(core, part) {
-        match lost_in(core, partition, &queues).await {
-            Ok(count) => found += count,
-            Err(error) => {
-                core.filling.gaps.keep_admissions(part, queues);
-                return Err(error);
-            }
-        }
-    }
-    Ok(found)
-}
-
-async fn lost_in(
-    core: &Arc<Core>,
-    partition: Partition,
-    queues: &HashSet<Arc<QueueKey>>,
-) -> Result<usize, Error> {
-    let (now, mut after, mut found) = (core.now(), None, 0);
-    for _ in 0..LOST_PAGES {
-        let mut looked = look(core, Scan { partition, until: now, after, limit: LOOK_LIMIT }).await?;
-        after = looked.next;
-        looked.rows.retain(|entry| queues.contains(&entry.queue));
-        found += looked.bring_back(core, now).await?;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(found)
+    let again = fire::fire_again(core);
+    Ok(again + gaps(core).await?)
 }
 
 /// One part of the store.
@@ -166,7 +107,7 @@ async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     if found > 0 {
         tracing::warn!(tasks = found, "overdue tasks were missing, and have been loaded or offered again");
         core.meters.swept(found);
-        result = result.and(fire::fire_all(&core).await.map(drop));
+        fire::fire_all(&core).await;
     }
     result.map(|()| found)
 }
@@ -234,8 +175,8 @@ impl Looked {
     }
 }
 
-/// Of what is overdue: what this engine does not know fires, and what has fired before an instant is offered, as far as it stands
-/// in no ready set. How many were missing. `may_be_missing`: its row is no older than what the table says.
+/// Of what is overdue: what this engine does not know fires, and what was given or passed before an instant is served
+/// again. How many were missing. `may_be_missing`: its row is no older than what the table says.
 pub(super) async fn bring_back(
     core: &Arc<Core>,
     page: Vec<HotEntry>,
@@ -259,10 +200,8 @@ pub(super) async fn bring_back(
     }
     let (going, offered): (Vec<_>, Vec<_>) =
         offered.into_iter().partition(|entry| core.settings.is_deleting(&entry.queue.namespace));
-    // First what needs no server: a hot set that fails must not keep tasks out of the table.
     let loaded = drain::take_in(core, unknown).await.count;
-    let discarded = from_store::discard(core, &going).await;
+    line::discard(core, &going);
     let offered = expire::keep_those_in_time(core, offered).await;
-    let offered = fire::offer_again(core, offered).await?;
-    discarded.map(|_| loaded + offered)
+    Ok(loaded + fire::offer_again(core, offered))
 }

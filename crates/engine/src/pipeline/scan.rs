@@ -1,5 +1,5 @@
 //! Durable scan: due tasks of a queue whose `source` is the store are read from the database at an interval, in time order, and no
-//! other way. Nothing of such a queue is in Redis: not its tasks, not its ready set, not its limits (`Shared::stored_limiter`). It is
+//! other way. Nothing of such a queue is in Redis: not its tasks, not its limits (`Shared::stored_limiter`). It is
 //! the source of `store_source` at another cadence, for one queue at a time, and marked before it is served.
 //!
 //! Order of steps of one task, and what a crash, a hang or a cut between two of them leaves:
@@ -14,9 +14,9 @@
 //! 5. It is leased, in a transaction of its own that looks at its row and names state and fence (`hand_over`). Refused: another
 //!    engine was first. Crash: the lease ends. A task whose lease fails is served again a moment later; those behind it go on.
 //!
-//! A queue that is scanned from now on: what Redis still has of it is dropped when its owner drains it, and what stands in ready sets
-//! is read from the store; a task that an executor leases twice is refused by its fence. A queue that is scanned no more: what is
-//! served goes into the ready sets, and partitions are looked through as if they had just been taken over; once more a second later,
+//! A queue that is scanned from now on: what Redis still has of it is dropped when its owner drains it; a task that
+//! an executor leases twice is refused by its fence. A queue that is scanned no more: what is
+//! served stays so, and partitions are looked through as if they had just been taken over; once more a second later,
 //! for what engines have inserted that did not know it yet.
 //!
 //! Instants of scans are multiples of the interval, shifted by the queue's name: each engine scans what it owns at the same
@@ -66,7 +66,7 @@ const SETTINGS_KNOWN_MS: i64 = 1_000;
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let back = core.from_store.scans.no_more(&core.settings.known());
     if !back.is_empty() {
-        give_back(core, &back).await;
+        give_back(core, &back);
     }
     if core.from_store.scans.fills_again(core.now()) {
         look_through(core);
@@ -243,15 +243,12 @@ async fn serve_part(core: Arc<Core>, part: usize, wanted: Arc<Wanted>) -> Result
     result.map(|()| served)
 }
 
-/// These queues are scanned no more: they go back to the hot set.
-async fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
+/// These queues are scanned no more: their tasks go by the hot set again.
+fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
     let served = core.live.lock().serve_no_more(|queue| back.iter().any(|other| **other == *queue), |_| true);
     look_through(core);
     core.from_store.scans.fill_again_at(core.now().plus(SETTINGS_KNOWN_MS));
-    if let Err(error) = fire::offer_again(core, served.clone()).await {
-        tracing::warn!(%error, "tasks of a queue that is scanned no more could not be offered; it will be repeated");
-        core.live.lock().hold_back(&served);
-    }
+    fire::offer_again(core, served);
 }
 
 /// As if all partitions of this engine had just been taken over.

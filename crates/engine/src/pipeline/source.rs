@@ -1,17 +1,27 @@
 //! Which source tasks come from. While the hot set does not answer, or where there is none, as in an embedded engine, what a
-//! partition's owner fires comes from the store (`store_source`), and executors are served from the live table (`from_store`).
+//! partition's owner fires comes from the store (`store_source`).
 //!
 //! A switch between the two sources needs no hand-over. What both have is refused by the table, by fence, or by the store when its
-//! lease is asked for. Away: each partition is read from the oldest task on, and what stood in ready sets is served from the table.
-//! Back: what is served is put into the ready sets, and what passed the hot set by is loaded. A crash in between leaves the store,
+//! lease is asked for. Away: each partition is read from the oldest task on, and engines look in the store for what others have fired.
+//! Back: what passed the hot set by is loaded, and engines pass each other what they have fired. A crash in between leaves the store,
 //! which has all of it.
+//!
+//! *When the hot set is believed to be away.* It is looked at twice a second, and at once when a call failed or had no answer within
+//! 100 ms (`from_store::belief`). Where a look fails on two connections, or nothing at all has been answered for 0.5 s of this
+//! engine's own time, it is away; the same look goes on, and its answer ends that. So a hot set that answers anything within
+//! 0.5 s is never away, however slow it is. To believe wrongly costs a read of the store, ten seconds ahead, and that spans of what
+//! was inserted meanwhile are loaded again; nothing is lost by it, nor fires twice: the store decides about each lease.
+//!
+//! *Other engines.* One whom the hot set does not answer says so with its signs of life, and cannot announce anything. Until it has
+//! it again, the others look in the store for what it has fired and not handed over, and for what it has inserted into their
+//! partitions. So they do where signals are lost and nobody says so (`elsewhere::is_deaf`).
 
 use crate::{
     core::Core,
     maintenance::{mark_ready, reconcile},
     parts,
     pipeline::{
-        fire,
+        elsewhere, fire,
         from_store::{others, scanned::Scanned, state::Since},
         store_source,
     },
@@ -20,71 +30,82 @@ use crate::{
 use hashbrown::HashSet;
 use punctual_contract::{
     Error,
-    hot::{HotEntry, Keeps, Wholeness},
+    hot::{Keeps, Wholeness},
     ownership::Tenure,
 };
 use punctual_domain::place::Partition;
-use std::{
-    future::pending,
-    pin::pin,
-    sync::{Arc, atomic::Ordering::SeqCst},
-    time::Duration,
-};
-use tokio::time::{Instant, sleep, timeout};
+use std::{pin::pin, sync::Arc, time::Duration};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 /// Between two looks at the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// Between two looks at the store while it does not, or where there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
-/// A hot set that has not answered by then is away, whatever it is doing.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+/// A hot set that has not answered a look within so many store periods is away, whatever it is doing: 0.5 s, counted in steps of time
+/// in which this engine ran, so that one that stood still believes nothing. A silent connection is replaced before that (in
+/// `punctual-hot`, after 0.25 s).
+const PATIENCE_STEPS: u32 = 5;
+/// A look has ended by then, or the next one begins.
+const LOOK_LIMIT: Duration = Duration::from_millis(1_500);
 
-/// Ends when the store is to be looked at again; never while the hot set answers.
-pub(crate) async fn store_is_due(core: Arc<Core>) {
-    if core.from_store.is_away() {
+/// Ends when the hot set or the store is to be looked at ahead of the period.
+pub(crate) async fn is_asked(core: Arc<Core>) {
+    if is_store_due(&core) || core.holdings.some_lack_hot(&core.options.name) {
         sleep(STORE_PERIOD).await;
     } else {
-        pending().await
+        core.from_store.belief.is_doubted().await;
     }
+}
+
+/// The store is read each `STORE_PERIOD`.
+fn is_store_due(core: &Core) -> bool {
+    core.from_store.is_away()
 }
 
 /// Sees to it that what is due comes into the table. Tasks fired without the hot set.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     match core.from_store.hot_set_keeps() {
-        Keeps::DueAndReady => look_at_hot_set(core).await,
+        Keeps::Due => look_at_hot_set(core).await,
         Keeps::Nothing => fire_all(core).await,
     }
 }
 
 /// Whether the hot set answers and has what was put into it.
 async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
-    let tenures = core.holdings.tenures();
+    core.from_store.belief.looks();
+    let (tenures, hot) = (core.holdings.tenures(), &core.from_store.hot);
     // One connection that broke, or fell silent, is not the hot set: it is asked once more, on another one.
     let twice = async {
-        match core.hot.is_whole(&tenures).await {
-            Err(_) => core.hot.is_whole(&tenures).await,
+        match hot.is_whole(&tenures).await {
+            Err(_) => hot.is_whole(&tenures).await,
             whole => whole,
         }
     };
-    let mut asked = pin!(timeout(PATIENCE, twice));
-    let mut fired = 0;
+    let mut asked = pin!(timeout(LOOK_LIMIT, twice));
+    let mut steps = interval_at(Instant::now() + STORE_PERIOD, STORE_PERIOD);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut fired, mut steps_left) = (0, PATIENCE_STEPS);
+    let silent = || Error::may_have_happened("look at the hot set", "no answer");
     let answer = loop {
         tokio::select! {
             biased;
             answer = &mut asked => break answer,
-            // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
-            () = store_is_due(Arc::clone(core)) => fired += fire_all(core).await.unwrap_or(0),
+            _ = steps.tick() => {
+                steps_left = steps_left.saturating_sub(1);
+                if steps_left == 0 {
+                    is_away(core, &silent());
+                }
+                if is_store_due(core) {
+                    // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
+                    fired += fire_all(core).await.unwrap_or(0);
+                }
+            }
         }
     };
-    let silent = || Error::may_have_happened("look at the hot set", "no answer");
     match answer.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
-            let served = is_back(core, tenures.iter().copied().zip(whole));
-            if let Err(error) = fire::offer_again(core, served.clone()).await {
-                core.live.lock().hold_back(&served);
-                return Err(error);
-            }
-            Ok(fired)
+            is_back(core, tenures.iter().copied().zip(whole));
+            Ok(fired + look_for_others(core).await?)
         }
         Err(error) => {
             is_away(core, &error);
@@ -93,30 +114,41 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     }
 }
 
+/// What engines do whom the hot set does not answer, while it answers this one; and what others have fired that are not heard of.
+async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
+    let some_lack_hot = core.holdings.some_lack_hot(&core.options.name);
+    let inserted = if some_lack_hot { store_source::look_back_everywhere(core).await } else { Ok(0) };
+    if some_lack_hot || elsewhere::is_deaf(core) {
+        serve_others(core).await?;
+    }
+    inserted
+}
+
 /// From the first failure on.
 pub(crate) fn is_away(core: &Core, error: &Error) {
-    if !core.from_store.is_away.swap(true, SeqCst) {
+    if !core.from_store.belief.believe(true) {
         *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
         // What began when it was away before may have read since then.
         core.from_store.watermarks.begin_anew();
+        // The others are to hear of it.
+        core.sharing.look_at_ownership.notify_one();
         tracing::warn!(%error, "the hot set is away: firing goes on from the store");
     }
 }
 
-/// What it has lost, or what passed it by, is brought to it again. Returns what was served from the table, and is to be offered.
-fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -> Vec<HotEntry> {
-    let was_away = core.from_store.is_away.swap(false, SeqCst);
-    let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
+/// What it has lost, or what passed it by, is brought to it again. What other engines have fired is served here no more: they pass it.
+fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
+    let was_away = core.from_store.belief.believe(false);
+    let has_gaps = was_away && core.from_store.has_gaps();
     if was_away {
         tracing::info!("the hot set answers: firing goes on by it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
         core.filling.preload.notify_one();
         reconcile::is_back(core);
         core.from_store.positions.lock().clear();
+        others::serve_no_more(core);
         core.from_store.watermarks.begin_anew();
     }
-    // Each time: something may have been served just after the switch.
-    let served = core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), |_| true);
     let mut lost = 0;
     for (tenure, wholeness) in partitions {
         if let Wholeness::Overtaken(newest) = wholeness {
@@ -134,18 +166,16 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) -
         // The limiter stands beside the hot set.
         reconcile::is_seen_lost(core);
     }
-    served
 }
 
 /// What this engine owns is read ahead, fires and is served here; what others own is served here as far as it is asked for. None of
 /// it is left out because another failed.
 async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     let drained = store_source::run_once(core).await;
-    let fired = fire::fire_all(core).await;
-    let again = fire::fire_again(core).await;
+    let fired = fire::fire_all(core).await + fire::fire_again(core);
     let marked = mark_ready::for_others(core, core.now()).await;
-    serve_others(core).await.and(marked).and(again).and(drained)?;
-    fired
+    serve_others(core).await.and(marked).and(drained)?;
+    Ok(fired)
 }
 
 /// How many of other engines' tasks are served now that were not.

@@ -6,14 +6,13 @@
 //!    engine inserts or changes within its reach it puts into the table itself (`intake`), a crash before that leaves it to the
 //!    next tenure, and a lost answer of the store to the refill's look at what is overdue.
 //! 2. *Taken in.* What the table does not know comes into it, and its instant on the wheel; what it knows with this fence is
-//!    refused, whichever source had it before. What has fired and stood in the ready sets of the hot set is served from the table
-//!    now. Crash: the next owner reads it again. Only then does the watermark move.
+//!    refused, whichever source had it before. Crash: the next owner reads it again. Only then does the watermark move.
 //! 3. *Looked back.* What another engine has inserted or changed behind the watermark nobody can announce: each run reads what is due
 //!    now once more. What it misses, because it was committed long after it was due, the refill's look at what is overdue finds. An
 //!    engine that shares its store with none has nothing to look for.
 //! 4. *Fired* at its instant by the wheel, as with a hot set (`fire`): the table decides between that and a cancel at this engine,
 //!    and the store's conditional update between it and everything else. Crash: `scheduled`, for the next owner to fire.
-//! 5. *Served* to executors of this engine from the table (`from_store::serve`), in its order or, when a limit, a version or a kind lets
+//! 5. *Served* to executors of this engine from the table (`line`), in its order or, when a limit, a version or a kind lets
 //!    it go, from its lane beside it. Crash: the same.
 //! 6. *Marked* as `ready`, where it is not handed over within `mark_ready::FOR_OTHERS_MS` and other engines live: these read it in
 //!    the store, and serve their executors with it (`from_store::others`). Crash: each of them has it. Whoever leases it first has
@@ -50,7 +49,7 @@ const BACK_MS: i64 = 500;
 const SOON_MS: i64 = 200;
 /// Pages of one partition in one run; the next goes on there.
 const PAGES: usize = 10;
-/// With so many in the table that have not fired, nothing more is read ahead.
+/// With so many in the table that have not fired, only what is about to fire is read.
 const WAITING_MAX: usize = 500_000;
 
 /// Entries that are new in the table.
@@ -58,6 +57,28 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     // Nothing comes into the table before it is known which queues are scanned.
     control::loaded(core).await?;
     parts::each(core, "from_store", parts::PATIENCE, drain_part).await
+}
+
+/// What others insert and change in this engine's partitions and cannot announce, while the hot set has what is due. Entries that are
+/// new in the table.
+pub(crate) async fn look_back_everywhere(core: &Arc<Core>) -> Result<usize, Error> {
+    control::loaded(core).await?;
+    parts::each(core, "look_back", parts::PATIENCE, look_back_part).await
+}
+
+async fn look_back_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
+    let (mut found, mut result) = (0, Ok(()));
+    for partition in parts::owned(&core, part) {
+        let Some(tenure) = core.holdings.tenure(partition) else { continue };
+        let before = core.from_store.watermarks.of(tenure);
+        let mut mark = before;
+        match look_back(&core, tenure, &mut mark).await {
+            Ok(count) => found += count,
+            Err(error) => result = Err(error),
+        }
+        core.from_store.watermarks.remember(partition, before, mark);
+    }
+    result.map(|()| found)
 }
 
 async fn drain_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
@@ -80,17 +101,15 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
         *drained += look_back(core, tenure, &mut mark).await?;
         marks.remember(tenure.partition, before, mark);
     }
-    let left_until = core.now().plus(REACH_LEFT_MS);
-    let is_far = mark.read_to.is_some_and(|read_to| read_to.0 >= left_until);
-    if is_far || core.live.lock().len() >= WAITING_MAX {
-        return Ok(());
-    }
     let apart = if mark.read_to.is_none() { i64::from(tenure.partition.0) % APART_MAX } else { 0 };
+    let Some(reach_ms) = reach_ms(mark.read_to, core.live.lock().len(), apart, core.now()) else {
+        return Ok(());
+    };
     for _ in 0..PAGES {
         let before = marks.of(tenure);
         // After that: by a clock that is set back meanwhile, no watermark is moved.
         let now = core.now();
-        let until = now.plus(REACH_MS - apart * APART_MS);
+        let until = now.plus(reach_ms);
         let page = Scan { partition: tenure.partition, until, after: before.read_to, limit: STEP_LIMIT };
         let (count, next) = take_page(core, page, now).await?;
         *drained += count;
@@ -100,6 +119,17 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
         }
     }
     Ok(())
+}
+
+/// How far ahead is read now. None: there is enough before the watermark. With too many in the table, what is about to fire comes all the
+/// same: it leaves the table when it has.
+fn reach_ms(read_to: Option<Key>, waiting: usize, apart: i64, now: Millis) -> Option<i64> {
+    let (reach_ms, left_ms) = match waiting {
+        WAITING_MAX.. => (SOON_MS, SOON_MS),
+        _ => (REACH_MS - apart * APART_MS, REACH_LEFT_MS),
+    };
+    let is_far = read_to.is_some_and(|read_to| read_to.0 >= now.plus(left_ms));
+    (!is_far).then_some(reach_ms)
 }
 
 /// Once more what is due now, as far as it lies behind the watermark.
@@ -157,4 +187,20 @@ async fn take(core: &Arc<Core>, rows: Vec<HotEntry>, before: Millis) -> Result<u
         core.from_store.passes_by();
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_a_full_table_what_is_about_to_fire_is_read_all_the_same() {
+        let (now, read_to) = (Millis(100_000), |ms| Some((Millis(100_000 + ms), 1)));
+        assert_eq!(reach_ms(None, 0, 3, now), Some(REACH_MS - 3 * APART_MS));
+        assert_eq!(reach_ms(read_to(REACH_LEFT_MS), 0, 0, now), None);
+        assert_eq!(reach_ms(read_to(REACH_LEFT_MS - 1), 0, 0, now), Some(REACH_MS));
+        assert_eq!(reach_ms(None, WAITING_MAX, 3, now), Some(SOON_MS));
+        assert_eq!(reach_ms(read_to(0), WAITING_MAX, 0, now), Some(SOON_MS));
+        assert_eq!(reach_ms(read_to(SOON_MS), WAITING_MAX, 0, now), None, "it has been read");
+    }
 }

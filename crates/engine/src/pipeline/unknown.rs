@@ -34,12 +34,13 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 }
 
 async fn sort_out(core: &Arc<Core>, some: Vec<DoubtfulLease>, tasks: Vec<Option<Task>>) -> usize {
+    let now = core.now();
     let (mut made, mut resolved) = (Vec::new(), Vec::new());
     for (lease, task) in some.into_iter().zip(tasks) {
         match task {
             Some(task) if lease.is_of(&task) => made.push(lease),
-            // It may still be made: it is looked at again.
-            Some(task) if task.fence < lease.fence => {}
+            // It may still be made: it is looked at again. As long as the store says nothing, nobody knows.
+            Some(task) if task.fence < lease.fence && !lease.is_over(now) => {}
             // Another's, or at its end.
             _ => resolved.push(lease),
         }

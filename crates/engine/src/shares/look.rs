@@ -6,7 +6,7 @@ use super::{
     pool::{Pool, Wanted},
     state::{Divided, QUEUES_MAX},
 };
-use crate::{core::Core, pipeline::from_store, settings::Known};
+use crate::{core::Core, settings::Known};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, limiter::Demand};
 use punctual_domain::{
@@ -67,7 +67,7 @@ async fn gather(
 ) -> Result<BTreeMap<QueueKey, Found>, Error> {
     let seen = core.limits.shares.take_seen(now);
     let demands = core.limiter.demands(&core.options.name, &seen, now).await?;
-    let ready = from_store::depth(core).await?.ready;
+    let ready = core.live.lock().count_served();
     let mut queues: BTreeMap<QueueKey, Found> = BTreeMap::new();
     for it in demands {
         let Demand { queue, short_of_slots, short_of_starts, starts_per_ks } = it;
@@ -77,8 +77,8 @@ async fn gather(
         all.short_of_starts |= short_of_starts;
         all.starts_per_ks = all.starts_per_ks.saturating_add(starts_per_ks);
     }
-    for (queue, waiting) in ready {
-        queues.entry((*queue).clone()).or_default().ready = u64::try_from(waiting).unwrap_or(u64::MAX);
+    for (queue, standing) in ready.into_iter().filter(|(_, standing)| standing.ready > 0) {
+        queues.entry((*queue).clone()).or_default().ready = u64::try_from(standing.ready).unwrap_or(u64::MAX);
     }
     for it in memory.queues() {
         queues.entry(it.clone()).or_default();

@@ -46,11 +46,7 @@ async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<bool, Error> {
     }
     // From now on the last owner drains nothing: what it has in its table is in the store.
     drain::drain_in(core, &[tenure.partition]).await?;
-    core.arrivals.others_may_have_offered();
     preload::load_near(core, tenure.partition, core.now()).await?;
-    fire::fire_all(core).await?;
-    // The ready sets may be lost, too.
-    let offered = core.live.lock().offered_in(tenure.partition);
-    fire::offer_again(core, offered).await?;
+    fire::fire_all(core).await;
     Ok(true)
 }

@@ -31,7 +31,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
 
 /// Signals announced. What could not be is not tried again: whoever should have heard it looks at an interval.
 pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
-    let signals = core.sharing.announcer.gathered();
+    let signals = core.sharing.announcer.gathered(&core.options.name);
     let count = signals.len();
     if count > 0 {
         core.shared.signals.announce(signals).await?;

@@ -107,6 +107,11 @@ impl Holdings {
         true
     }
 
+    /// Of the engines beside this one, as far as was last heard, the hot set does not answer some.
+    pub(crate) fn some_lack_hot(&self, own: &str) -> bool {
+        self.live.lock().iter().any(|live| live.engine != own && !live.has_hot)
+    }
+
     /// Those that were not gained again meanwhile: what is here of these is worked on.
     pub(crate) fn take_lost(&self) -> Vec<Partition> {
         let mut lost = std::mem::take(&mut *self.lost.lock());
@@ -117,11 +122,6 @@ impl Holdings {
     /// Other engines live, as far as was last heard.
     pub(crate) fn has_others(&self) -> bool {
         !self.is_only.load(SeqCst)
-    }
-
-    /// All partitions, and nobody else could take any.
-    pub(crate) fn is_only_owner(&self) -> bool {
-        self.is_only.load(SeqCst) && self.len() == self.partitions.len()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -5,7 +5,7 @@ pub(crate) mod state;
 
 use crate::{
     core::Core,
-    pipeline::{drain, fire},
+    pipeline::{drain, elsewhere, fire},
     sharing::announce::GIVEN_UP,
 };
 use futures_util::FutureExt as _;
@@ -28,7 +28,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
         match signals {
             Ok(signals) => {
                 heard += signals.len();
-                signals.into_iter().for_each(|it| heed(&core, it));
+                signals.into_iter().for_each(|signal| heed(&core, signal));
             }
             Err(error) => {
                 look_at_everything(&core).await;
@@ -62,9 +62,22 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
     heard
 }
 
-fn heed(core: &Core, signal: Signal) {
+fn heed(core: &Arc<Core>, signal: Signal) {
+    let own_name = core.options.name.as_str();
+    if signal.addressee().is_some_and(|addressee| addressee != own_name) {
+        return;
+    }
     match signal {
-        Signal::Ready { queue } => core.arrivals.wake_one(&queue),
+        Signal::Hello { engine } | Signal::Ready { engine, .. } | Signal::Freed { engine, .. }
+            if engine == own_name => {}
+        Signal::Hello { engine } => core.sharing.elsewhere.says_hello(engine),
+        Signal::Ready { engine, queue } => {
+            core.sharing.elsewhere.has_ready(engine, &queue);
+            core.arrivals.wake_one(&queue);
+        }
+        Signal::Freed { queue, lane, places, .. } => elsewhere::freed(core, queue, lane.as_ref(), places),
+        Signal::Demand(demand) => elsewhere::heed_demand(core, *demand),
+        Signal::Passed(passed) => elsewhere::heed_passed(core, *passed),
         Signal::Due { partition, due_at } if partition.0 < core.store.partitions() => {
             if core.holdings.tenure(partition).is_some() {
                 core.sharing.asked.add(partition);
@@ -81,8 +94,8 @@ async fn look_at_everything(core: &Arc<Core>) {
     core.arrivals.wake_all();
     core.sharing.look_at_ownership.notify_one();
     let drained = drain::run_once(core).await;
-    let fired = fire::fire_all(core).await;
-    if let Err(error) = drained.and(fired) {
+    fire::fire_all(core).await;
+    if let Err(error) = drained {
         tracing::warn!(%error, "what may have been announced is found at the next look");
     }
 }

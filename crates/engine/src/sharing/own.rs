@@ -19,6 +19,7 @@ use crate::{
 use futures_util::{StreamExt as _, stream};
 use punctual_contract::{
     Error,
+    hot::HotEntry,
     ownership::{Says, Tenure},
     store::{Change, Step},
 };
@@ -179,6 +180,9 @@ async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef,
     core.holdings.lose(partition);
     let closed = core.live.lock().close(partition);
     core.live.lock().hold_back(&closed.fired);
+    // What waits here for executors its next owner finds in the store.
+    let is_there = |entry: &HotEntry| entry.place.partition == partition;
+    drop(core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), is_there));
     give_back(core, closed.leased, "handed_back").await;
     closed.claimed
 }

@@ -2,8 +2,8 @@
 //! asked for, and why it should hold less. Decides nothing: the rules stand in the modules of its fields.
 
 use super::{
-    announce::state::Announcer, listen::state::Asked, reach::state::Reach, step_aside::state::Aside,
-    terms::state::Overtaken,
+    announce::state::Announcer, elsewhere::Elsewhere, listen::state::Asked, reach::state::Reach,
+    step_aside::state::Aside, terms::state::Overtaken,
 };
 use tokio::sync::Notify;
 
@@ -12,6 +12,8 @@ pub(crate) struct Sharing {
     /// What the other engines are to hear of, and what they asked for.
     pub(crate) announcer: Announcer,
     pub(crate) asked: Asked,
+    /// Where tasks wait for executors, and what other engines were asked for.
+    pub(crate) elsewhere: Elsewhere,
     /// Asks for a look ahead of the period: at who owns what, and at who should.
     pub(crate) look_at_ownership: Notify,
     pub(crate) rebalance: Notify,

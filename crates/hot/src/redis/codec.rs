@@ -7,10 +7,8 @@ use punctual_contract::{
     hot::{Details, HotEntry, Lane},
 };
 use punctual_domain::{
-    chooser::Level,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
-    settings::Retries,
     state::State,
     task::{Content, Demands, Priority},
     time::Millis,
@@ -146,29 +144,7 @@ pub(crate) fn body_of(entry: &HotEntry) -> Vec<u8> {
     body
 }
 
-/// What a queue's ready set keeps under the entry's task.
-pub(crate) fn record_of(entry: &HotEntry) -> Vec<u8> {
-    let mut record = Vec::with_capacity(BODY_BYTES + entry.ask().map_or(0, |ask| ask.bytes()));
-    record.extend([0, 0, WITH_MORE]);
-    record.extend(ordered(entry.place.id));
-    record.extend(ordered(entry.fence));
-    record.extend(ordered(entry.task_version));
-    write(&mut record, &(entry.place.partition.0, entry.fired_at.0, Rest::of(entry), More::of(entry)));
-    let follows = u16::try_from(record.len() - 2)
-        .expect("a few names of at most 256 bytes, a dozen numbers and what was asked for, which is bounded");
-    if let Some(length) = record.first_chunk_mut() {
-        *length = follows.to_be_bytes();
-    }
-    record
-}
-
-/// Level first, then due time: exact, because the latest due time is below 2^48 and 11 * 2^48 below 2^53.
-pub(crate) fn ready_score(entry: &HotEntry, retries: Retries) -> i64 {
-    let level = i64::from(Level::of(entry.priority, entry.attempt, retries).number());
-    ((level + 1) << 48) + entry.due_at.0.clamp(0, Millis::MAX.0)
-}
-
-/// A lane as the scripts know it: its kind, the length of its text, the text. No lane begins as another does.
+/// A lane in a message: its kind, the length of its text, the text.
 pub(crate) fn lane_word(lane: &Lane) -> Vec<u8> {
     let (kind, text) = match lane {
         Lane::Key(it) => (b'k', it.as_str()),
@@ -228,25 +204,6 @@ impl Reader {
         self.entry(partition, (number(id)?, number(fence)?), fired_at, &rest, more)
     }
 
-    pub(crate) fn record(&mut self, record: &[u8]) -> Option<HotEntry> {
-        let (head, rest) = record.split_at_checked(27)?;
-        let [_, _, format, numbers @ ..] = head else { return None };
-        let (partition, fired_at, rest, more): (u16, i64, Rest<'_>, More<'_>) = match *format {
-            PLAIN => {
-                let (partition, fired_at, rest) = rmp_serde::from_slice(rest).ok()?;
-                (partition, fired_at, rest, More::default())
-            }
-            WITH_DEMANDS => {
-                let (partition, fired_at, rest, demanded) = rmp_serde::from_slice(rest).ok()?;
-                (partition, fired_at, rest, More { demanded, ..More::default() })
-            }
-            WITH_MORE => rmp_serde::from_slice(rest).ok()?,
-            _ => return None,
-        };
-        let (id, fence) = (number(numbers.get(..8)?)?, number(numbers.get(8..16)?)?);
-        self.entry(Partition(partition), (id, fence), Millis(fired_at), &rest, more)
-    }
-
     fn entry(
         &mut self,
         partition: Partition,
@@ -296,10 +253,10 @@ impl Reader {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn sample(id: i64, due_at: i64, fence: i64) -> HotEntry {
+    pub(in crate::redis) fn sample(id: i64, due_at: i64, fence: i64) -> HotEntry {
         let queue = Name::new("mail").unwrap();
         HotEntry {
             place: TaskRef { partition: Partition(0), due_at: Millis(due_at), id },
@@ -349,7 +306,6 @@ mod tests {
         assert!(body_of(&task).len() + 4 <= 80, "{}", body_of(&task).len());
         let long = with_ask(task, 200, &[("region", "eu-west-1"), ("tenant", "42")]);
         assert!(body_of(&long).len() + 4 <= 448, "{}", body_of(&long).len());
-        assert!(record_of(&long).len() + 4 <= 448, "{}", record_of(&long).len());
     }
 
     #[test]
@@ -361,7 +317,7 @@ mod tests {
         let mut reader = Reader::default();
         for entry in [entry, outside] {
             let read = reader.body(Partition(0), &ordered(7), &body_of(&entry), Millis::ZERO).unwrap();
-            assert_eq!((&read, reader.record(&record_of(&entry)).as_ref()), (&entry, Some(&entry)));
+            assert_eq!(read, entry);
         }
     }
 
@@ -369,14 +325,11 @@ mod tests {
     fn what_an_older_release_wrote_is_read() {
         let entry = HotEntry { attempt: 2, details: Arc::default(), ..sample(7, 1, 2) };
         let demanded = Demanded { attempt: 2, ..Demanded::default() };
-        let (mut body, mut record) = (vec![WITH_DEMANDS], vec![0, 0, WITH_DEMANDS]);
+        let mut body = vec![WITH_DEMANDS];
         body.extend(ordered(2));
-        record.extend([ordered(7), ordered(2), ordered(entry.task_version)].concat());
         write(&mut body, &(Rest::of(&entry), &demanded));
-        write(&mut record, &(0_u16, 0_i64, Rest::of(&entry), &demanded));
         let mut reader = Reader::default();
         assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO).unwrap(), entry);
-        assert_eq!(reader.record(&record).unwrap(), entry);
         let (mut body, first) = (vec![PLAIN], HotEntry { attempt: 0, ..entry });
         body.extend(ordered(2));
         write(&mut body, &Rest::of(&first));
@@ -386,10 +339,9 @@ mod tests {
     #[test]
     fn what_another_release_wrote_is_not_misread() {
         let entry = with_ask(sample(7, 1, 2), 9, &[("a", "b")]);
-        let (mut body, mut record) = (body_of(&entry), record_of(&entry));
+        let mut body = body_of(&entry);
         let mut reader = Reader::default();
         assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO).unwrap(), entry);
-        assert_eq!(reader.record(&record).unwrap(), entry);
         for length in 0..body.len() {
             assert_eq!(reader.body(Partition(0), &ordered(7), &body[..length], Millis::ZERO), None);
         }
@@ -397,21 +349,8 @@ mod tests {
         Arc::make_mut(&mut retry.details).demands =
             Demands { concurrency_key: Some("k".repeat(256)), handler_versions: Some(">=2".into()) };
         assert_eq!(reader.body(Partition(0), &ordered(7), &body_of(&retry), Millis::ZERO).unwrap(), retry);
-        assert_eq!(reader.record(&record_of(&retry)).unwrap(), retry);
-        (body[0], record[2]) = (WITH_MORE + 1, WITH_MORE + 1);
+        body[0] = WITH_MORE + 1;
         assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO), None);
-        assert_eq!(reader.record(&record), None);
-    }
-
-    #[test]
-    fn a_less_urgent_task_never_comes_before_a_more_urgent_one_and_scores_are_exact() {
-        let own = Retries { share_percent: Some(10), ..Retries::default() };
-        let at = |level, attempt, due_at| {
-            let priority = Priority::new(level).unwrap();
-            ready_score(&HotEntry { priority, attempt, ..sample(1, due_at, 1) }, own)
-        };
-        assert!(at(1, 0, Millis::MAX.0) < at(2, 0, 0) && at(4, 0, i64::MAX) < at(5, 0, i64::MIN));
-        assert!(at(5, 0, Millis::MAX.0) < at(1, 1, 0) && at(5, 1, Millis::MAX.0) < 1 << 53);
     }
 
     #[test]

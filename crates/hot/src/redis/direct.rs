@@ -26,8 +26,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Calls in one pipeline: each is bounded, and so is the whole.
 const CALLS_MAX: usize = 64;
-/// An answer takes a millisecond; after this the connection is doubted.
-const DOUBT_AFTER: Duration = Duration::from_millis(500);
+/// An answer takes a millisecond; after this the connection is doubted. A good part less than an engine waits for a hot set before it
+/// believes that none is there: by then another connection has been made.
+const DOUBT_AFTER: Duration = Duration::from_millis(250);
 
 /// How often a connection to one server has fallen silent, whichever it was.
 #[derive(Debug, Default)]

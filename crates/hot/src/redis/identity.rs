@@ -28,7 +28,9 @@ pub struct ClusterName {
 
 /// The format of the hot set, before the number. Engines of 0.2 wrote none: they take the first word for the number of another
 /// cluster, and use nothing of what is here. A change of what the keys hold is another format.
-const FORMAT: &str = "h3";
+const FORMAT: &str = "h4";
+/// Before this one what had fired stood in Redis, too.
+const WITH_READY_SETS: &str = "h3";
 
 impl ClusterName {
     /// Whether a marker that was found is of the cluster with this number.
@@ -39,9 +41,11 @@ impl ClusterName {
         format == FORMAT && found == format!("{number:016x}")
     }
 
-    /// This cluster's, as an engine of 0.2 wrote it.
+    /// This cluster's, as an older release wrote it.
     fn is_older(&self, marker: &str) -> bool {
-        marker.split(' ').next() == Some(format!("{:016x}", self.number).as_str())
+        let word = marker.split(' ').next().unwrap_or_default();
+        let number = format!("{:016x}", self.number);
+        word == number || word.split_once(':') == Some((WITH_READY_SETS, number.as_str()))
     }
 
     /// The number comes first, and only it is compared: a database may move to another host.
@@ -56,6 +60,8 @@ pub(crate) struct Identity {
     key: String,
     /// Of each partition, keys whose meaning a release has changed.
     older: Vec<Vec<String>>,
+    /// Where older releases noted the queues of which they kept something.
+    older_queues: String,
     prefix: String,
     own: Option<ClusterName>,
     verdict: RwLock<Verdict>,
@@ -74,8 +80,16 @@ enum Verdict {
 
 impl Identity {
     pub(crate) fn new(keys: &Keys, prefix: &str, own: Option<ClusterName>) -> Self {
-        let (key, older) = (keys.cluster(), keys.of_older_release().collect());
-        Self { key, older, prefix: prefix.to_owned(), own, verdict: RwLock::new(Verdict::Pending) }
+        let (key, older, older_queues) =
+            (keys.cluster(), keys.of_older_release().collect(), keys.queues_of_older_release());
+        Self {
+            key,
+            older,
+            older_queues,
+            prefix: prefix.to_owned(),
+            own,
+            verdict: RwLock::new(Verdict::Pending),
+        }
     }
 
     pub(crate) fn stranger(&self) -> Option<String> {
@@ -143,7 +157,7 @@ impl Identity {
         }))
     }
 
-    /// An engine of 0.2 has filled these keys. What it kept is forgotten, and the partitions are found to be lost and filled
+    /// An engine of an older release has filled these keys. What it kept is forgotten, and the partitions are found to be lost and filled
     /// again; then the name says the new format. A crash between the two repeats both.
     async fn take_over(&self, guarded: &Guarded, own: &ClusterName) -> Result<(), Failure> {
         tracing::warn!(
@@ -155,9 +169,16 @@ impl Identity {
             forget.arg(keys);
             forget
         };
-        for forgotten in guarded.link.run(self.older.iter().map(forget).collect()).await {
+        let mut members = redis::cmd("SMEMBERS");
+        members.arg(&self.older_queues);
+        let queues = strings(guarded.link.run_one(members).await?);
+        let ready = queues.iter().map(|word| Keys::ready_of_older_release(&self.prefix, word));
+        let gone: Vec<Vec<String>> = self.older.iter().cloned().chain(ready).collect();
+        for forgotten in guarded.link.run(gone.iter().map(forget).collect()).await {
             forgotten?;
         }
+        // Last: what is not forgotten yet is still named.
+        guarded.link.run_one(forget(&vec![self.older_queues.clone()])).await?;
         let mut rename = redis::cmd("SET");
         rename.arg(&self.key).arg(own.marker());
         guarded.link.run_one(rename).await.map(drop)
@@ -173,6 +194,11 @@ impl Identity {
             _ => Err(Failure::answer("the name of a cluster")),
         }
     }
+}
+
+/// Of a set, what is text.
+fn strings(set: Value) -> Vec<String> {
+    redis::from_redis_value(set).unwrap_or_default()
 }
 
 /// A link that nothing goes through until the servers are known to be fit and the keys to be the own cluster's.

@@ -1,10 +1,8 @@
-//! The names of all keys. All of a partition share one hash tag, all of a queue another, so that each group is in one
-//! slot of a Cluster; no script or pipeline may be given keys of two tags.
+//! The names of all keys. All of a partition share one hash tag, so that they are in one slot of a Cluster; no script or pipeline may be given keys of two tags.
 //!
 //! Durable formats while Redis runs: an engine of the next release finds what this one left.
 
 use super::problem::RedisProblem;
-use punctual_domain::name::QueueKey;
 
 #[derive(Debug)]
 pub(crate) struct PartitionKeys {
@@ -16,24 +14,9 @@ pub(crate) struct PartitionKeys {
 }
 
 #[derive(Debug)]
-pub(crate) struct ReadyKeys {
-    pub(crate) order: String,
-    pub(crate) tasks: String,
-    pub(crate) parked: String,
-    pub(crate) whereabouts: String,
-}
-
-#[derive(Debug)]
 pub(crate) struct Keys {
     prefix: String,
     partitions: Vec<PartitionKeys>,
-}
-
-impl ReadyKeys {
-    /// As the scripts that put and take out single entries want them.
-    pub(crate) fn all(&self) -> [&str; 4] {
-        [&self.order, &self.tasks, &self.parked, &self.whereabouts]
-    }
 }
 
 impl Keys {
@@ -54,23 +37,12 @@ impl Keys {
         &self.partitions
     }
 
-    pub(crate) fn ready(&self, queue: &QueueKey) -> ReadyKeys {
-        let key = |what| format!("{}:{{q:{}}}:{what}", self.prefix, queue_word(queue));
-        let [order, tasks, parked, whereabouts] = ["order", "tasks", "parked", "where"].map(key);
-        ReadyKeys { order, tasks, parked, whereabouts }
-    }
-
-    /// SET of the queues that may have something ready, as `queue_word`.
-    pub(crate) fn queues(&self) -> String {
-        format!("{}:queues", self.prefix)
-    }
-
     /// All of the limiter's keys: in one slot, because limits of all kinds are checked in one step.
     pub(crate) fn limits(&self, what: &str) -> String {
         format!("{}:{{limits}}:{what}", self.prefix)
     }
 
-    /// What engines of 0.2 kept of a partition, and this release fills anew: what was due, and what had fired, in one hash.
+    /// What older releases kept of a partition, and this release fills anew: what was due, and what had fired, in one hash.
     pub(crate) fn of_older_release(&self) -> impl Iterator<Item = Vec<String>> {
         let of = |keys: &PartitionKeys| {
             let firing = format!("{}firing", keys.due.strip_suffix("due").unwrap_or(&keys.due));
@@ -79,20 +51,25 @@ impl Keys {
         self.partitions.iter().map(of)
     }
 
+    /// SET of the queues of which older releases kept something that had fired, each as a word for `ready_of_older_release`.
+    pub(crate) fn queues_of_older_release(&self) -> String {
+        format!("{}:queues", self.prefix)
+    }
+
+    /// What older releases kept of one of these queues.
+    pub(crate) fn ready_of_older_release(prefix: &str, word: &str) -> Vec<String> {
+        ["order", "tasks", "parked", "where"].map(|what| format!("{prefix}:{{q:{word}}}:{what}")).to_vec()
+    }
+
     /// Whose all of these are.
     pub(crate) fn cluster(&self) -> String {
         format!("{}:cluster", self.prefix)
     }
 
-    /// Channel of the signals.
+    /// Channel of the signals for all engines; with the name of an engine behind it, of those for that engine.
     pub(crate) fn signals(&self) -> String {
         format!("{}:signals", self.prefix)
     }
-}
-
-/// A slash stands in no name.
-pub(crate) fn queue_word(queue: &QueueKey) -> String {
-    format!("{}/{}", queue.namespace, queue.queue)
 }
 
 #[cfg(test)]

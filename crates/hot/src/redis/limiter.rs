@@ -1,5 +1,5 @@
 //! The limiter in Redis, shared by many engines. All of its keys are in one slot, so that global, namespace, queue and key
-//! limits are checked in one atomic step. Knows nothing of ready sets.
+//! limits are checked in one atomic step. Knows nothing of what is due.
 
 use super::{
     CALL_MAX, RedisHot,

@@ -1,4 +1,4 @@
-//! What is due: what is asked of a partition's keys, and what its scripts answer. Must not know a ready set.
+//! What is due: what is asked of a partition's keys, and what its scripts answer. Must not know what has fired.
 
 use super::{
     CALL_MAX, RedisHot, RedisProblem,

@@ -1,11 +1,12 @@
-//! What engines tell each other, over one channel of pub/sub with a connection of its own. A batch is one message.
-//! Never the only way in which anything is learned: messages sent while nobody listened are gone, which is why
+//! What engines tell each other, over pub/sub with a connection of its own: one channel for what is for all of them, and one for each
+//! engine. A batch is one message (`message`). Never the only way in which anything is learned: messages sent while nobody listened are gone, which is why
 //! `next` says so once after it has listened again.
 
 use super::{
     address::Limits,
     identity::Guarded,
     link::Place,
+    message::{decode, encode},
     problem::{Failure, RedisProblem},
 };
 use async_trait::async_trait;
@@ -14,20 +15,17 @@ use punctual_contract::{
     Error,
     ownership::{Signal, Signals},
 };
-use punctual_domain::{
-    name::{Name, QueueKey},
-    place::Partition,
-    time::Millis,
-};
 use redis::aio::{PubSubSink, PubSubStream};
-use serde::{Deserialize, Serialize};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep, timeout},
+    time::{Instant, error::Elapsed, sleep, timeout},
 };
 
-const FORMAT: u8 = 1;
 /// Signals in one message, and about as many in one answer of `next`.
 const BATCH_MAX: usize = 1_000;
 /// A connection on which nothing has come for so long is asked whether it still lives.
@@ -36,19 +34,14 @@ const QUIET_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-#[derive(Serialize, Deserialize)]
-enum Wire {
-    #[serde(rename = "d")]
-    Due(u16, i64),
-    #[serde(rename = "r")]
-    Ready(String, String),
-}
-
 #[derive(Debug)]
 pub struct RedisSignals {
     place: Arc<Place>,
     link: Arc<Guarded>,
+    /// For all engines.
     channel: String,
+    /// For the engine whose end this is.
+    own_channel: OnceLock<String>,
     /// None: it was lost. Its holder is the one who listens.
     listener: Mutex<Option<Listener>>,
 }
@@ -57,6 +50,8 @@ struct Listener {
     sink: PubSubSink,
     messages: PubSubStream,
     heard_at: Instant,
+    /// It hears what is for its engine alone.
+    hears_own: bool,
 }
 
 impl fmt::Debug for Listener {
@@ -73,7 +68,7 @@ impl RedisSignals {
             Err(problem) if problem.is_away() => None,
             Err(problem) => return Err(Error::did_not_happen("listen for signals", problem)),
         };
-        Ok(Self { place, link, channel, listener: Mutex::new(listener) })
+        Ok(Self { place, link, channel, own_channel: OnceLock::new(), listener: Mutex::new(listener) })
     }
 
     /// Until it works; slower and slower.
@@ -81,7 +76,7 @@ impl RedisSignals {
         let mut pause = PAUSE_MIN;
         loop {
             match listen(&self.place, &self.channel).await {
-                Ok(it) => return it,
+                Ok(listener) => return listener,
                 Err(error) => {
                     tracing::warn!(%error, "signals of other engines cannot be heard; trying again")
                 }
@@ -95,20 +90,31 @@ impl RedisSignals {
 #[async_trait]
 impl Signals for RedisSignals {
     async fn announce(&self, signals: Vec<Signal>) -> Result<(), Error> {
-        let publish = |batch| {
+        let publish = |channel: &str, signals: &[Signal]| {
             let mut call = redis::cmd("PUBLISH");
-            call.arg(&self.channel).arg(encode(batch));
+            call.arg(channel).arg(encode(signals));
             call
         };
-        let calls = signals.chunks(BATCH_MAX).map(publish).collect();
+        let (directed, broadcast): (Vec<Signal>, Vec<Signal>) =
+            signals.into_iter().partition(|signal| signal.addressee().is_some());
+        let for_all = broadcast.chunks(BATCH_MAX).map(|some| publish(&self.channel, some));
+        let for_one = directed.iter().filter_map(|signal| {
+            let channel = channel_of(&self.channel, signal.addressee()?);
+            Some(publish(&channel, std::slice::from_ref(signal)))
+        });
+        let calls = for_all.chain(for_one).collect();
         super::problem::all("announce signals", self.link.run(calls).await).map(drop)
+    }
+
+    fn belongs_to(&self, engine: &str) {
+        self.own_channel.get_or_init(|| channel_of(&self.channel, engine));
     }
 
     async fn next(&self) -> Result<Vec<Signal>, Error> {
         let mut place = self.listener.lock().await;
         if let Some(listener) = place.as_mut() {
             // Kept while it waits: whoever stops waiting loses nothing that comes later.
-            match listener.next(self.place.limits).await {
+            match listener.next(self.place.limits, self.own_channel.get()).await {
                 Ok(signals) => return Ok(signals),
                 Err(error) => tracing::warn!(%error, "the connection for signals is lost; listening again"),
             }
@@ -120,7 +126,15 @@ impl Signals for RedisSignals {
 }
 
 impl Listener {
-    async fn next(&mut self, limits: Limits) -> Result<Vec<Signal>, RedisProblem> {
+    async fn next(
+        &mut self,
+        limits: Limits,
+        own_channel: Option<&String>,
+    ) -> Result<Vec<Signal>, RedisProblem> {
+        if let Some(channel) = own_channel.filter(|_| !self.hears_own) {
+            answered(timeout(limits.response, self.sink.subscribe(channel)).await)?;
+            self.hears_own = true;
+        }
         loop {
             let quiet_until = self.heard_at + QUIET_MAX;
             match tokio::time::timeout_at(quiet_until, self.messages.next()).await {
@@ -145,14 +159,9 @@ impl Listener {
     }
 
     async fn ask_whether_it_lives(&mut self, limits: Limits) -> Result<(), RedisProblem> {
-        match timeout(limits.response, self.sink.ping::<redis::Value>()).await {
-            Ok(Ok(_)) => {
-                self.heard_at = Instant::now();
-                Ok(())
-            }
-            Ok(Err(error)) => Err(RedisProblem::Unreachable(error.to_string())),
-            Err(_) => Err(RedisProblem::Unreachable("the server is silent".to_owned())),
-        }
+        answered(timeout(limits.response, self.sink.ping::<redis::Value>()).await)?;
+        self.heard_at = Instant::now();
+        Ok(())
     }
 }
 
@@ -174,56 +183,17 @@ async fn listen_on(
     channel: &str,
 ) -> Result<Listener, RedisProblem> {
     let mut connection = node.listen(limits).await?;
-    let subscribed = timeout(limits.response, connection.subscribe(channel)).await;
-    subscribed
-        .map_err(|_| RedisProblem::Unreachable("the server is silent".to_owned()))?
-        .map_err(|it| RedisProblem::Unreachable(it.to_string()))?;
+    answered(timeout(limits.response, connection.subscribe(channel)).await)?;
     let (sink, messages) = connection.split();
-    Ok(Listener { sink, messages, heard_at: Instant::now() })
+    Ok(Listener { sink, messages, heard_at: Instant::now(), hears_own: false })
 }
 
-fn encode(signals: &[Signal]) -> Vec<u8> {
-    let wire = |it: &Signal| match it {
-        Signal::Due { partition, due_at } => Wire::Due(partition.0, due_at.0),
-        Signal::Ready { queue } => Wire::Ready(queue.namespace.to_string(), queue.queue.to_string()),
-    };
-    let signals: Vec<Wire> = signals.iter().map(wire).collect();
-    let mut message = vec![FORMAT];
-    rmp_serde::encode::write(&mut message, &signals).expect("numbers and names are written to memory");
-    message
+fn answered<T>(answer: Result<redis::RedisResult<T>, Elapsed>) -> Result<T, RedisProblem> {
+    let silent = |_| RedisProblem::Unreachable("the server is silent".to_owned());
+    answer.map_err(silent)?.map_err(|error| RedisProblem::Unreachable(error.to_string()))
 }
 
-/// A message that cannot be read (of another release) is one that was missed.
-fn decode(message: &[u8]) -> Result<Vec<Signal>, RedisProblem> {
-    let unreadable = || RedisProblem::Answer("signals of this release");
-    let [FORMAT, signals @ ..] = message else { return Err(unreadable()) };
-    let signals: Vec<Wire> = rmp_serde::from_slice(signals).map_err(|_| unreadable())?;
-    let signal = |it| match it {
-        Wire::Due(partition, due_at) => {
-            Some(Signal::Due { partition: Partition(partition), due_at: Millis(due_at) })
-        }
-        Wire::Ready(namespace, queue) => {
-            let (namespace, queue) = (Name::new(&namespace).ok()?, Name::new(&queue).ok()?);
-            Some(Signal::Ready { queue: QueueKey { namespace, queue } })
-        }
-    };
-    signals.into_iter().map(signal).collect::<Option<_>>().ok_or_else(unreadable)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signals_survive_the_wire_and_others_are_not_misread() {
-        let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
-        let signals =
-            vec![Signal::Due { partition: Partition(7), due_at: Millis::MAX }, Signal::Ready { queue }];
-        let message = encode(&signals);
-        assert_eq!(decode(&message).unwrap(), signals);
-        for length in 0..message.len() {
-            assert!(decode(&message[..length]).is_err());
-        }
-        assert!(decode(&[&[FORMAT + 1], &message[1..]].concat()).is_err());
-    }
+/// Of one engine.
+fn channel_of(channel: &str, engine: &str) -> String {
+    format!("{channel}:{engine}")
 }

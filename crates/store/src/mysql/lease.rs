@@ -92,8 +92,8 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     /// `bytes`: of its payload.
-    fn may_have(&mut self, queue: &QueueKey, state: State, bytes: i64) -> bool {
-        if self.pauses.has(queue) {
+    fn may_have(&mut self, grant: &Grant, queue: &QueueKey, state: State, bytes: i64) -> bool {
+        if self.pauses.has(queue) && !grant.has_begun {
             return false;
         }
         let target = Some(Event::Dispatch.target());
@@ -109,7 +109,7 @@ impl Desk<'_> {
     }
 
     fn known(&mut self, grant: &Grant, facts: &Facts) -> Granted {
-        if !self.may_have(&facts.queue, facts.state, row::size(&facts.ask.payload)) {
+        if !self.may_have(grant, &facts.queue, facts.state, row::size(&facts.ask.payload)) {
             return Granted::Refused(Dispatched::Paused);
         }
         let (since, until) = self.term(grant, facts.ask.timeout_ms);
@@ -126,7 +126,7 @@ impl Desk<'_> {
         }
         let queue = row::queue_key(row, 2, 3)?;
         let payload = row::content(row, 12, 13)?;
-        if !self.may_have(&queue, state, row::size(&payload)) {
+        if !self.may_have(grant, &queue, state, row::size(&payload)) {
             return Ok(Granted::Refused(Dispatched::Paused));
         }
         let timeout_ms: Option<i64> = row.try_get(14)?;

@@ -32,7 +32,7 @@ pub(crate) fn dispatch(
         // A row that is not as it is said to be is looked at, and so is one whose queue is paused.
         if let Some(facts) = known::of_grant(grant)
             && let (namespace, queue) = (facts.queue.namespace.as_str(), facts.queue.queue.as_str())
-            && !paused.has(namespace, queue)
+            && (grant.has_begun || !paused.has(namespace, queue))
         {
             let (since, until) = term(grant, now, facts.ask.timeout_ms);
             let assignment = known::assigned(grant, facts, since, until);
@@ -45,7 +45,7 @@ pub(crate) fn dispatch(
         }
         let assigned = |it: &Row<'_>| {
             let is_paused = paused.has(it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
-            if is_paused { Ok(None) } else { assigned(it, ledger, grant, now).map(Some) }
+            if is_paused && !grant.has_begun { Ok(None) } else { assigned(it, ledger, grant, now).map(Some) }
         };
         let (assignment, from) = match read.query_row([grant.place.id, grant.fence], assigned).optional()? {
             Some(Some(it)) => it,

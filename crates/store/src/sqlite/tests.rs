@@ -70,6 +70,7 @@ fn grant(task: &Task, fence: i64) -> Grant {
         lease_until: LATER,
         executor: "executor".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
+        has_begun: false,
         known: None,
     }
 }

@@ -150,6 +150,7 @@ pub(crate) async fn fire(stand: &Stand, until: Millis, keep_until: Millis) -> u6
                 lease_until: until.plus(HOUR),
                 executor: "lapse".to_owned(),
                 namespace: Name::default_namespace(),
+                has_begun: false,
                 known: None,
             };
             let leased = store.dispatch(found.iter().map(grant).collect(), until).await.expect("a lease");

@@ -188,6 +188,7 @@ macro_rules! for_each_store_case {
             settings::the_history_of_a_scope_is_its_own_newest_first_and_in_pages,
             settings::of_many_who_save_on_one_revision_one_does,
             settings::nothing_of_a_paused_queue_is_handed_over_until_it_is_resumed,
+            settings::what_has_begun_is_written_in_a_pause,
             settings::a_pause_is_of_one_queue_in_one_namespace,
             settings::a_refused_grant_is_as_good_as_it_was,
             settings::a_task_that_is_cancelled_while_its_queue_is_paused_is_lost,

@@ -16,7 +16,7 @@ fn due(partition: u16, due_at: i64) -> Signal {
 
 fn ready(namespace: &str, queue: &str) -> Signal {
     let queue = QueueKey { namespace: Name::new(namespace).unwrap(), queue: Name::new(queue).unwrap() };
-    Signal::Ready { queue }
+    Signal::Ready { engine: "a".to_owned(), queue }
 }
 
 /// Announces until the other end has heard all of it. Errors say that something may have been missed: it listens again.

@@ -4,10 +4,10 @@ use super::{Fate, Faults};
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Keeps, Wholeness, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
+use punctual_domain::{place::Partition, time::Millis};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::SeqCst},
@@ -18,13 +18,8 @@ pub enum HotGroup {
     Load,
     Drain,
     Withdraw,
-    /// `discard`, `clear`.
-    Discard,
-    /// `offer`, `admit`.
-    Ready,
-    Park,
-    Unpark,
-    /// `are_ready`, `lanes`, `depth`, `is_whole`, `fullness`.
+    Clear,
+    /// `count_due`, `is_whole`, `fullness`.
     Look,
 }
 
@@ -104,45 +99,8 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Withdraw, "withdraw an entry", call).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
-        self.faults.run(HotGroup::Ready, "offer entries", self.inner.offer(entries, retries)).await
-    }
-
-    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
-        let call = self.inner.are_ready(entries);
-        self.faults.run(HotGroup::Look, "look whether entries are ready", call).await
-    }
-
-    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
-        let call = self.inner.discard(entries);
-        self.faults.run(HotGroup::Discard, "take entries out of ready sets", call).await
-    }
-
-    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        self.faults.run(HotGroup::Ready, "admit entries", self.inner.admit(queue, admission)).await
-    }
-
-    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.faults.run(HotGroup::Park, "park entries", self.inner.park(lane, entries, retries)).await
-    }
-
-    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
-        let call = self.inner.unpark(queue, lane, limit);
-        self.faults.run(HotGroup::Unpark, "bring parked entries back", call).await
-    }
-
-    async fn lanes(
-        &self,
-        queue: &QueueKey,
-        after: Option<&Lane>,
-        limit: usize,
-    ) -> Result<Vec<(Lane, usize)>, Error> {
-        let call = self.inner.lanes(queue, after, limit);
-        self.faults.run(HotGroup::Look, "look at what is parked", call).await
-    }
-
-    async fn depth(&self) -> Result<Depth, Error> {
-        self.faults.run(HotGroup::Look, "measure the depth", self.inner.depth()).await
+    async fn count_due(&self) -> Result<usize, Error> {
+        self.faults.run(HotGroup::Look, "count what is due", self.inner.count_due()).await
     }
 
     fn keeps(&self) -> Keeps {
@@ -158,7 +116,7 @@ impl Hot for FaultyHot {
     }
 
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
-        self.faults.run(HotGroup::Discard, "clear a partition", self.inner.clear(tenure)).await
+        self.faults.run(HotGroup::Clear, "clear a partition", self.inner.clear(tenure)).await
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {

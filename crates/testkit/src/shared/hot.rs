@@ -1,19 +1,15 @@
 //! The hot set of several engines, in memory. A model of what `RedisHot` promises, held to the same suite; a product's engine
 //! without Redis has its store and its own table.
 
-use super::ready::ReadySet;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Wholeness, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{chooser::Draws, name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use punctual_domain::{place::Partition, time::Millis};
+use std::collections::{BTreeMap, HashMap};
 
 /// What an entry costs, as far as `with_memory_max` counts.
 pub const ENTRY_BYTES: u64 = 560;
@@ -22,7 +18,6 @@ pub const ENTRY_BYTES: u64 = 560;
 #[derive(Debug)]
 pub struct SharedHot {
     slices: Vec<Mutex<Slice>>,
-    ready: Mutex<HashMap<Arc<QueueKey>, ReadySet>>,
     /// None: as much as there is.
     memory_max_bytes: Option<u64>,
 }
@@ -95,19 +90,13 @@ impl SharedHot {
     #[must_use]
     pub fn new(partitions: u16) -> Self {
         let slices = (0..partitions.max(1)).map(|_| Mutex::new(Slice::of(i64::MIN, i64::MIN))).collect();
-        Self { slices, ready: Mutex::default(), memory_max_bytes: None }
+        Self { slices, memory_max_bytes: None }
     }
 
     /// As Redis with this `maxmemory`, but that it refuses nothing.
     #[must_use]
     pub fn with_memory_max(self, bytes: u64) -> Self {
         Self { memory_max_bytes: Some(bytes), ..self }
-    }
-
-    /// What stands in ready sets: id, fence and task.
-    #[must_use]
-    pub fn standing(&self) -> Vec<(i64, i64, i64)> {
-        self.ready.lock().values().flat_map(ReadySet::standing).collect()
     }
 
     fn due(&self) -> usize {
@@ -159,80 +148,8 @@ impl Hot for SharedHot {
         Ok(Withdrawn::Absent)
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
-        let (mut put, mut ready) = (0, self.ready.lock());
-        for entry in entries {
-            let set = ready.entry(Arc::clone(&entry.queue)).or_default();
-            put += usize::from(set.put(entry, retries));
-        }
-        Ok(put)
-    }
-
-    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
-        let ready = self.ready.lock();
-        let is_ready = |entry: &HotEntry| {
-            ready.get(&entry.queue).is_some_and(|set| set.fence(entry.place.id) == Some(entry.fence))
-        };
-        Ok(entries.iter().map(is_ready).collect())
-    }
-
-    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
-        let mut ready = self.ready.lock();
-        for entry in entries {
-            let Some(set) = ready.get_mut(&entry.queue) else { continue };
-            set.remove(entry.place.id, entry.fence);
-            if set.is_empty() {
-                ready.remove(&entry.queue);
-            }
-        }
-        Ok(())
-    }
-
-    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        let mut ready = self.ready.lock();
-        let Some(set) = ready.get_mut(queue) else { return Ok(Vec::new()) };
-        let (mut admitted, mut draws) = (Vec::new(), Draws::new(admission.seed));
-        while admitted.len() < admission.limit {
-            let Some(entry) = set.pop(&admission, &mut draws) else { break };
-            admitted.push(entry);
-        }
-        if set.is_empty() {
-            ready.remove(queue);
-        }
-        Ok(admitted)
-    }
-
-    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        let mut ready = self.ready.lock();
-        for entry in entries {
-            ready.entry(Arc::clone(&entry.queue)).or_default().park(lane, entry, retries);
-        }
-        Ok(())
-    }
-
-    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
-        Ok(self.ready.lock().get_mut(queue).map_or(0, |set| set.unpark(lane, limit)))
-    }
-
-    async fn lanes(
-        &self,
-        queue: &QueueKey,
-        after: Option<&Lane>,
-        limit: usize,
-    ) -> Result<Vec<(Lane, usize)>, Error> {
-        Ok(self.ready.lock().get(queue).map_or_else(Vec::new, |set| set.lanes(after, limit)))
-    }
-
-    async fn depth(&self) -> Result<Depth, Error> {
-        let mut depth = Depth { due: self.due(), ..Depth::default() };
-        for (queue, set) in self.ready.lock().iter() {
-            let counted = |count: usize| (count > 0).then(|| (Arc::clone(queue), count));
-            depth.ready.extend(counted(set.len()));
-            depth.parked.extend(counted(set.parked()));
-        }
-        depth.ready.sort_unstable();
-        depth.parked.sort_unstable();
-        Ok(depth)
+    async fn count_due(&self) -> Result<usize, Error> {
+        Ok(self.due())
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
@@ -253,8 +170,7 @@ impl Hot for SharedHot {
 
     async fn fullness(&self) -> Result<u32, Error> {
         let Some(most) = self.memory_max_bytes else { return Ok(0) };
-        let standing: usize = self.ready.lock().values().map(|set| set.len() + set.parked()).sum();
-        let entries = u64::try_from(self.due() + standing).unwrap_or(u64::MAX);
+        let entries = u64::try_from(self.due()).unwrap_or(u64::MAX);
         let thousandths = entries.saturating_mul(ENTRY_BYTES).saturating_mul(1_000) / most.max(1);
         Ok(u32::try_from(thousandths).unwrap_or(u32::MAX))
     }

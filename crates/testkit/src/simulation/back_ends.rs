@@ -34,14 +34,6 @@ impl TrueHot {
             Self::Shared(hot) => hot.clone(),
         }
     }
-
-    /// In ready sets: id, fence and task of each.
-    pub(super) fn standing(&self) -> Vec<(i64, i64, i64)> {
-        match self {
-            Self::None => Vec::new(),
-            Self::Shared(hot) => hot.standing(),
-        }
-    }
 }
 
 pub(super) fn back_ends(

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Bus, Error, Hot, IdentityStore, Limiter, Ownership, ScheduleStore, SettingStore, Store,
     bus::Delivery,
-    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Keeps, Wholeness, Withdrawn},
     limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
     ownership::{Live, Owner, Says, Tenure},
     schedules::{
@@ -28,7 +28,7 @@ use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     schedule::Outcome,
-    settings::{Retries, Scope},
+    settings::Scope,
     task::{NewTask, Task},
     time::Millis,
 };
@@ -285,34 +285,8 @@ impl Hot for Mortal<dyn Hot> {
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
         self.life.call(self.inner.withdraw(partition, id, fence)).await
     }
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
-        self.life.call(self.inner.offer(entries, retries)).await
-    }
-    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
-        self.life.call(self.inner.are_ready(entries)).await
-    }
-    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
-        self.life.call(self.inner.discard(entries)).await
-    }
-    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        self.life.call(self.inner.admit(queue, admission)).await
-    }
-    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.life.call(self.inner.park(lane, entries, retries)).await
-    }
-    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
-        self.life.call(self.inner.unpark(queue, lane, limit)).await
-    }
-    async fn lanes(
-        &self,
-        queue: &QueueKey,
-        after: Option<&Lane>,
-        limit: usize,
-    ) -> Result<Vec<(Lane, usize)>, Error> {
-        self.life.call(self.inner.lanes(queue, after, limit)).await
-    }
-    async fn depth(&self) -> Result<Depth, Error> {
-        self.life.call(self.inner.depth()).await
+    async fn count_due(&self) -> Result<usize, Error> {
+        self.life.call(self.inner.count_due()).await
     }
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
         self.life.call(self.inner.clear(tenure)).await

@@ -6,12 +6,10 @@
 //!   over many seeds does (`Order`). Counted where all that has fired is known to wait.
 //! - Where nothing is limited and something waits, the executor is given something.
 //!
-//! A task waits if it has fired, no executor and no engine has its lease, no limit keeps it, and each engine has taken a whole
-//! turn since, in which its owner has offered it. Where several engines share the queue, each has taken another one, to hear of
-//! that, and the task must have fired `KEPT_MS` before the first: so long the engine that has fired it may keep it for its own
-//! executors.
+//! A task waits if it has fired, no executor and no engine has its lease, no limit keeps it, each engine has taken a whole
+//! turn since, and the engine that is asked owns its partition: the order is exact over what one engine owns.
 //! Of a task of which something else has fired, a version that is not known to wait, or one that the store refuses, nothing is said.
-//! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the ready set
+//! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the line
 //! may pass over them. Of what waits, the store says what
 //! can be leased, and engines only what has fired.
 
@@ -32,8 +30,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// More than there ever is.
 const ALL: usize = 10_000;
-/// An engine that shares the queue keeps for so long what its own executors may come for.
-const KEPT_MS: i64 = 21;
 
 /// Hand-overs of one task at which others waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,17 +142,15 @@ impl World {
             && self.setup.faults == Faults::None
             && self.setup.hands == Hands::Pull
             && self.is_sound();
-        let (offered_at, fired_until) = match self.turns {
-            (_, Some(before)) if self.is_shared() => (before, before.plus(-KEPT_MS)),
-            (Some(last), _) if !self.is_shared() => (last, last),
-            _ => return None,
-        };
+        let offered_at = self.turns.0?;
         if !may_be_said || (self.hot_is_away && self.is_shared()) {
             return None;
         }
-        let (fired, refused) = self.fired().await?;
+        let (mut fired, refused) = self.fired().await?;
+        // What other engines have fired they pass when nothing waits here.
+        fired.retain(|fired| engine.owns(fired.task.place.partition));
         let now = self.now();
-        let waits = |fired: &&Fired| fired.at <= fired_until && fired.deadline_at > now;
+        let waits = |fired: &&Fired| fired.at <= offered_at && fired.deadline_at > now;
         let ready = fired.iter().filter(waits).map(|fired| Ready::of_task(&fired.task, fired.task.attempt));
         let mut ready: Vec<Ready> = ready.collect();
         let in_flight = self.truth.in_flight(None, ALL).await.ok()?.0;
@@ -190,13 +184,12 @@ impl World {
         let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await.ok()?;
         let (mut fired, mut refused) = (Vec::new(), Vec::new());
         let served = self.nodes.iter().flat_map(|node| node.engine.served());
-        let standing = self.true_hot.standing().into_iter().chain(served);
         let mut standing: HashMap<i64, (i64, i64)> =
-            standing.map(|(id, fence, task_id)| (id, (fence, task_id))).collect();
+            served.map(|(id, fence, task_id)| (id, (fence, task_id))).collect();
         for task in page.tasks {
             let here = known.remove(&task.place.id);
             let copy = standing.remove(&task.place.id);
-            // Left in a ready set by a hand-over while the hot set was away: the store refuses it.
+            // Left in a line by a hand-over at another engine: the store refuses it.
             let is_stale = |(fence, _): &(i64, i64)| *fence != task.fence || !task.state.is_waiting();
             refused.extend(copy.filter(is_stale).map(|(_, task_id)| task_id));
             let at = here.filter(|(fence, _)| *fence == task.fence).map(|(_, at)| at);

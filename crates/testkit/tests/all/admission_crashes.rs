@@ -18,7 +18,7 @@ use punctual_domain::{
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Settled};
 use punctual_testkit::{
-    faults::{FaultyHot, FaultyLimiter, FaultyStore, Gate, HotGroup, LimiterGroup, StoreGroup},
+    faults::{FaultyLimiter, FaultyStore, Gate, LimiterGroup, StoreGroup},
     patience::{HANG_LIMIT, until},
 };
 use std::sync::Arc;
@@ -35,16 +35,13 @@ enum After {
     Grant,
     /// The slot that nobody uses is the only one.
     GrantOfAll,
-    Refusal,
     Parking,
     Lease,
     Outcome,
-    GivingUp,
 }
 
 struct Rig {
     store: Arc<FaultyStore>,
-    hot: Arc<FaultyHot>,
     limiter: Arc<FaultyLimiter>,
     engine: Engine,
 }
@@ -52,11 +49,10 @@ struct Rig {
 async fn rig(ground: &dyn Ground) -> Rig {
     let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
     let store = Arc::new(FaultyStore::new(store, 1));
-    let hot = Arc::new(FaultyHot::new(hot, 1));
     let limiter = Arc::new(FaultyLimiter::new(limiter, 1));
     let backends = Backends {
         store: store.clone(),
-        hot: hot.clone(),
+        hot,
         limiter: limiter.clone(),
         bus,
         clock: Arc::new(WallClock),
@@ -64,7 +60,7 @@ async fn rig(ground: &dyn Ground) -> Rig {
         shared,
     };
     let name = format!("engine-{:08x}", fastrand::u32(..));
-    Rig { store, hot, limiter, engine: Engine::new(backends, Options { name, ..Options::default() }) }
+    Rig { store, limiter, engine: Engine::new(backends, Options { name, ..Options::default() }) }
 }
 
 fn request(wait_ms: u64) -> LeaseRequest {
@@ -109,26 +105,20 @@ impl Rig {
         let gate = match after {
             After::Pop => self.limiter.faults.hold(LimiterGroup::Grant),
             After::Grant | After::GrantOfAll => self.store.faults.hold(StoreGroup::Dispatch),
-            After::Lease | After::Refusal | After::Parking | After::Outcome | After::GivingUp => {
+            After::Lease | After::Parking | After::Outcome => {
                 let mut leased = self.engine.lease(request(WAIT_MS)).await.unwrap();
                 let it = leased.pop().expect("it is due");
                 if after == After::Lease {
                     return None;
                 }
-                let refused = self.hot.faults.hold(HotGroup::Park);
                 self.insert().await;
                 callers.spawn(ask);
-                if after == After::Refusal {
-                    return Some(refused);
-                }
-                refused.open();
                 let is_parked = async || !self.engine.depth().await.unwrap().parked.is_empty();
                 until("something is parked", is_parked).await;
-                let gate = match after {
-                    After::Parking => return None,
-                    After::Outcome => self.limiter.faults.hold(LimiterGroup::GiveUp),
-                    _ => self.hot.faults.hold(HotGroup::Unpark),
-                };
+                if after == After::Parking {
+                    return None;
+                }
+                let gate = self.limiter.faults.hold(LimiterGroup::GiveUp);
                 let engine = self.engine.clone();
                 callers.spawn(async move { drop(engine.settle(vec![succeeded(&it)], "test").await) });
                 return Some(gate);
@@ -214,13 +204,6 @@ macro_rules! on_each_ground {
     };
 }
 
-macro_rules! with_ready_sets {
-    ($($cases:tt)*) => {
-        dies_on! { stand_in, Embedded::with_due_in_hot_set(); $($cases)* }
-        dies_on! { by_redis, OnServers::ground(); $($cases)* }
-    };
-}
-
 on_each_ground! {
     after_the_pop_before_the_grant: After::Pop;
     after_the_grant_before_the_lease: After::Grant;
@@ -228,9 +211,4 @@ on_each_ground! {
     after_it_is_parked: After::Parking;
     after_the_lease_while_its_executor_works: After::Lease;
     after_the_outcome_before_the_slot_is_given_up: After::Outcome;
-}
-
-with_ready_sets! {
-    after_the_refusal_before_it_is_parked: After::Refusal;
-    after_the_slot_is_given_up_before_anyone_is_woken: After::GivingUp;
 }

@@ -31,7 +31,7 @@ use punctual_domain::{
 };
 use punctual_engine::{Cancelled, Changed, LeaseRequest, Options, Running, Settled};
 use punctual_testkit::{
-    faults::{Dials, HotGroup, StoreGroup},
+    faults::StoreGroup,
     patience::{HANG_LIMIT, until},
 };
 use std::sync::Arc;

@@ -47,7 +47,7 @@ async fn what_is_previewed_is_cancelled_and_nothing_else(rig: Rig) {
     }
     rig.is_balanced().await;
     let depth = rig.engine.depth().await.unwrap();
-    let kept = if rig.hot.keeps() == Keeps::DueAndReady { others.len() + later.len() } else { 0 };
+    let kept = if rig.hot.keeps() == Keeps::Due { others.len() + later.len() } else { 0 };
     assert_eq!(depth.due, kept, "what is cancelled is out of the hot set");
 }
 

@@ -2,7 +2,6 @@
 //! that no executor had, its leases end and its overdue rows are swept; and connections that are killed around changes:
 //! never is "nothing was done" said of what was done. On a private MariaDB, the second database behind a proxy, and Redis.
 
-mod admissions;
 mod changes;
 mod limited;
 mod reach;

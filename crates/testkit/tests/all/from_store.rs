@@ -13,15 +13,55 @@ use punctual_store::{SqliteStore, sqlite};
 use punctual_testkit::{
     clock::ManualClock,
     faults::{Dials, FaultyHot, HotGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
     shared::{MemoryOwnership, SharedHot, SignalHub},
 };
 use std::sync::Arc;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
 /// More than one run looks at in a partition.
 const BACKLOG: i64 = 10_500;
 const BATCH: i64 = 500;
+
+/// What engines share.
+struct Ends {
+    store: Arc<SqliteStore>,
+    hot: Arc<SharedHot>,
+    clock: ManualClock,
+    ownership: Arc<MemoryOwnership>,
+    signals: SignalHub,
+}
+
+impl Ends {
+    fn new(partitions: u16) -> Self {
+        let options = sqlite::Options { partitions, ..sqlite::Options::default() };
+        let clock = ManualClock::at(Millis(1_700_000_000_000));
+        Self {
+            store: Arc::new(SqliteStore::in_memory(&options).unwrap()),
+            hot: Arc::new(SharedHot::new(partitions)),
+            ownership: Arc::new(MemoryOwnership::new(Arc::new(clock.clone()))),
+            signals: SignalHub::default(),
+            clock,
+        }
+    }
+
+    /// An engine with a way of its own to the hot set.
+    fn rig(&self, name: &str) -> Rig {
+        let hot = Arc::new(FaultyHot::new(self.hot.clone(), 1));
+        let (ownership, signals) = (self.ownership.clone(), self.signals.join());
+        let backends = Backends {
+            store: self.store.clone(),
+            hot: hot.clone(),
+            limiter: Arc::new(MemoryLimiter::default()),
+            bus: Arc::new(MemoryBus::default()),
+            clock: Arc::new(self.clock.clone()),
+            blobs: None,
+            shared: Some(Shared { ownership, signals, stored_limiter: None }),
+        };
+        let options = Options { name: name.to_owned(), ..Options::default() };
+        Rig { engine: Engine::new(backends, options), hot, clock: self.clock.clone() }
+    }
+}
 
 struct Rig {
     engine: Engine,
@@ -30,33 +70,28 @@ struct Rig {
 }
 
 impl Rig {
-    /// One partition, and a hot set that refuses everything.
-    async fn away() -> Self {
-        let options = sqlite::Options { partitions: 1, ..sqlite::Options::default() };
-        let hot = SharedHot::new(1);
-        let hot = Arc::new(FaultyHot::new(Arc::new(hot), 1));
-        let clock = ManualClock::at(Millis(1_700_000_000_000));
-        let ownership = Arc::new(MemoryOwnership::new(Arc::new(clock.clone())));
-        let signals = SignalHub::default().join();
-        let backends = Backends {
-            store: Arc::new(SqliteStore::in_memory(&options).unwrap()),
-            hot: hot.clone(),
-            limiter: Arc::new(MemoryLimiter::default()),
-            bus: Arc::new(MemoryBus::default()),
-            clock: Arc::new(clock.clone()),
-            blobs: None,
-            shared: Some(Shared { ownership, signals, stored_limiter: None }),
-        };
-        let rig = Self { engine: Engine::new(backends, Options::default()), hot, clock };
+    /// One partition.
+    async fn well() -> Self {
+        let rig = Ends::new(1).rig("one");
         until("it owns its partition", || async {
             drop(rig.engine.turn().await);
             rig.engine.owned() > 0
         })
         .await;
-        rig.hot.faults.set_all(Dials::REFUSES);
-        rig.turn().await;
-        assert!(rig.engine.hot_is_away());
         rig
+    }
+
+    /// One partition, and a hot set that refuses everything.
+    async fn away() -> Self {
+        let rig = Self::well().await;
+        rig.loses_hot().await;
+        rig
+    }
+
+    async fn loses_hot(&self) {
+        self.hot.faults.set_all(Dials::REFUSES);
+        self.turn().await;
+        assert!(self.engine.hot_is_away());
     }
 
     /// What needs the hot set fails at the end of it.
@@ -81,6 +116,11 @@ fn queue(name: &str) -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new(name).unwrap() }
 }
 
+fn asking(queue: &QueueKey, max: usize, wait_ms: u64) -> LeaseRequest {
+    let (queue, executor) = (Arc::new(queue.clone()), "test".to_owned());
+    LeaseRequest { queue, max, wait_ms, lease_ms: 30_000, executor, version: None }
+}
+
 #[tokio::test]
 async fn a_backlog_that_takes_several_runs_keeps_no_new_task_waiting() {
     let rig = Rig::away().await;
@@ -99,15 +139,7 @@ async fn a_backlog_that_takes_several_runs_keeps_no_new_task_waiting() {
     rig.clock.advance_ms(1);
     rig.turn().await;
     assert_eq!(rig.fired(), backlog + 1, "it has fired in the first run");
-    let request = LeaseRequest {
-        queue: Arc::new(queue("quick")),
-        max: 1,
-        wait_ms: 0,
-        lease_ms: 30_000,
-        executor: "test".to_owned(),
-        version: None,
-    };
-    assert_eq!(rig.engine.lease(request).await.unwrap().len(), 1);
+    assert_eq!(rig.engine.lease(asking(&queue("quick"), 1, 0)).await.unwrap().len(), 1);
 }
 
 /// Time goes on only while everything waits: whether the look has ended by then is no matter of speed.
@@ -124,4 +156,93 @@ async fn a_hot_set_that_hangs_keeps_no_task_from_firing() {
     assert!(turn.try_join_next().is_none() && gate.came() == 0, "the first look is still waited for");
     gate.open();
     turn.join_all().await;
+}
+
+/// A drain is never answered, and neither is the look that this makes the engine take: the drain ends with what the engine then
+/// believes, and executors have the task from the table.
+#[tokio::test]
+async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_away() {
+    let rig = Rig::well().await;
+    let due_at = rig.engine.now().plus(50);
+    let task = NewTask::new(queue("q"), Name::new("k").unwrap(), due_at);
+    rig.engine.insert(vec![task], "test").await.unwrap();
+    rig.clock.advance_ms(50);
+    let (drains, mut draining, mut looking) =
+        (rig.hot.faults.hold(HotGroup::Drain), JoinSet::new(), JoinSet::new());
+    let turn = || {
+        let engine = rig.engine.clone();
+        async move { drop(engine.turn().await) }
+    };
+    draining.spawn(turn());
+    drains.reached().await;
+    let looks = rig.hot.faults.hold(HotGroup::Look);
+    looking.spawn(turn());
+    looks.reached().await;
+    let ended = timeout(HANG_LIMIT, draining.join_next()).await;
+    assert!(ended.is_ok() && rig.engine.hot_is_away(), "the drain is still waited for");
+    let leased = || async { rig.engine.lease(asking(&queue("q"), 1, 0)).await.unwrap().len() == 1 };
+    until("an executor has it", leased).await;
+    drains.open();
+    looks.open();
+    looking.join_all().await;
+    // What the hot set has of it by now is refused by the store.
+    until("the hot set is back", || async {
+        rig.turn().await;
+        !rig.engine.hot_is_away()
+    })
+    .await;
+    assert!(rig.engine.lease(asking(&queue("q"), 1, 0)).await.unwrap().is_empty());
+}
+
+/// An error would send it to another engine, and what this one fires would wait for whoever comes back.
+#[tokio::test]
+async fn an_executor_that_waits_is_not_sent_away_by_a_hot_set_that_fails() {
+    let rig = Rig::well().await;
+    rig.hot.faults.set_all(Dials::REFUSES);
+    let (engine, mut asking_now) = (rig.engine.clone(), JoinSet::new());
+    asking_now.spawn(async move { engine.lease(asking(&queue("q"), 1, 600_000)).await });
+    until("it waits", || async { rig.engine.waiting(&queue("q")) == 1 }).await;
+    rig.turn().await;
+    rig.insert(&queue("q"), 1, 0).await;
+    rig.turn().await;
+    let leased = timeout(HANG_LIMIT, asking_now.join_next()).await.unwrap().unwrap().unwrap();
+    assert_eq!(leased.unwrap().len(), 1);
+    let refused = rig.engine.lease(asking(&queue("q"), 1, 0)).await;
+    assert!(refused.is_ok_and(|leased| leased.is_empty()), "away, and nothing has fired");
+}
+
+/// One of two engines loses the hot set. All executors ask at the other one, which has it: they have what the first one fires, and
+/// what was inserted there into partitions of the other, without waiting until the partitions are given up or the tasks are overdue.
+#[tokio::test]
+async fn an_engine_that_has_the_hot_set_hands_over_what_one_fires_that_has_lost_it() {
+    const TASKS: usize = 40;
+    let ends = Ends::new(8);
+    let (cut, well) = (ends.rig("cut"), ends.rig("well"));
+    until("both own partitions", || async {
+        for rig in [&cut, &well] {
+            rig.turn().await;
+        }
+        cut.engine.owned() > 0 && well.engine.owned() > 0 && cut.engine.owned() + well.engine.owned() == 8
+    })
+    .await;
+    cut.loses_hot().await;
+    // It says so, and is heard.
+    cut.turn().await;
+    well.turn().await;
+    assert!(!well.engine.hot_is_away());
+    let asked = || well.engine.lease(asking(&queue("q"), TASKS, 0));
+    assert!(asked().await.unwrap().is_empty());
+    let due_at = well.engine.now().plus(50);
+    let task = |_| NewTask::new(queue("q"), Name::new("k").unwrap(), due_at);
+    cut.engine.insert((0..TASKS).map(task).collect(), "test").await.unwrap();
+    let (mut came, mut late_ms) = (0, 0);
+    for step_ms in [50, 100, 100, 100] {
+        ends.clock.advance_ms(step_ms);
+        late_ms = well.engine.now().since(due_at);
+        cut.turn().await;
+        well.turn().await;
+        came += asked().await.unwrap().len();
+    }
+    assert_eq!(came, TASKS, "within {late_ms} ms");
+    assert!(cut.engine.owned() > 0, "it has given nothing up");
 }

@@ -17,7 +17,7 @@ use punctual_domain::{
     state::State,
     task::{NewTask, Priority},
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, Settled};
+use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, Settled};
 use punctual_testkit::{
     clock::ManualClock,
     faults::{Dials, FaultyLimiter, FaultyStore, LimiterGroup, StoreGroup},
@@ -54,6 +54,19 @@ async fn settle(engine: &Engine, leased: &[Assignment]) {
     let reports: Vec<_> = leased.iter().map(succeeded).collect();
     let settled = engine.settle(reports, "e").await.unwrap();
     assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+}
+
+/// Of a partition of this engine.
+async fn insert_owned(engine: &Engine, task: &NewTask) -> TaskRef {
+    loop {
+        let inserted = engine.insert(vec![task.clone()], "test").await.unwrap();
+        let place = inserted[0].task.place;
+        if engine.owns(place.partition) {
+            return place;
+        }
+        let cancelled = engine.cancel(place, false, "test").await.unwrap();
+        assert!(matches!(cancelled, Cancelled::Cancelled(_)), "{cancelled:?}");
+    }
 }
 
 fn places(leased: &[Assignment]) -> Vec<(TaskRef, u32)> {
@@ -135,10 +148,25 @@ impl Rig {
         let at = TaskRef { partition: punctual_domain::place::Partition(0), due_at: clock.now(), id: 0 };
         let mut rig = Self { ground, clock, slow: (slow, faulty, between), other, limiter, store, first: at };
         rig.turn().await;
-        let inserted = rig.slow.0.insert(vec![task(&rig.slow.0)], "test").await.unwrap();
-        rig.first = inserted[0].task.place;
+        rig.first = insert_owned(&rig.slow.0, &task(&rig.slow.0)).await;
         rig.turn().await;
         rig
+    }
+
+    /// What waits for the other engine, or is passed to it.
+    async fn other_leases(&self, max: usize) -> Vec<Assignment> {
+        let leased = tokio::sync::Mutex::new(Vec::new());
+        until("the other engine has something", || async {
+            let some = self.other.lease(request(max, 0)).await.unwrap();
+            if some.is_empty() {
+                self.turn().await;
+                return false;
+            }
+            leased.lock().await.extend(some);
+            true
+        })
+        .await;
+        leased.into_inner()
     }
 
     async fn turn(&self) {
@@ -187,9 +215,9 @@ async fn a_lease_whose_slot_was_lost_before_the_store_had_it_goes_to_no_executor
             assert!(rig.limiter.is_whole().await.unwrap(), "that is over");
             // It goes before the task whose lease is under way.
             let urgent = NewTask { priority: Priority::new(URGENT).unwrap(), ..task(&rig.other) };
-            rig.other.insert(vec![urgent], "test").await.unwrap();
+            insert_owned(&rig.other, &urgent).await;
             rig.turn().await;
-            others = rig.other.lease(request(1, 0)).await.unwrap();
+            others = rig.other_leases(1).await;
         })
         .await;
     assert_eq!(others.iter().map(|lease| lease.priority.level()).collect::<Vec<_>>(), [URGENT]);
@@ -202,8 +230,7 @@ async fn a_lease_whose_slot_was_lost_before_the_store_had_it_goes_to_no_executor
     assert_eq!(rig.held().await, 1);
     settle(&rig.other, &others).await;
     rig.turn().await;
-    let leased = rig.other.lease(request(1, 0)).await.unwrap();
-    assert_eq!(places(&leased), [(rig.first, 1)]);
+    assert_eq!(places(&rig.other_leases(1).await), [(rig.first, 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,7 +246,7 @@ async fn a_lease_that_takes_long_is_handed_over_when_its_slot_is_there() {
 async fn a_slot_that_could_not_be_given_up_is_free_as_soon_as_the_limiter_answers() {
     let rig = Rig::new().await;
     let (engine, _, limiter) = &rig.slow;
-    engine.insert(vec![task(engine)], "test").await.unwrap();
+    insert_owned(engine, &task(engine)).await;
     rig.turn().await;
     let leased = engine.lease(request(2, 0)).await.unwrap();
     assert_eq!((leased.len(), rig.held().await), (1, 1));
@@ -232,7 +259,7 @@ async fn a_slot_that_could_not_be_given_up_is_free_as_soon_as_the_limiter_answer
         rig.held().await == 0
     })
     .await;
-    assert_eq!(rig.other.lease(request(2, 0)).await.unwrap().len(), 1);
+    assert_eq!(rig.other_leases(2).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -249,8 +276,7 @@ async fn a_slot_whose_grant_nobody_heard_of_is_free_as_soon_as_the_limiter_answe
         rig.held().await == 0
     })
     .await;
-    let leased = rig.other.lease(request(1, 0)).await.unwrap();
-    assert_eq!(places(&leased), [(rig.first, 1)]);
+    assert_eq!(places(&rig.other_leases(1).await), [(rig.first, 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -55,7 +55,6 @@ mod servers;
 mod shared;
 mod shares;
 mod simulation;
-mod steps_apart;
 mod stored_limiter;
 mod test_engine;
 mod tls;

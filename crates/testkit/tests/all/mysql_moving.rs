@@ -79,6 +79,7 @@ fn grant(place: TaskRef, fence: i64, now: Millis) -> Grant {
         fired_at: now,
         lease_until: now.plus(600_000),
         namespace: punctual_domain::name::Name::default_namespace(),
+        has_begun: false,
         known: None,
     }
 }

@@ -183,6 +183,7 @@ async fn refused(store: &MysqlStore, tasks: &[Task]) -> usize {
         lease_until: NOW.plus(60_000),
         executor: "test".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
+        has_begun: false,
         known: None,
     };
     let answers = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();

@@ -3,19 +3,18 @@
 
 use punctual_contract::{
     Happened, Hot, Signals,
-    hot::{Depth, HotEntry, Lane, Wholeness, Withdrawn},
-    ownership::{Signal, Tenure},
+    hot::{HotEntry, Wholeness, Withdrawn},
+    ownership::{Demand, Signal, Tenure},
 };
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
-    settings::Retries,
     time::Millis,
 };
 use punctual_hot::{RedisHot, RedisOptions, RedisProblem};
 use punctual_testkit::{
-    conformance::hot::{PARTITIONS, entry, strict},
-    patience::{HANG_LIMIT, a_moment},
+    conformance::hot::{PARTITIONS, entry},
+    patience::{HANG_LIMIT, a_moment, until},
     servers::{self, Redis, RedisCluster, Sentinels},
 };
 use std::{sync::Arc, time::Duration};
@@ -94,16 +93,12 @@ async fn drain(hot: &dyn Hot, until: i64) -> Vec<HotEntry> {
     drain_in(hot, 0, until, 1_000).await
 }
 
-/// Loads, drains and offers through one, admits through the other.
+/// Loads through one, drains through the other.
 async fn goes_its_way(one: &dyn Hot, other: &dyn Hot, id: i64) {
     assert_eq!(one.load(vec![entry(id, 5, 1)]).await.unwrap(), 1);
-    let drained = drain(one, 5).await;
-    assert_eq!(ids(&drained), [id]);
-    assert_eq!(one.offer(drained.clone(), Retries::default()).await.unwrap(), 1);
-    assert_eq!(other.offer(drained.clone(), Retries::default()).await.unwrap(), 0);
-    assert_eq!(other.are_ready(&drained).await.unwrap(), [true]);
-    assert_eq!(other.admit(&drained[0].queue, strict(9)).await.unwrap(), drained);
-    assert_eq!(one.are_ready(&drained).await.unwrap(), [false]);
+    assert_eq!(other.load(vec![entry(id, 5, 1)]).await.unwrap(), 0);
+    assert_eq!(ids(&drain(other, 5).await), [id]);
+    assert_eq!(drain(one, 5).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,34 +111,6 @@ async fn two_engines_share_one_hot_set_and_none_with_another_prefix() {
     let stranger = connect(&server.url(), &other_prefix).await;
     assert_eq!(drain(&stranger, Millis::MAX.0).await, []);
     assert_eq!(other.withdraw(P0, 2, 1).await.unwrap(), Withdrawn::Removed);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_another_engine_discarded_is_not_admitted_and_leaves_nothing_behind() {
-    let server = servers::redis().await;
-    let prefix = server.fresh_prefix();
-    let (one, other) = (connect(&server.url(), &prefix).await, connect(&server.url(), &prefix).await);
-    one.load((0..20).map(|id| in_partition(u16::try_from(id % 8).unwrap(), entry(id, 5, 1))).collect())
-        .await
-        .unwrap();
-    let tenures: Vec<Tenure> = (0..PARTITIONS).map(|number| Tenure::sole(Partition(number))).collect();
-    let mut drained = Vec::new();
-    for answer in one.drain(&tenures, Millis(5), 9).await {
-        drained.extend(answer.unwrap());
-    }
-    assert_eq!(one.offer(drained.clone(), Retries::default()).await.unwrap(), 20);
-    other.discard(&drained).await.unwrap();
-    assert_eq!(one.admit(&drained[0].queue, strict(99)).await.unwrap(), []);
-    // An entry that one admits and parks, while the other discards it.
-    one.offer(drained.clone(), Retries::default()).await.unwrap();
-    let admitted = one.admit(&drained[0].queue, strict(99)).await.unwrap();
-    one.park(&Lane::Retries, admitted, Retries::default()).await.unwrap();
-    other.discard(&drained).await.unwrap();
-    assert_eq!(one.unpark(&drained[0].queue, &Lane::Retries, 99).await.unwrap(), 0);
-    let keys = server.command(&["--scan", "--pattern", &format!("{prefix}*")]).await;
-    let mut kept: Vec<&str> = keys.lines().filter(|key| !key.ends_with(":term")).collect();
-    kept.retain(|key| !key.ends_with(":queues"));
-    assert_eq!(kept, [""; 0], "no key stays");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,43 +129,7 @@ async fn large_batches_are_cut_and_come_back_whole() {
             }
         }
         assert_eq!(drained.len(), 5_000, "all three in each round");
-        let all = drained.clone();
-        assert_eq!(hot.offer(drained.clone(), Retries::default()).await.unwrap(), 5_000);
-        assert_eq!(hot.are_ready(&all).await.unwrap(), vec![true; 5_000]);
-        let admitted = hot.admit(&drained[0].queue, strict(5_001)).await.unwrap();
-        assert_eq!(ids(&admitted), (0..5_000).collect::<Vec<_>>());
-        assert_eq!(hot.are_ready(&all).await.unwrap(), vec![false; 5_000]);
-        hot.offer(drained, Retries::default()).await.unwrap();
-        hot.discard(&all).await.unwrap();
-        assert_eq!(hot.depth().await.unwrap(), Depth::default());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn many_versions_of_one_task_come_out_newest_first_at_any_limit() {
-    for limit in [1, 2, 3, 7, 50] {
-        let hot = on_one_server().await;
-        let of = |id: i64| HotEntry { task_id: id % 3, task_version: (id * 7) % 50, ..entry(id, id, 1) };
-        let fired: Vec<HotEntry> = (0..50).map(of).collect();
-        for some in fired.chunks(7) {
-            hot.offer(some.to_vec(), Retries::default()).await.unwrap();
-        }
-        let (mut admitted, queue) = (Vec::new(), Arc::clone(&fired[0].queue));
-        loop {
-            let more = hot.admit(&queue, strict(limit)).await.unwrap();
-            admitted.extend(more.iter().map(|entry| (entry.task_id, entry.task_version)));
-            if more.len() < limit {
-                break;
-            }
-        }
-        assert_eq!(admitted.len(), 50);
-        for task in 0..3 {
-            let of_task = admitted.iter().filter(|(task_id, _)| *task_id == task);
-            let versions: Vec<i64> = of_task.map(|(_, version)| *version).collect();
-            let mut newest_first = versions.clone();
-            newest_first.sort_unstable_by(|one, other| other.cmp(one));
-            assert_eq!(versions, newest_first, "limit {limit}");
-        }
+        assert_eq!(hot.count_due().await.unwrap(), 0);
     }
 }
 
@@ -239,14 +170,8 @@ async fn a_full_server_refuses_loads_and_lets_everything_else_go_on() {
     assert_eq!(hot.withdraw(P0, 3, 1).await.unwrap(), Withdrawn::Removed);
     let drained = drain(&hot, 5).await;
     assert_eq!(ids(&drained), [1, 2]);
-    assert_eq!(hot.offer(drained.clone(), Retries::default()).await.unwrap(), 2);
-    assert_eq!(hot.are_ready(&drained).await.unwrap(), [true, true]);
-    hot.park(&Lane::Retries, drained[..1].to_vec(), Retries::default()).await.unwrap();
-    assert_eq!(hot.unpark(&drained[0].queue, &Lane::Retries, 9).await.unwrap(), 1);
-    assert_eq!(hot.admit(&drained[0].queue, strict(1)).await.unwrap(), drained[..1]);
-    hot.discard(&drained).await.unwrap();
     hot.clear(Tenure { partition: P0, term: 9 }).await.unwrap();
-    assert_eq!(hot.depth().await.unwrap(), Depth::default());
+    assert_eq!(hot.count_due().await.unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -301,12 +226,12 @@ async fn a_restart_on_a_copy_is_noticed_once() {
         answers.extend(hot.is_whole(&tenure).await.into_iter().flatten());
     }
     // Other connections find out by themselves that theirs has gone.
-    let depth = loop {
-        if let Ok(depth) = hot.depth().await {
-            break depth;
+    let due = loop {
+        if let Ok(due) = hot.count_due().await {
+            break due;
         }
     };
-    assert_eq!(depth.due, 1, "it is the copy");
+    assert_eq!(due, 1, "it is the copy");
     assert_eq!(answers, [Wholeness::Lost, Wholeness::Whole]);
     let older = [Tenure { partition: P0, term: 8 }];
     assert_eq!(hot.is_whole(&older).await.unwrap(), [Wholeness::Overtaken(9)]);
@@ -390,8 +315,11 @@ async fn a_silent_server_is_given_up_in_time_and_what_was_sent_may_have_happened
     assert_eq!(error.happened, Happened::Maybe, "a timeout never means: not done: {error}");
     server.resume();
     again(async || hot.load(vec![entry(1, 5, 1)]).await).await;
-    let depth = hot.depth().await.unwrap();
-    assert_eq!(depth.due, 3, "whether or not it had happened, to repeat it was harmless");
+    assert_eq!(
+        hot.count_due().await.unwrap(),
+        3,
+        "whether or not it had happened, to repeat it was harmless"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -427,7 +355,7 @@ async fn what_cannot_be_read_is_forgotten_and_can_be_loaded_again() {
     let keys = ["due", "body"].map(|name| format!("{prefix}:{{p0}}:{name}"));
     server.command(&["EVAL", &write, "2", &keys[0], &keys[1]]).await;
     assert_eq!(ids(&drain(&hot, 9).await), [2]);
-    assert_eq!(hot.depth().await.unwrap(), Depth::default());
+    assert_eq!(hot.count_due().await.unwrap(), 0);
     assert_eq!(hot.load(vec![entry(1, 5, 1)]).await.unwrap(), 1);
 }
 
@@ -437,7 +365,7 @@ fn due(at: i64) -> Signal {
 
 fn ready() -> Signal {
     let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
-    Signal::Ready { queue }
+    Signal::Ready { engine: "a".to_owned(), queue }
 }
 
 async fn heard(signals: &dyn Signals, count: usize) -> Vec<Signal> {
@@ -467,6 +395,55 @@ async fn signals_reach_every_engine_in_order_and_no_other_prefix() {
         stranger.announce(vec![ready()]).await.unwrap();
         assert_eq!(heard(&stranger, 1).await, [ready()]);
     }
+}
+
+/// What is for one engine goes to that one alone, also after its connection was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demand_reaches_the_engine_that_it_is_for_and_no_other() {
+    let (server, cluster) = (Redis::own().await, servers::redis_cluster().await);
+    for url in [server.url(), cluster.url()] {
+        let prefix = server.fresh_prefix();
+        let (one, other) = (connect(&url, &prefix).await, connect(&url, &prefix).await);
+        let (one, other) = (one.signals().await.unwrap(), other.signals().await.unwrap());
+        one.belongs_to("one");
+        other.belongs_to("other");
+        // Whoever waits listens.
+        assert!(timeout(Duration::from_millis(1), one.next()).await.is_err());
+        for number in 0..3 {
+            let demand = demand("one", number);
+            let reached = async || {
+                other.announce(vec![demand.clone(), due(1)]).await.unwrap();
+                timeout(Duration::from_millis(200), one.next())
+                    .await
+                    .is_ok_and(|heard| heard.is_ok_and(|signals| signals.contains(&demand)))
+            };
+            until("it has reached it", reached).await;
+            server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        }
+        other.announce(vec![ready()]).await.unwrap();
+        let mut all = Vec::new();
+        while !all.contains(&ready()) {
+            all.extend(timeout(HANG_LIMIT, other.next()).await.unwrap().unwrap_or_default());
+            other.announce(vec![ready()]).await.unwrap();
+        }
+        assert!(all.iter().all(|signal| signal.addressee().is_none()), "{all:?}");
+    }
+}
+
+fn demand(to: &str, number: u64) -> Signal {
+    let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
+    Signal::Demand(Box::new(Demand {
+        to: to.to_owned(),
+        from: "other".to_owned(),
+        number,
+        queue,
+        places: 1,
+        lease_ms: 1_000,
+        executor: "x".to_owned(),
+        version: None,
+        kinds: None,
+        bound: None,
+    }))
 }
 
 #[tokio::test(flavor = "multi_thread")]

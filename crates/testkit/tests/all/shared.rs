@@ -25,6 +25,8 @@ use punctual_testkit::{
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
 
+mod passed;
+
 mod ownership_in_memory {
     macro_rules! stamp {
         ($($module:ident :: $case:ident),* $(,)?) => {$(
@@ -195,11 +197,19 @@ async fn an_insert_at_one_engine_reaches_the_wheel_of_the_owner_without_any_repa
 async fn who_waits_at_one_engine_gets_what_fires_at_another() {
     let cluster = Cluster::new();
     let (a, b) = (cluster.node("a", slow_repair()), cluster.node("b", slow_repair()));
-    let running_a = a.engine.start().unwrap();
-    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
-    let (leased, _) = tokio::join!(b.lease(HANG_LIMIT.as_secs() * 1_000), a.insert(1, 50));
-    assert_eq!(leased.len(), 1);
+    let (running_a, running_b) = (a.engine.start().unwrap(), b.engine.start().unwrap());
+    until("they share", || async {
+        a.engine.owned() + b.engine.owned() == cluster.partitions()
+            && a.engine.owned() > 0
+            && b.engine.owned() > 0
+    })
+    .await;
+    for (delay_ms, count) in [(50, 40), (0, 40), (300, 1)] {
+        let (leased, _) = tokio::join!(b.lease_all(count), a.insert(count, delay_ms));
+        assert!(leased.iter().all(|lease| lease.attempt == 1), "{leased:?}");
+    }
     running_a.stop().await;
+    running_b.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -329,7 +339,7 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
         let answer = b.engine.cancel(*place, false, "test").await.unwrap();
         assert!(matches!(answer, Cancelled::Cancelled(_)), "{answer:?}");
     }
-    let leased = b.lease_all(20).await;
+    let leased = a.lease_all(20).await;
     let expected: HashSet<i64> = places[20..].iter().map(|it| it.id).collect();
     assert_eq!(leased.iter().map(|it| it.place.id).collect::<HashSet<_>>(), expected);
     let report = |it: &Assignment| OutcomeReport {
@@ -338,7 +348,7 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
         report: Report::Succeeded,
         result: TaskResult::default(),
     };
-    let settled = b.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
+    let settled = a.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
     assert!(settled.iter().all(|it| *it == Settled::Accepted));
     running.stop().await;
     let states = cluster.truth.read(&places).await.unwrap().into_iter().flatten().map(|it| it.state);

@@ -127,7 +127,8 @@ fn keeps_order_with(due: Due, engines: usize, limits: bool, change: fn(Vec<Op>, 
     let pause_ms = if limits { 500 } else { 0 };
     let mut order = Order::default();
     let (first, seeds) = (number("PUNCTUAL_FIRST_SEED", 0), number("PUNCTUAL_SEEDS", ORDER_SEEDS));
-    let wanted = Order::wanted(usize::try_from(seeds).unwrap(), limits);
+    // Each choice sees what one engine owns.
+    let wanted = Order::wanted(usize::try_from(seeds).unwrap() / engines, limits);
     // How much a seed says depends on how busy the machine is. So there are more seeds until enough has been seen.
     for seed in first..first + 2 * seeds {
         if seed >= first + seeds && order.says_as_much_as(wanted) {

@@ -103,24 +103,6 @@ async fn what_was_drained_without_an_answer_fires_at_its_instant(ground: Arc<dyn
     rig.all_end_well(leased).await;
 }
 
-async fn what_was_admitted_without_an_answer_is_handed_over_at_once(ground: Arc<dyn Ground>) {
-    let rig = Rig::new(&*ground).await;
-    let at = rig.drained(40).await;
-    rig.clock.set(at);
-    rig.engine.turn().await.unwrap();
-    rig.hot.faults.set(HotGroup::Ready, Dials::ANSWERS_LOST);
-    assert!(rig.engine.lease(request(30, 0)).await.is_err(), "the answer was lost");
-    rig.hot.faults.set(HotGroup::Ready, Dials::SOUND);
-    // What was not popped.
-    let rest = rig.leased(100).await;
-    rig.clock.set(at.plus(1));
-    rig.engine.turn().await.unwrap();
-    let popped = rig.leased(100).await;
-    assert_eq!(rest.len() + popped.len(), 40, "{} and {}", rest.len(), popped.len());
-    assert!(popped.len() >= 30, "{}", popped.len());
-    rig.all_end_well(rest.into_iter().chain(popped).collect()).await;
-}
-
 async fn what_was_leased_ahead_fires_whatever_the_hot_set_does(ground: Arc<dyn Ground>) {
     let rig = Rig::new(&*ground).await;
     let mut executor = JoinSet::new();
@@ -168,7 +150,6 @@ macro_rules! on_both {
 
 on_both! {
     what_was_drained_without_an_answer_fires_at_its_instant
-    what_was_admitted_without_an_answer_is_handed_over_at_once
     what_was_leased_ahead_fires_whatever_the_hot_set_does
     one_look_that_fails_is_not_a_hot_set_that_is_away
 }

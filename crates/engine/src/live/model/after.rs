@@ -6,7 +6,7 @@ use super::{
         handed_over::{Ended, Unreported},
         served::tests::{plain, strict},
         stage::{Report, Stage},
-        steps::{FOR_LATER, REPORTED, SERVED},
+        steps::{FOR_LATER, REPORTED, SERVED, awaits_executor, has_not_fired},
     },
     Key, World, key,
 };
@@ -27,17 +27,8 @@ impl World {
             let most = rng.usize(0..=from.len());
             from.drain(..most).collect()
         };
-        match self.rng.u8(0..19) {
-            0 => {
-                let some = take(&mut self.rng, &mut self.offered);
-                let kept = self.live.lock().keep_in_line(some);
-                self.line.extend(kept);
-            }
-            1 => {
-                let some = take(&mut self.rng, &mut self.line);
-                self.live.lock().leave_line(some.iter());
-                self.offered.extend(some);
-            }
+        match self.rng.u8(1..19) {
+            1 => self.pass(),
             2 => {
                 let some = take(&mut self.rng, &mut self.offered);
                 let begun: HashSet<Key> = self.live.lock().begin_grants(&some).into_iter().collect();
@@ -82,6 +73,31 @@ impl World {
                 self.offered.extend(back);
             }
             _ => self.persist(),
+        }
+    }
+
+    /// Tasks are passed to another engine, could not be passed after all, or are the store's after a while.
+    fn pass(&mut self) {
+        match self.rng.u8(0..3) {
+            0 => {
+                let some = std::mem::take(&mut self.offered);
+                self.live.lock().pass(&some, self.now);
+                for entry in &some {
+                    let is_known = self.live.lock().unpersisted_at(entry.place.id, entry.fence).is_some();
+                    assert!(!is_known, "nothing is to be written of it");
+                    self.unpersisted.remove(&key(entry));
+                }
+                self.passed.extend(some);
+            }
+            1 => {
+                let some = std::mem::take(&mut self.passed);
+                self.live.lock().serve(&some, plain);
+                self.served.extend(some.iter().map(key));
+            }
+            _ => {
+                self.live.lock().forget_passed(self.now);
+                self.offered.append(&mut self.passed);
+            }
         }
     }
 
@@ -244,13 +260,35 @@ impl World {
         self.doubted.extend(some.iter().filter(|entry| !refused(entry)).map(key));
     }
 
+    /// The store has not answered leases ahead of their instants. What has fired meanwhile.
+    pub(super) fn lease_unanswered(&mut self, asked: &[HotEntry]) -> Vec<HotEntry> {
+        let slots = self.live.lock().of_model();
+        let stages: HashMap<Key, Stage> = slots.iter().map(|slot| ((slot.0, slot.1), slot.2)).collect();
+        let fired = self.live.lock().lease_unanswered(asked, "ahead", Millis::MAX, self.now);
+        for key in asked.iter().map(key) {
+            match stages.get(&key) {
+                Some(Stage::Leasing { .. } | Stage::Waiting) => _ = self.doubted_ahead.insert(key),
+                Some(stage) if awaits_executor(*stage) => _ = self.doubted.insert(key),
+                _ => {}
+            }
+        }
+        fired
+    }
+
+    /// What is known of its lease stays known after its instant.
+    pub(super) fn fires_in_doubt(&mut self, entry: &HotEntry) {
+        if self.doubted_ahead.remove(&key(entry)) {
+            self.doubted.insert(key(entry));
+        }
+    }
+
     /// An executor's lease was made and could not be given back; or another call has given it back, and the hot set has its task.
     fn doubt_made(&mut self) {
         let is_newest = |entry: &&HotEntry| {
             let (id, fence) = key(entry);
             self.fences.get(&id) == Some(&fence) && !self.hot.contains_key(&id)
         };
-        let offered = self.offered.iter().chain(&self.line).chain(self.grants.iter().flatten());
+        let offered = self.offered.iter().chain(self.grants.iter().flatten());
         let offered: Vec<&HotEntry> = offered.filter(is_newest).collect();
         let Some(entry) = self.rng.choice(offered).cloned() else { return };
         let (id, fence) = key(&entry);
@@ -300,14 +338,17 @@ impl World {
     fn resolve(&mut self) {
         let due = self.live.lock().doubts_due(self.now, 3);
         let known = |lease: &i64, id: i64| {
-            self.doubted.contains(&(id, *lease - 1)) || self.made.contains(&(id, *lease))
+            let before = (id, *lease - 1);
+            let is_asked = self.doubted.contains(&before) || self.doubted_ahead.contains(&before);
+            is_asked || self.made.contains(&(id, *lease))
         };
         assert!(due.iter().all(|lease| known(&lease.fence, lease.place.id)), "{due:?}");
         let resolved: Vec<_> = due.into_iter().filter(|_| self.rng.bool()).collect();
         self.live.lock().doubts_resolved(&resolved);
         for lease in resolved {
-            let id = lease.place.id;
-            assert!(self.doubted.remove(&(id, lease.fence - 1)) || self.made.remove(&(id, lease.fence)));
+            let (id, before) = (lease.place.id, (lease.place.id, lease.fence - 1));
+            let is_asked = self.doubted.remove(&before) || self.doubted_ahead.remove(&before);
+            assert!(is_asked || self.made.remove(&(id, lease.fence)));
         }
     }
 
@@ -412,6 +453,14 @@ impl World {
         let is_newest = |(id, fence): &Key| slots.get(id).is_none_or(|(known, _)| known <= fence);
         self.unpersisted.retain(is_newest);
         self.doubted.retain(is_newest);
+        // Withdrawn, given up, or replaced.
+        self.doubted_ahead.retain(|(id, fence)| {
+            let is_here = |(known, stage): &(i64, Stage)| {
+                let awaits_lease = matches!(stage, Stage::Held | Stage::Leasing { due: true });
+                known == fence && (has_not_fired(*stage) || awaits_lease)
+            };
+            slots.get(id).is_some_and(is_here)
+        });
         self.made.retain(|(id, fence)| {
             let is_replaced =
                 |(known, stage): &(i64, Stage)| known > fence || known == fence && *stage != Stage::InDoubt;
@@ -443,7 +492,8 @@ impl World {
             assert_eq!(is_known, self.delivered.contains_key(&(*id, *fence)), "{id} is not reported");
         }
         assert_eq!(table.unpersisted().map(key).collect::<HashSet<Key>>(), self.unpersisted);
-        let doubtful: HashSet<Key> = self.doubted.union(&self.made).copied().collect();
+        let doubtful = self.doubted.iter().chain(&self.doubted_ahead).chain(&self.made);
+        let doubtful: HashSet<Key> = doubtful.copied().collect();
         assert_eq!(table.doubtful().collect::<HashSet<Key>>(), doubtful);
     }
 }

@@ -3,23 +3,62 @@
 //! An engine that dies says so no more, and its places are freed ten seconds later, as those of any grant that nothing came of. Must
 //! not give a place to an attempt that has ended.
 
-use super::{Looks, NO_GRACE_MS, free_the_gone};
-use crate::{core::Core, options::STEP_LIMIT};
+use super::{Looks, NO_GRACE_MS, free_the_gone, scopes_of};
+use crate::{core::Core, live::ForLaterLease, options::STEP_LIMIT, parts, pipeline::bounds::Bounded};
 use hashbrown::HashSet;
 use punctual_contract::{
     Error,
+    hot::HotEntry,
     limiter::{Held, Member},
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{name::Name, time::Millis};
 use std::sync::Arc;
+use tokio::time::timeout;
 
-fn unwritten(core: &Core) -> Vec<Member> {
-    core.live.lock().unwritten().map(|(id, fence)| Member { id, fence }).collect()
+fn unwritten(core: &Core) -> HashSet<Member> {
+    let member = |entry: &HotEntry| Member { id: entry.place.id, fence: entry.fence };
+    core.live.lock().unwritten().map(|(entry, _)| member(entry)).collect()
+}
+
+/// What they should hold by what is set: what the limiter had granted them it may have lost. Of executors with a bound only as far as the
+/// registry can be read.
+pub(super) async fn places(core: &Core, looks: Looks<'_>, now: Millis) -> Vec<Held> {
+    let all: Vec<(HotEntry, String, Millis)> = {
+        let table = core.live.lock();
+        let of = |(entry, lease): (&HotEntry, &ForLaterLease)| {
+            (entry.clone(), lease.executor.clone(), lease.until)
+        };
+        table.unwritten().map(of).collect()
+    };
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let bounded = bounded(core, all.iter().map(|(entry, ..)| &entry.queue.namespace)).await;
+    let place = |(entry, executor, until): (HotEntry, String, Millis)| {
+        let executor = bounded.scope_of(&entry.queue.namespace, &executor);
+        let key = entry.demands().concurrency_key.as_deref();
+        let scopes = scopes_of(core, looks, &entry.queue, (entry.attempt, key), executor)?;
+        let member = Member { id: entry.place.id, fence: entry.fence };
+        Some(Held { member, place: entry.row(), granted_at: now, until, scopes })
+    };
+    all.into_iter().filter_map(place).collect()
+}
+
+async fn bounded(core: &Core, namespaces: impl Iterator<Item = &Name>) -> Bounded {
+    let mut bounded = Bounded::default();
+    if !core.limits.admissions.bounds.are_in_use() {
+        return bounded;
+    }
+    let read = timeout(parts::PATIENCE, bounded.read_namespaces(core, namespaces)).await;
+    if let Ok(Err(error)) = read {
+        tracing::debug!(%error, "bounds of executors cannot be read; their places are restored later");
+    }
+    bounded
 }
 
 /// Of the limiter of queues that are not scanned: the others hand nothing over without the store.
 pub(super) async fn keep(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<(), Error> {
-    let members = unwritten(core);
+    let members: Vec<Member> = unwritten(core).into_iter().collect();
     if members.is_empty() {
         return Ok(());
     }
@@ -32,8 +71,17 @@ pub(super) async fn keep(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Res
         }
         kept.extend(held);
     }
+    let known: HashSet<Member> = kept.iter().map(|held| held.member).collect();
+    if known.len() < members.len() {
+        let mut lost = places(core, looks, now).await;
+        lost.retain(|held| !known.contains(&held.member));
+        for some in lost.chunks(STEP_LIMIT) {
+            limiter.restore(some.to_vec()).await?;
+        }
+        kept.extend(lost);
+    }
     // What was written meanwhile may have ended meanwhile, and given up what it holds again now.
-    let unwritten: HashSet<Member> = unwritten(core).into_iter().collect();
+    let unwritten = unwritten(core);
     kept.retain(|held| !unwritten.contains(&held.member));
     free_the_gone(core, looks, &kept, NO_GRACE_MS, now).await?.failed.map_or(Ok(()), Err)
 }

@@ -9,6 +9,8 @@ use tokio::sync::Notify;
 
 const FULL_EVERY_MS: i64 = 30_000;
 const LANES_EVERY_MS: i64 = 5_000;
+/// Of each kind no more is owed: what is beyond it a look at all members finds.
+const OWED_MAX: usize = 100_000;
 
 /// When what was done last.
 #[derive(Debug, Default)]
@@ -123,13 +125,21 @@ impl Reconciler {
         }
     }
 
-    /// Whether nothing was owed before.
+    /// Whether nothing was owed before. What finds no room is left to a look at all: the engine that leads begins one with its next run.
     pub(super) fn owe_still(&self, Owed { ended, unused }: Owed) -> bool {
+        let count = ended.len() + unused.len();
         let mut owed = self.owed.lock();
-        let is_first = owed.ended.is_empty() && owed.unused.is_empty();
-        owed.ended.extend(ended);
-        owed.unused.extend(unused);
-        is_first
+        let before = owed.ended.len() + owed.unused.len();
+        let (ended_room, unused_room) =
+            (OWED_MAX.saturating_sub(owed.ended.len()), OWED_MAX.saturating_sub(owed.unused.len()));
+        owed.ended.extend(ended.into_iter().take(ended_room));
+        owed.unused.extend(unused.into_iter().take(unused_room));
+        let is_all = owed.ended.len() + owed.unused.len() == before + count;
+        drop(owed);
+        if !is_all {
+            self.again();
+        }
+        before == 0
     }
 
     pub(super) fn take_owed(&self) -> Owed {
@@ -149,8 +159,26 @@ impl Reconciler {
 mod tests {
     use super::*;
     use futures_util::FutureExt as _;
+    use punctual_domain::place::Partition;
 
     const WAIT_MS: i64 = 750;
+
+    #[test]
+    fn no_more_is_owed_than_there_is_room_for_and_the_rest_is_looked_for() {
+        let reconciler = Reconciler::default();
+        let member = |id| Member { id, fence: 1 };
+        let place = TaskRef { partition: Partition(0), due_at: Millis(1), id: 1 };
+        let unused = |id| UnusedGrant { place, member: member(id), at: Millis(1) };
+        assert!(reconciler.begin_full(1, Millis(5)) && !reconciler.begin_full(1, Millis(6)));
+        reconciler.owe((0..100_000).map(member).collect(), vec![unused(1)]);
+        assert!(!reconciler.begin_full(1, Millis(6)), "all of it is owed");
+        reconciler.owe(vec![member(7)], (0..200_000).map(unused).collect());
+        assert!(reconciler.begin_full(1, Millis(6)), "what is beyond is found by a look at all");
+        let owed = reconciler.take_owed();
+        assert_eq!((owed.ended.len(), owed.unused.len()), (100_000, 100_000));
+        reconciler.owe(vec![member(8)], Vec::new());
+        assert_eq!(reconciler.take_owed().ended, [member(8)]);
+    }
 
     #[test]
     fn a_loss_is_looked_at_at_once_and_again_when_it_is_old_enough() {

@@ -2,11 +2,11 @@
 //! it is read from the store and served here, too. The store gives each task to one of all engines that ask for it, by its fence;
 //! the second is refused, and forgets it. Must not fire anything: that is the owner's.
 
-use super::{
-    scanned::{PAGES, Scanned, became_due_lately, next_page},
-    serve::serve,
+use super::scanned::{PAGES, Scanned, became_due_lately, next_page};
+use crate::{
+    core::Core,
+    pipeline::{line, scan::state::Positions},
 };
-use crate::{core::Core, pipeline::scan::state::Positions};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, state::State};
@@ -29,15 +29,28 @@ pub(in crate::pipeline) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partit
     if others.is_empty() {
         return None;
     }
-    let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
-    let is_over = |queue: &QueueKey| !asked_for.contains(queue);
-    let mut table = core.live.lock();
-    drop(table.serve_no_more(is_over, |entry| others.contains(&entry.place.partition)));
+    let asked_for = serve_asked_for(core);
+    let table = core.live.lock();
     let left = |queue: &QueueKey| SERVED_MAX.saturating_sub(table.standing(queue).all());
     // Those of queues that are scanned are looked for by `scan`.
     let asked_for = asked_for.iter().filter(|queue| !core.settings.is_scanned(queue));
     let wanted: Wanted = asked_for.map(|queue| (Arc::clone(queue), left(queue))).collect();
     (!wanted.is_empty()).then_some((wanted, others))
+}
+
+/// Tasks of other engines' partitions are served as long as executors ask for their queue here. These queues.
+pub(in crate::pipeline) fn serve_asked_for(core: &Core) -> HashSet<Arc<QueueKey>> {
+    let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
+    let is_over = |queue: &QueueKey| !asked_for.contains(queue);
+    let is_others = |entry: &HotEntry| core.holdings.tenure(entry.place.partition).is_none();
+    drop(core.live.lock().serve_no_more(is_over, is_others));
+    asked_for
+}
+
+/// What other engines' partitions have is theirs to serve, or to pass.
+pub(in crate::pipeline) fn serve_no_more(core: &Core) {
+    let is_others = |entry: &HotEntry| core.holdings.tenure(entry.place.partition).is_none();
+    drop(core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), is_others));
 }
 
 /// Until something was found, or there is no more to look at.
@@ -74,7 +87,7 @@ fn serve_some(core: &Core, mut found: Vec<HotEntry>, is_wanted: impl Fn(&QueueKe
         let table = core.live.lock();
         found.retain(|entry| !table.serves(entry));
     }
-    serve(core, &found);
+    line::serve(core, &found);
     for entry in &found {
         *queues.entry(Arc::clone(&entry.queue)).or_default() += 1;
     }

@@ -1,16 +1,22 @@
 //! From where tasks come, and whether the hot set answers. Asks neither the hot set nor the store.
 
+use super::{belief::Belief, patient::PatientHot};
 use crate::pipeline::{scan::state::Scans, store_source::state::Watermarks};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::hot::Keeps;
+use punctual_contract::{Hot, hot::Keeps};
 use punctual_domain::{place::Partition, time::Millis};
 use std::{
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::Duration,
 };
 use tokio::time::Instant;
 
+/// What passed a hot set by that was away for less than this is known span by span; after a longer time all is looked through.
+const BLIP: Duration = Duration::from_secs(3);
 /// An engine whom the hot set has not answered for so long gives its partitions to one whom it answers. By then every other
 /// one that has lost it too has noticed and said so.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
@@ -39,9 +45,18 @@ pub(in crate::pipeline) enum Since {
     Back(Instant),
 }
 
+impl Since {
+    /// It is away for long.
+    fn is_no_blip(self) -> bool {
+        matches!(self, Self::Away(at) if at.elapsed() >= BLIP)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct FromStore {
-    pub(in crate::pipeline) is_away: AtomicBool,
+    pub(in crate::pipeline) belief: Arc<Belief>,
+    /// As it is, for the look that decides what is believed: `Core::hot` waits no longer than the hot set is believed to answer.
+    pub(in crate::pipeline) hot: Arc<dyn Hot>,
     /// What of a task's way the hot set has while it answers.
     keeps: Keeps,
     /// Other engines write to this store, and say nothing of it where there is no hot set.
@@ -60,10 +75,22 @@ pub(crate) struct FromStore {
 
 impl FromStore {
     /// Without a hot set, firing goes by the store from the beginning to the end.
-    pub(crate) fn new(keeps: Keeps, others_write: bool) -> Self {
+    pub(crate) fn new(hot: Arc<dyn Hot>, others_write: bool) -> Self {
         let (since, has_passed_by, watermarks, positions, scans) = Default::default();
-        let is_away = AtomicBool::new(keeps == Keeps::Nothing);
-        Self { is_away, keeps, others_write, since, has_passed_by, watermarks, positions, scans }
+        let keeps = hot.keeps();
+        let belief = Arc::new(Belief::new(keeps == Keeps::Nothing));
+        Self { belief, hot, keeps, others_write, since, has_passed_by, watermarks, positions, scans }
+    }
+
+    /// The hot set as everything but the look at it has it.
+    pub(crate) fn patient_hot(&self) -> Arc<dyn Hot> {
+        match self.keeps {
+            Keeps::Due => {
+                Arc::new(PatientHot { hot: Arc::clone(&self.hot), belief: Arc::clone(&self.belief) })
+            }
+            // It makes no calls.
+            Keeps::Nothing => Arc::clone(&self.hot),
+        }
     }
 
     pub(crate) const fn hot_set_keeps(&self) -> Keeps {
@@ -72,17 +99,22 @@ impl FromStore {
 
     /// Said here and nowhere else.
     pub(crate) fn source(&self) -> Source {
-        if self.is_away.load(SeqCst) { Source::Store } else { Source::HotSet }
+        if self.belief.is_believed_away() { Source::Store } else { Source::HotSet }
     }
 
     /// The hot set did not answer when last asked, or there is none.
     pub(crate) fn is_away(&self) -> bool {
-        self.is_away.load(SeqCst)
+        self.belief.is_believed_away()
+    }
+
+    /// How often calls to the hot set failed, or waited for long.
+    pub(crate) fn doubts(&self) -> u64 {
+        self.belief.doubts()
     }
 
     /// The hot set is away, and with it the limiter that stands beside it.
     pub(crate) fn hides_limits(&self) -> bool {
-        self.keeps != Keeps::Nothing && self.is_away.load(SeqCst)
+        self.keeps != Keeps::Nothing && self.belief.is_believed_away()
     }
 
     pub(crate) fn has_hot(&self) -> HasHot {
@@ -94,7 +126,26 @@ impl FromStore {
         }
     }
 
+    /// It answers again. Whether it is to be looked through for what passed it by.
+    pub(in crate::pipeline) fn has_gaps(&self) -> bool {
+        let was_long = self.since.lock().is_some_and(Since::is_no_blip);
+        was_long && self.has_passed_by.swap(false, SeqCst)
+    }
+
     pub(crate) fn passes_by(&self) {
         self.has_passed_by.store(true, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_away_for_a_moment_is_not_looked_through() {
+        let away = Since::Away(Instant::now());
+        assert!(!away.is_no_blip());
+        tokio::time::advance(BLIP).await;
+        assert!(away.is_no_blip() && !Since::Back(Instant::now() - BLIP).is_no_blip());
     }
 }

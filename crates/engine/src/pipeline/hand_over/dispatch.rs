@@ -14,7 +14,7 @@ use crate::{
     outside, parts,
     pipeline::{
         admit::{self, Since},
-        from_store,
+        line,
         request::LeaseRequest,
     },
 };
@@ -152,15 +152,14 @@ async fn dispatch_in(
             let assignments: Vec<Assignment> = dispatched.into_iter().filter_map(Dispatched::made).collect();
             meters.dispatched(assignments.len());
             was_handed_over(core, request, &assignments, now);
-            wait_for_resume(core, request, paused).await;
+            wait_for_resume(core, request, &paused);
             assignments
         }
         Err(error) => {
             let entries = core.live.lock().still_here(entries);
             let (given, entries) = without_store::hand_over(core, request, entries, now).await;
-            let offered = failed(core, part, request, (entries, now, slots_since), &error).await;
+            failed(core, part, request, (entries, now, slots_since), &error).await;
             if given.is_empty() {
-                offered?;
                 return Err(error);
             }
             core.meters.queue(&request.queue).dispatched(given.len());
@@ -201,7 +200,7 @@ async fn failed(
     request: &LeaseRequest,
     (entries, asked_at, slots_since): (Vec<HotEntry>, Millis, Option<Since>),
     error: &Error,
-) -> Result<(), Error> {
+) {
     if error.happened == Happened::Maybe {
         let until = asked_at.plus(request.lease_ms);
         core.live.lock().doubt_asked(&entries, &request.executor, until, core.now());
@@ -222,22 +221,19 @@ async fn failed(
         parts::set_aside(core, &entries);
     } else if !core.settings.is_scanned(&request.queue) {
         let count = entries.len();
-        from_store::offer(core, entries).await?;
+        line::serve(core, &entries);
         core.arrived(&request.queue, count);
     }
-    Ok(())
 }
 
 /// Their queue is paused, which this engine does not know yet: they stand where they stood, and no executor is woken for
-/// them. A failure here is not the caller's: they are offered again.
-async fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: Vec<HotEntry>) {
+/// them.
+fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: &[HotEntry]) {
     if paused.is_empty() {
         return;
     }
     core.settings.refused(&request.queue);
-    if let Err(error) = from_store::offer(core, paused).await {
-        tracing::warn!(%error, "tasks of a paused queue could not be offered again; it will be repeated");
-    }
+    line::serve(core, paused);
 }
 
 /// The store may have it as ready, or soon: it fired a while ago, at another engine or before this one marked it.

@@ -34,6 +34,7 @@ pub(super) fn grant_of(entry: &HotEntry, known: Option<Facts>, request: &LeaseRe
         lease_until: now.plus(request.lease_ms),
         executor: request.executor.clone(),
         namespace: request.queue.namespace.clone(),
+        has_begun: false,
         known,
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     arrivals::{
         Looker,
-        state::{Arrival, Given, Standing, Waiting},
+        state::{Arrival, Waiting},
     },
     core::Core,
     pipeline::{
@@ -33,7 +33,6 @@ struct Line<'a> {
     looker: Option<Looker<'a>>,
     look_at: Option<Instant>,
     _waiting: Waiting<'a>,
-    _standing: Standing<'a>,
 }
 
 /// What was leased so far. Given back if it is dropped: its caller has gone.
@@ -150,8 +149,8 @@ fn goes_first(lines: &mut [Line<'_>], nth: usize) {
 
 impl<'a> Line<'a> {
     fn new(core: &Core, request: LeaseRequest, arrival: &'a Arc<Arrival>) -> Self {
-        let (waiting, standing) = (arrival.wait(core.now()), arrival.stand());
-        Self { request, arrival, looker: None, look_at: None, _waiting: waiting, _standing: standing }
+        let waiting = arrival.wait(core.now());
+        Self { request, arrival, looker: None, look_at: None, _waiting: waiting }
     }
 
     fn is_to_be_looked_at(&self) -> bool {
@@ -168,29 +167,19 @@ impl<'a> Line<'a> {
         let request = LeaseRequest { max: wanted, ..self.request.clone() };
         let only = caller.only.clone();
         let may_be_given = if only.are_none() { wanted } else { 0 };
-        let known_empty = is_known_empty(core, &request, &only, self.arrival);
-        let given = match known_empty.map(|_| self.arrival.take(&core.live, may_be_given, core.present())) {
-            Some(Given::Fired(fired)) => fired,
-            Some(Given::Leased(leased)) => {
-                let leased = ahead::handed_over(core, &request, leased);
-                if !leased.is_empty() {
-                    return Ok(leased);
-                }
-                Vec::new()
+        let known_empty = is_known_empty(core, &request, &only);
+        if known_empty.is_some() {
+            let leased = self.arrival.take_leased(may_be_given, core.present());
+            let leased = ahead::handed_over(core, &request, leased);
+            if !leased.is_empty() {
+                return Ok(leased);
             }
-            None => Vec::new(),
-        };
+        }
         let looked_at = match known_empty {
-            Some(at) if given.is_empty() && !caller.is_late => at,
+            Some(at) if !caller.is_late => at,
             _ => {
-                let was_given = !given.is_empty();
-                let leased = grant_or_take_leased(core, &request, given, self.arrival, caller).await?;
+                let leased = grant_or_take_leased(core, &request, Vec::new(), self.arrival, caller).await?;
                 if !leased.is_empty() {
-                    return Ok(leased);
-                }
-                if was_given {
-                    // It was cancelled, replaced or leased elsewhere meanwhile: this queue is looked at again at once.
-                    self.look_at = Some(Instant::now());
                     return Ok(leased);
                 }
                 Instant::now()

@@ -1,10 +1,9 @@
 //! What is to be refilled: the gaps of each partition, and how far the look at what is overdue has come. Looks at no row itself.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{Error, Happened, hot::HotEntry};
-use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
-use std::sync::Arc;
+use punctual_contract::hot::HotEntry;
+use punctual_domain::{place::Partition, time::Millis};
 use tokio::sync::Notify;
 
 /// What became overdue so long before the last look is looked at once more: a commit may have come after it.
@@ -19,9 +18,6 @@ pub(crate) type Span = (Millis, Millis);
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     spans: Mutex<HashMap<Partition, Span>>,
-    /// Queues whose ready sets may have given something that did not arrive, and the parts of the store in which that is still to be
-    /// looked for.
-    admissions: Mutex<HashSet<(usize, Arc<QueueKey>)>>,
     asked: Notify,
 }
 
@@ -43,33 +39,6 @@ impl Gaps {
     /// each would have the store read.
     pub(crate) fn note_entries<'e>(&self, entries: impl Iterator<Item = &'e HotEntry>) {
         entries.for_each(|entry| self.keep(entry.place.partition, (entry.due_at, entry.due_at)));
-    }
-
-    /// An answer that said what was popped for executors was lost. The tasks may be in each of the store's `parts`.
-    pub(crate) fn admission(&self, error: &Error, queue: &Arc<QueueKey>, parts: usize) {
-        if error.happened == Happened::Maybe {
-            self.admissions.lock().extend((0..parts).map(|part| (part, Arc::clone(queue))));
-            self.asked.notify_one();
-        }
-    }
-
-    pub(super) fn no_admissions(&self) -> bool {
-        self.admissions.lock().is_empty()
-    }
-
-    pub(super) fn take_admissions(&self, part: usize) -> HashSet<Arc<QueueKey>> {
-        let mut admissions = self.admissions.lock();
-        admissions.extract_if(|(wanted, _)| *wanted == part).map(|(_, queue)| queue).collect()
-    }
-
-    /// They could not be looked for in this part: the next run does it.
-    pub(super) fn keep_admissions(&self, part: usize, queues: HashSet<Arc<QueueKey>>) {
-        self.admissions.lock().extend(queues.into_iter().map(|queue| (part, queue)));
-    }
-
-    /// What was held back is to be offered, or a gap to be closed.
-    pub(crate) fn ask(&self) {
-        self.asked.notify_one();
     }
 
     pub(crate) async fn asked(&self) {
@@ -162,19 +131,6 @@ mod tests {
         let mut taken = gaps.take(|partition| partition == Partition(0));
         assert_eq!(taken.pop(), Some((Partition(0), (Millis(10), Millis(30)))));
         assert!(!gaps.are_none() && taken.is_empty());
-    }
-
-    #[test]
-    fn a_lost_admission_is_looked_for_in_every_part_until_it_has_been() {
-        let (gaps, queue) = (Gaps::default(), entry(1, 1).queue);
-        gaps.admission(&Error::did_not_happen("pop", "refused"), &queue, 2);
-        assert!(gaps.no_admissions(), "nothing was popped");
-        gaps.admission(&Error::may_have_happened("pop", "no answer"), &queue, 2);
-        assert_eq!(gaps.take_admissions(1).len(), 1);
-        assert!(gaps.take_admissions(1).is_empty() && !gaps.no_admissions());
-        gaps.keep_admissions(1, HashSet::from([Arc::clone(&queue)]));
-        assert_eq!((gaps.take_admissions(0).len(), gaps.take_admissions(1).len()), (1, 1));
-        assert!(gaps.no_admissions());
     }
 
     fn key(at: i64) -> Option<Key> {

@@ -1,7 +1,7 @@
 //! Makes due tasks of queues that are scanned ready in the store, and then has executors of this engine served with them: the store
 //! decides between that and a cancel. Must not touch a queue that is not scanned.
 
-use crate::{core::Core, pipeline::from_store::serve};
+use crate::{core::Core, pipeline::line::serve};
 use hashbrown::HashMap;
 use punctual_contract::{
     Error,

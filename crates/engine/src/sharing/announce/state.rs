@@ -2,7 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
-use punctual_contract::ownership::Signal;
+use punctual_contract::{hot::Lane, ownership::Signal};
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -17,7 +17,11 @@ pub(crate) struct Announcer {
 pub(super) struct Gathered {
     /// The earliest of each partition.
     due: HashMap<Partition, Millis>,
+    /// This engine hears demands.
+    hello: bool,
     ready: HashSet<Arc<QueueKey>>,
+    /// How many places.
+    freed: HashMap<(Arc<QueueKey>, Option<Lane>), usize>,
 }
 
 impl Announcer {
@@ -30,16 +34,36 @@ impl Announcer {
         self.something.notify_one();
     }
 
+    pub(crate) fn hello(&self) {
+        self.gathered.lock().hello = true;
+        self.something.notify_one();
+    }
+
     pub(crate) fn ready(&self, queue: &Arc<QueueKey>) {
         self.gathered.lock().ready.insert(Arc::clone(queue));
         self.something.notify_one();
     }
 
-    pub(super) fn gathered(&self) -> Vec<Signal> {
-        let Gathered { due, ready } = std::mem::take(&mut *self.gathered.lock());
+    pub(crate) fn freed(&self, queue: &Arc<QueueKey>, lane: Option<Lane>, places: usize) {
+        *self.gathered.lock().freed.entry((Arc::clone(queue), lane)).or_default() += places;
+        self.something.notify_one();
+    }
+
+    /// `engine`: the one that says it.
+    pub(super) fn gathered(&self, engine: &str) -> Vec<Signal> {
+        let Gathered { due, hello, ready, freed } = std::mem::take(&mut *self.gathered.lock());
         let due = due.into_iter().map(|(partition, due_at)| Signal::Due { partition, due_at });
-        let ready = ready.into_iter().map(|queue| Signal::Ready { queue: (*queue).clone() });
-        due.chain(ready).collect()
+        let ready = ready
+            .into_iter()
+            .map(|queue| Signal::Ready { engine: engine.to_owned(), queue: (*queue).clone() });
+        let freed = freed.into_iter().map(|((queue, lane), places)| Signal::Freed {
+            engine: engine.to_owned(),
+            queue: (*queue).clone(),
+            lane,
+            places,
+        });
+        let hello = hello.then(|| Signal::Hello { engine: engine.to_owned() });
+        due.chain(hello).chain(ready).chain(freed).collect()
     }
 }
 
@@ -53,7 +77,7 @@ mod tests {
         for due_at in [7, 5, 9] {
             it.due(Partition(3), Millis(due_at));
         }
-        assert_eq!(it.gathered(), [Signal::Due { partition: Partition(3), due_at: Millis(5) }]);
-        assert_eq!(it.gathered(), []);
+        assert_eq!(it.gathered("a"), [Signal::Due { partition: Partition(3), due_at: Millis(5) }]);
+        assert_eq!(it.gathered("a"), []);
     }
 }

@@ -134,6 +134,7 @@ impl World {
             lease_until: LATER,
             executor,
             namespace: punctual_domain::name::Name::default_namespace(),
+            has_begun: false,
             known: None,
         };
         let given = now(self.store.dispatch(vec![grant], NOW)).unwrap().remove(0).made();

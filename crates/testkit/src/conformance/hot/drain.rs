@@ -1,17 +1,17 @@
 //! What leaves `due`: drained by the owner of its partition, or withdrawn, never both; which terms may, and what a partition that
 //! was lost or cleared says.
 
-use super::{drain_all, drain_in, drain_until, due_count, entry, ids, in_partition, queue, strict};
+use super::{drain_all, drain_in, drain_until, due_count, entry, ids, in_partition};
 use punctual_contract::{
     Hot,
     hot::{
-        Depth, HotEntry,
+        HotEntry,
         Wholeness::{Lost, Overtaken, Whole},
         Withdrawn,
     },
     ownership::Tenure,
 };
-use punctual_domain::{place::Partition, settings::Retries, time::Millis};
+use punctual_domain::{place::Partition, time::Millis};
 use std::{collections::HashSet, sync::Arc};
 use tokio::{sync::Barrier, task::JoinSet};
 
@@ -31,10 +31,8 @@ pub async fn what_is_drained_stands_nowhere(hot: Arc<dyn Hot>) {
     hot.load(vec![entry(1, 5, 3), entry(2, 6, 3)]).await.unwrap();
     let drained = drain_until(&*hot, 5, 9).await;
     assert_eq!(drained, [entry(1, 5, 3)]);
-    assert_eq!(hot.depth().await.unwrap(), Depth { due: 1, ..Depth::default() });
+    assert_eq!(due_count(&*hot).await, 1);
     assert_eq!(drain_until(&*hot, 5, 9).await, [], "it is given once");
-    assert_eq!(hot.are_ready(&drained).await.unwrap(), [false]);
-    assert_eq!(hot.admit(&queue("mail"), strict(9)).await.unwrap(), []);
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Absent, "its owner has it");
 }
 
@@ -131,16 +129,6 @@ pub async fn what_is_unknown_is_absent(hot: Arc<dyn Hot>) {
     assert_eq!(hot.withdraw(P0, 1, 1).await.unwrap(), Withdrawn::Removed);
 }
 
-pub async fn a_withdrawal_does_not_touch_a_ready_set(hot: Arc<dyn Hot>) {
-    hot.load(vec![entry(1, 5, 3)]).await.unwrap();
-    let drained = drain_all(&*hot).await;
-    hot.offer(drained.clone(), Retries::default()).await.unwrap();
-    assert_eq!(hot.withdraw(P0, 1, i64::MAX).await.unwrap(), Withdrawn::Absent, "it has fired");
-    assert_eq!(hot.are_ready(&drained).await.unwrap(), [true]);
-    assert_eq!(hot.admit(&queue("mail"), strict(9)).await.unwrap(), drained);
-    assert_eq!(hot.withdraw(P0, 1, i64::MAX).await.unwrap(), Withdrawn::Absent);
-}
-
 /// Many rounds; in each a withdrawal and a drain of one entry start at the same instant.
 pub async fn a_withdrawal_and_a_drain_never_both_get_it(hot: Arc<dyn Hot>) {
     for id in 0..500 {
@@ -219,7 +207,6 @@ pub async fn what_is_due_is_cleared_for_the_newest_term_only(hot: Arc<dyn Hot>) 
     let loaded = vec![entry(1, 5, 9), entry(2, 50, 9), in_partition(1, entry(3, 5, 9))];
     hot.load(loaded).await.unwrap();
     assert_eq!(drained_by(&*hot, 3, 5, 9).await, [1]);
-    hot.offer(vec![entry(1, 5, 9)], Retries::default()).await.unwrap();
     hot.clear(tenure(0, 2)).await.unwrap();
     assert_eq!(due_count(&*hot).await, 2, "an engine that is out of date clears nothing");
     hot.clear(tenure(0, 4)).await.unwrap();
@@ -228,8 +215,6 @@ pub async fn what_is_due_is_cleared_for_the_newest_term_only(hot: Arc<dyn Hot>) 
     assert_eq!(drained_by(&*hot, 3, 6, 9).await, [0; 0], "the term is known");
     assert_eq!(hot.is_whole(&[tenure(0, 3)]).await.unwrap(), [Overtaken(4)]);
     assert_eq!(drained_by(&*hot, 4, 6, 9).await, [2]);
-    let queue = queue("mail");
-    assert_eq!(ids(&hot.admit(&queue, strict(9)).await.unwrap()), [1], "what is ready is not due");
 }
 
 pub async fn fullness_is_a_share_and_an_empty_hot_set_is_not_full(hot: Arc<dyn Hot>) {

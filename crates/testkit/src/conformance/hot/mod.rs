@@ -1,24 +1,20 @@
-//! What every hot set must do. In reading order: what is due, what is drained or withdrawn, what is ready, what is parked; and
-//! `model`, which plays random steps against a plain model of all of them. Must not ask for more than the contract promises.
+//! What every hot set must do. In reading order: what is due, what is drained or withdrawn; and `model`, which plays random
+//! steps against a plain model of both. Must not ask for more than the contract promises.
 
 mod cases;
 pub mod drain;
 pub mod due;
-pub mod parked;
-pub mod ready;
 
 pub mod model;
 
 use punctual_contract::{
     Hot,
-    hot::{Admission, Details, HotEntry},
+    hot::{Details, HotEntry},
     ownership::Tenure,
 };
 use punctual_domain::{
-    chooser::Chooser,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
-    settings::Choice,
     state::State,
     task::Priority,
     time::Millis,
@@ -53,13 +49,6 @@ pub fn entry(id: i64, due_at: i64, fence: i64) -> HotEntry {
     }
 }
 
-/// The most urgent first, always.
-#[must_use]
-pub fn strict(limit: usize) -> Admission {
-    let chooser = Chooser { choice: Choice::HighestFirst { percent: 100 }, ..Chooser::default() };
-    Admission { chooser, ..Admission::of(limit) }
-}
-
 fn queue(name: &str) -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new(name).unwrap() }
 }
@@ -90,5 +79,5 @@ async fn drain_all(hot: &dyn Hot) -> Vec<HotEntry> {
 
 /// How many are due.
 async fn due_count(hot: &dyn Hot) -> usize {
-    hot.depth().await.unwrap().due
+    hot.count_due().await.unwrap()
 }

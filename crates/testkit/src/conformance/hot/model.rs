@@ -1,18 +1,18 @@
 //! Random steps against a hot set and against a plain model of it. After each step both must say the same; where
-//! the contract leaves the order open, what was given is checked against what it promises. At the end all of it is drained and
-//! admitted, so that nothing stays unseen.
+//! the contract leaves the order open, what was given is checked against what it promises. At the end all of it is drained, so that
+//! nothing stays unseen.
 
-use super::{PARTITIONS, entry, in_partition, queue, strict};
+use super::{PARTITIONS, entry, in_partition, queue};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
 use punctual_contract::{
     Hot,
-    hot::{HotEntry, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Wholeness, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, task::Priority, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, task::Priority, time::Millis};
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
 /// A partition, and by how much the term of a step is older or newer than the newest that was seen there.
@@ -34,31 +34,12 @@ enum Step {
     },
     Clear(Asked),
     IsWhole(Vec<Asked>),
-    /// The nth of what was ever drained, whatever became of it.
-    Offer(Vec<usize>),
-    Discard(Vec<HotEntry>),
-    /// The nth of what was ever drained, of one queue.
-    Park {
-        queue: QueueKey,
-        lane: Lane,
-        nth: Vec<usize>,
-    },
-    Unpark {
-        queue: QueueKey,
-        lane: Lane,
-        limit: usize,
-    },
-    Admit {
-        queue: QueueKey,
-        limit: usize,
-    },
 }
 
 /// Few ids, times and fences, so that they meet.
 const IDS: i64 = 6;
 const TIMES: i64 = 12;
 const FENCES: i64 = 4;
-const QUEUES: [&str; 2] = ["mail", "sms"];
 /// Of a partition in which none was seen.
 const FIRST_TERM: i64 = 5;
 
@@ -68,10 +49,6 @@ fn partition_of(id: i64) -> u16 {
 
 fn queue_of(id: i64) -> QueueKey {
     queue(if id % 3 == 0 { "sms" } else { "mail" })
-}
-
-fn lanes() -> [Lane; 2] {
-    [Lane::Retries, Lane::Key("a".to_owned())]
 }
 
 /// Ids 1 and 2, 4 and 5 are two versions of one task each.
@@ -105,7 +82,6 @@ fn steps() -> impl Strategy<Value = Step> {
     };
     let time = || (0..TIMES).prop_map(Millis);
     let addressed = || (0..IDS, 1..=FENCES).prop_map(|(id, fence)| (Partition(partition_of(id)), id, fence));
-    let lane = || (0..2_usize).prop_map(|nth| lanes()[nth].clone());
     prop_oneof![
         4 => prop::collection::vec(entries(), 0..5).prop_map(Step::Load),
         4 => (each_once(), time(), 0..4_usize)
@@ -113,24 +89,12 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => addressed().prop_map(|(partition, id, fence)| Step::Withdraw { partition, id, fence }),
         1 => asked().prop_map(Step::Clear),
         1 => each_once().prop_map(Step::IsWhole),
-        4 => prop::collection::vec(0..1_000_usize, 0..4).prop_map(Step::Offer),
-        2 => prop::collection::vec(entries(), 0..3).prop_map(Step::Discard),
-        2 => (0..2_i64, lane(), prop::collection::vec(0..1_000_usize, 0..4))
-            .prop_map(|(id, lane, nth)| Step::Park { queue: queue_of(id), lane, nth }),
-        1 => (0..2_i64, lane(), 0..3_usize)
-            .prop_map(|(id, lane, limit)| Step::Unpark { queue: queue_of(id), lane, limit }),
-        2 => (0..2_i64, 0..4_usize).prop_map(|(id, limit)| Step::Admit { queue: queue_of(id), limit }),
     ]
 }
 
 #[derive(Debug, Default)]
 struct Model {
     due: BTreeMap<i64, HotEntry>,
-    ready: BTreeMap<i64, HotEntry>,
-    /// Put aside, with its lane; none of them is in `ready`.
-    parked: BTreeMap<i64, (Lane, HotEntry)>,
-    /// What was ever drained, in order. Of each id and fence one: the fence says what an entry holds.
-    drained: Vec<HotEntry>,
     /// By partition: the newest term that has drained or cleared, and that has asked whether it is whole.
     terms: BTreeMap<Partition, i64>,
     notes: BTreeMap<Partition, i64>,
@@ -174,10 +138,6 @@ impl Model {
         drained.truncate(limit);
         for entry in &drained {
             self.due.remove(&entry.place.id);
-            let is_known = |known: &HotEntry| (known.place.id, known.fence) == (entry.place.id, entry.fence);
-            if !self.drained.iter().any(is_known) {
-                self.drained.push(HotEntry { fired_at: until, ..entry.clone() });
-            }
         }
         drained
     }
@@ -207,105 +167,6 @@ impl Model {
             }
         }
     }
-
-    /// With which fence it stands in its ready set.
-    fn fence(&self, id: i64) -> Option<i64> {
-        let parked = self.parked.get(&id).map(|(_, entry)| entry);
-        self.ready.get(&id).or(parked).map(|entry| entry.fence)
-    }
-
-    fn offer(&mut self, entries: &[HotEntry]) -> usize {
-        let mut put = 0;
-        for entry in entries {
-            let id = entry.place.id;
-            if self.fence(id).is_none_or(|fence| fence < entry.fence) {
-                self.parked.remove(&id);
-                self.ready.insert(id, entry.clone());
-                put += 1;
-            }
-        }
-        put
-    }
-
-    fn discard(&mut self, entries: &[HotEntry]) {
-        for entry in entries {
-            let id = entry.place.id;
-            if self.fence(id).is_some_and(|fence| fence <= entry.fence) {
-                self.ready.remove(&id);
-                self.parked.remove(&id);
-            }
-        }
-    }
-
-    fn park(&mut self, lane: &Lane, entries: &[HotEntry]) {
-        for entry in entries {
-            let id = entry.place.id;
-            let is_older = self.fence(id).is_none_or(|fence| fence < entry.fence);
-            if is_older || self.ready.get(&id).is_some_and(|ready| ready.fence == entry.fence) {
-                self.ready.remove(&id);
-                self.parked.insert(id, (lane.clone(), entry.clone()));
-            }
-        }
-    }
-
-    fn unpark(&mut self, queue: &QueueKey, lane: &Lane, limit: usize) -> usize {
-        let is_of = |(parked, entry): &&(Lane, HotEntry)| parked == lane && *entry.queue == *queue;
-        let mut back: Vec<HotEntry> =
-            self.parked.values().filter(is_of).map(|(_, entry)| entry.clone()).collect();
-        back.sort_by_key(|entry| (entry.priority, entry.due_at, entry.place.id));
-        back.truncate(limit);
-        for entry in &back {
-            self.parked.remove(&entry.place.id);
-            self.ready.insert(entry.place.id, entry.clone());
-        }
-        back.len()
-    }
-
-    /// What was given must be the whole or the limit, and each in its turn.
-    fn admit(&mut self, queue: &QueueKey, limit: usize, given: &[HotEntry]) -> Result<(), TestCaseError> {
-        let waiting = self.ready.values().filter(|entry| *entry.queue == *queue).count();
-        prop_assert_eq!(given.len(), waiting.min(limit));
-        for entry in given {
-            let was_ready = self.ready.remove(&entry.place.id);
-            prop_assert_eq!(was_ready.as_ref(), Some(entry));
-            let rest = || self.ready.values().filter(|other| *other.queue == *queue);
-            let is_version = |other: &&HotEntry| other.task_id == entry.task_id;
-            prop_assert!(rest().filter(is_version).all(|other| other.task_version < entry.task_version));
-            if rest().all(|other| other.task_id != entry.task_id) {
-                let rank = |entry: &HotEntry| (entry.priority, entry.due_at, entry.place.id);
-                let alone =
-                    |one: &&HotEntry| rest().filter(|other| other.task_id == one.task_id).count() == 1;
-                prop_assert!(
-                    rest().filter(alone).all(|other| rank(other) > rank(entry)),
-                    "{:?} before its turn",
-                    entry
-                );
-            }
-        }
-        Ok(())
-    }
-
-    fn nth_drained(&self, nth: &[usize]) -> Vec<HotEntry> {
-        let count = self.drained.len().max(1);
-        nth.iter().filter_map(|nth| self.drained.get(nth % count).cloned()).collect()
-    }
-
-    /// By queue, in order; of those only in which there is one.
-    fn counts<'a>(entries: impl Iterator<Item = &'a HotEntry>) -> Vec<(Arc<QueueKey>, usize)> {
-        let mut counts: BTreeMap<Arc<QueueKey>, usize> = BTreeMap::new();
-        for entry in entries {
-            *counts.entry(Arc::clone(&entry.queue)).or_default() += 1;
-        }
-        counts.into_iter().collect()
-    }
-
-    fn lanes(&self, queue: &QueueKey) -> Vec<(Lane, usize)> {
-        let mut counts: BTreeMap<Lane, usize> = BTreeMap::new();
-        for (lane, _) in self.parked.values().filter(|(_, entry)| *entry.queue == *queue) {
-            *counts.entry(lane.clone()).or_default() += 1;
-        }
-        counts.into_iter().collect()
-    }
 }
 
 async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCaseError> {
@@ -332,29 +193,6 @@ async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCa
             let wanted: Vec<Wholeness> = tenures.iter().map(|tenure| model.is_whole(*tenure)).collect();
             prop_assert_eq!(hot.is_whole(&tenures).await.unwrap(), wanted);
         }
-        Step::Offer(nth) => {
-            let some = model.nth_drained(&nth);
-            let put = model.offer(&some);
-            prop_assert_eq!(hot.offer(some, Retries::default()).await.unwrap(), put);
-        }
-        Step::Discard(entries) => {
-            hot.discard(&entries).await.unwrap();
-            model.discard(&entries);
-        }
-        Step::Park { queue, lane, nth } => {
-            let mut some = model.nth_drained(&nth);
-            some.retain(|entry| *entry.queue == queue);
-            model.park(&lane, &some);
-            hot.park(&lane, some, Retries::default()).await.unwrap();
-        }
-        Step::Unpark { queue, lane, limit } => {
-            let back = hot.unpark(&queue, &lane, limit).await.unwrap();
-            prop_assert_eq!(back, model.unpark(&queue, &lane, limit));
-        }
-        Step::Admit { queue, limit } => {
-            let given = hot.admit(&queue, strict(limit)).await.unwrap();
-            model.admit(&queue, limit, &given)?;
-        }
     }
     check(hot, model).await
 }
@@ -375,37 +213,15 @@ async fn drain(
 }
 
 async fn check(hot: &dyn Hot, model: &Model) -> Result<(), TestCaseError> {
-    let mut depth = hot.depth().await.unwrap();
-    depth.ready.sort();
-    depth.parked.sort();
-    prop_assert_eq!(depth.due, model.due.len());
-    prop_assert_eq!(depth.ready, Model::counts(model.ready.values()));
-    prop_assert_eq!(depth.parked, Model::counts(model.parked.values().map(|(_, entry)| entry)));
-    for queue in QUEUES.map(queue) {
-        let mut lanes = hot.lanes(&queue, None, 9).await.unwrap();
-        lanes.sort();
-        prop_assert_eq!(lanes, model.lanes(&queue));
-    }
-    let every_fence = |id: i64| (1..=FENCES).map(move |fence| of_task(entry(id, 0, fence)));
-    let asked: Vec<HotEntry> = (0..IDS).flat_map(every_fence).collect();
-    let wanted: Vec<bool> =
-        asked.iter().map(|entry| model.fence(entry.place.id) == Some(entry.fence)).collect();
-    prop_assert_eq!(hot.are_ready(&asked).await.unwrap(), wanted, "in order or parked, with this fence");
+    prop_assert_eq!(hot.count_due().await.unwrap(), model.due.len());
     Ok(())
 }
 
-/// Nothing is left when all has been drained and admitted.
+/// Nothing is left when all has been drained.
 async fn empty(hot: &dyn Hot, model: &mut Model) -> Result<(), TestCaseError> {
     let tenures = model.tenures(&[(Partition(0), 0), (Partition(PARTITIONS - 1), 0)]);
     drain(hot, model, &tenures, Millis(TIMES), 100).await?;
-    for queue in QUEUES.map(queue) {
-        for lane in lanes() {
-            prop_assert_eq!(hot.unpark(&queue, &lane, 100).await.unwrap(), model.unpark(&queue, &lane, 100));
-        }
-        let given = hot.admit(&queue, strict(100)).await.unwrap();
-        model.admit(&queue, 100, &given)?;
-    }
-    prop_assert!(model.due.is_empty() && model.ready.is_empty() && model.parked.is_empty());
+    prop_assert!(model.due.is_empty());
     check(hot, model).await
 }
 

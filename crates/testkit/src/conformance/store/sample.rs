@@ -113,6 +113,7 @@ pub(super) fn grant(task: &Task, fired_at: Millis) -> Grant {
         lease_until: LEASE_END,
         executor: EXECUTOR.to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
+        has_begun: false,
         known: None,
     }
 }

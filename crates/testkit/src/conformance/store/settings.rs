@@ -1,13 +1,13 @@
 //! What is set for queues and scopes: numbers, history, and pauses that hold.
 
 use super::sample::{
-    CALLER, EXECUTOR, KEEP, LATER, NOW, apply, dispatch, grant, insert, moved, name, queue, read, step,
-    version,
+    CALLER, EXECUTOR, KEEP, LATER, NOW, apply, dispatch, facts, grant, insert, moved, name, queue, read,
+    step, version,
 };
 use punctual_contract::{
     Store,
     settings::{SaveSetting, Saved, Settings},
-    store::{Applied, Change, Dispatched},
+    store::{Applied, Change, Dispatched, Grant},
 };
 use punctual_domain::{
     name::QueueKey,
@@ -208,6 +208,18 @@ pub async fn nothing_of_a_paused_queue_is_handed_over_until_it_is_resumed(store:
     assert_eq!(read(&*store, second.place).await, second);
     save(&*store, of_queue("mail"), Some(limited(3)), NOW).await;
     assert!(matches!(answer(&*store, &second).await, Dispatched::Made(_)));
+}
+
+/// Whether its row is looked at or not.
+pub async fn what_has_begun_is_written_in_a_pause(store: Arc<dyn Store>) {
+    let (first, second) = (claimed(&*store, version(1, 0)).await, claimed(&*store, version(2, 0)).await);
+    save(&*store, of_queue("mail"), Some(paused()), NOW).await;
+    let begun = |task| Grant { has_begun: true, ..grant(task, NOW) };
+    let known = |task| Grant { known: Some(facts(task)), ..begun(task) };
+    let answers = store.dispatch(vec![begun(&first), known(&second)], NOW).await.unwrap();
+    assert!(matches!(answers[..], [Dispatched::Made(_), Dispatched::Made(_)]), "{answers:?}");
+    let again = store.dispatch(vec![begun(&first), known(&second)], NOW).await.unwrap();
+    assert_eq!(again, [Dispatched::Lost, Dispatched::Lost]);
 }
 
 pub async fn a_pause_is_of_one_queue_in_one_namespace(store: Arc<dyn Store>) {

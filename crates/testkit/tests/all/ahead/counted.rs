@@ -65,6 +65,7 @@ async fn dies_with(rig: &Rig, place: TaskRef) -> Task {
         lease_until: rig.engine.now().plus(1),
         executor: Lease::ahead("dead"),
         namespace: queue().namespace,
+        has_begun: false,
         known: None,
     };
     assert!(matches!(

@@ -1,15 +1,11 @@
-//! What fires while all executors are busy, and lies in the engine until one of them comes back.
+//! What fires while all executors are busy, and waits in the line of its queue until one of them comes back.
 
 use super::*;
 use punctual_contract::{Hot as _, hot::Keeps};
-use punctual_domain::{place::TaskRef, task::Priority, time::Millis};
+use punctual_domain::place::TaskRef;
 use punctual_engine::{Engine, ServiceNumbers};
 use punctual_testkit::faults::Gate;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// As long after an executor has asked the engine keeps for it what fires, and as long as that lies there.
-const ASKED_LATELY_MS: i64 = 1_000;
-const LIES_ALONE_MS: i64 = 10_000;
 
 fn of_service(engine: &Engine, name: &str, number: impl FnOnce(&ServiceNumbers) -> u64) -> u64 {
     number(engine.meters().services().iter().find(|it| it.name == name).unwrap())
@@ -22,8 +18,6 @@ struct Busy {
     executor: Executor,
     first: TaskRef,
     gate: Arc<Gate>,
-    /// When it asked.
-    asked_at: Millis,
 }
 
 impl Busy {
@@ -34,33 +28,21 @@ impl Busy {
         let partitions = u64::from(rig.store.partitions());
         let are_looked_through = || async {
             match rig.hot.keeps() {
-                Keeps::DueAndReady => of_service(&rig.engine, "adopt", |it| it.handled) >= partitions,
+                Keeps::Due => of_service(&rig.engine, "adopt", |it| it.handled) >= partitions,
                 Keeps::Nothing => of_service(&rig.engine, "from_store", |it| it.runs) > 0,
             }
         };
         until("nothing of another engine is there", are_looked_through).await;
         assert_eq!(rig.engine.lease(request(0)).await.unwrap(), []);
-        let asked_at = rig.engine.now();
         let executor = waits(&rig, WAIT_MS);
         let gate = rig.store.faults.hold(StoreGroup::Dispatch);
         let first = rig.insert(0).await;
         gate.reached().await;
-        Self { rig, running, executor, first, gate, asked_at }
-    }
-
-    /// Until now an executor has asked lately, so that what fired lies in the engine and nothing was offered for its age. A
-    /// machine on which it takes longer offers it, and no test here may mind.
-    fn was_lately(&self, within_ms: i64) -> bool {
-        self.rig.engine.now() < self.asked_at.plus(within_ms)
+        Self { rig, running, executor, first, gate }
     }
 
     async fn fired(&self, count: usize) {
         until("they have fired", || async { self.rig.engine.depth().await.unwrap().fired == count }).await;
-    }
-
-    /// So many stand in the ready set: what lies in the engine does not.
-    async fn ready(&self) -> usize {
-        self.rig.hot.depth().await.unwrap().ready.iter().map(|it| it.1).sum()
     }
 
     fn task(&self) -> NewTask {
@@ -107,85 +89,24 @@ impl Busy {
     }
 }
 
-async fn of_another_urgency_all_come(ground: Arc<dyn Ground>) {
-    let mut busy = Busy::on(&*ground).await;
-    busy.rig.insert(0).await;
-    busy.fired(2).await;
-    let other = NewTask { priority: Priority::new(5).unwrap(), ..busy.task() };
-    busy.rig.engine.insert(vec![other], "test").await.unwrap();
-    busy.fired(3).await;
-    until("it is in the ready set", || async { busy.ready().await >= 1 }).await;
-    // They take turns from now on, and where they do that is the ready set.
-    busy.rig.insert(0).await;
-    until("both are in the ready set", || async { busy.ready().await >= 2 }).await;
-    busy.gate.open();
-    let engine = busy.rig.engine.clone();
-    let all = busy.all(&engine, 4).await;
-    busy.end(all).await;
-}
-
-async fn what_goes_before_it_does_not_drive_it_out(ground: Arc<dyn Ground>) {
-    let mut busy = Busy::on(&*ground).await;
-    // A second version of a task does not lie there.
-    let other = NewTask { task_id: Some(7), task_version: 1, ..busy.task() };
-    let other = busy.rig.engine.insert(vec![other], "test").await.unwrap().remove(0).task.place;
-    until("it is in the ready set", || async { busy.ready().await >= 1 }).await;
-    let second = busy.rig.insert(0).await;
-    busy.fired(3).await;
-    // Of one instant either may come first.
-    until("a later instant", || async { busy.rig.engine.now() > second.due_at }).await;
-    let third = busy.rig.insert(0).await;
-    busy.fired(4).await;
-    let ready = busy.ready().await;
-    assert!(ready == 1 || !busy.was_lately(ASKED_LATELY_MS), "the others lie in the engine: {ready}");
-    busy.gate.open();
-    let mut all = busy.executor.join_next().await.unwrap().unwrap();
-    all.extend(busy.next(3).await);
-    let came: Vec<TaskRef> = all.iter().map(|it| it.place).collect();
-    assert_eq!(came, [busy.first, other, second, third]);
-    busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
-}
-
-async fn what_is_younger_and_in_the_ready_set_comes_after_it(ground: Arc<dyn Ground>) {
+/// The sweep over what is overdue does not take it, or what is being handed over, for lost.
+async fn it_is_left_alone_however_long_it_waits(ground: Arc<dyn Ground>) {
     let mut busy = Busy::on(&*ground).await;
     let second = busy.rig.insert(0).await;
     busy.fired(2).await;
-    let third = NewTask { task_id: Some(7), task_version: 1, ..busy.task() };
-    let third = busy.rig.engine.insert(vec![third], "test").await.unwrap().remove(0).task.place;
-    until("it is in the ready set", || async { busy.ready().await >= 1 }).await;
-    let fourth = busy.rig.insert(0).await;
-    until("the next does not lie down behind it", || async { busy.ready().await >= 2 }).await;
-    busy.gate.open();
-    let mut all = busy.executor.join_next().await.unwrap().unwrap();
-    all.extend(busy.next(3).await);
-    let came: Vec<TaskRef> = all.iter().map(|it| it.place).collect();
-    assert_eq!(came, [busy.first, second, third, fourth]);
-    busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
-}
-
-/// Neither the walk over what fired long ago nor the sweep over what is overdue takes it, or what is being handed over,
-/// for lost.
-async fn it_is_left_alone_however_long_it_lies(ground: Arc<dyn Ground>) {
-    let mut busy = Busy::on(&*ground).await;
-    let second = busy.rig.insert(0).await;
-    busy.fired(2).await;
-    let (lies, fired_at, engine) = (busy.ready().await == 0, busy.rig.engine.now(), busy.rig.engine.clone());
-    assert!(lies || !busy.was_lately(ASKED_LATELY_MS), "it lies in the engine");
-    let runs = |service| of_service(&engine, service, |it| it.runs);
+    let (fired_at, engine) = (busy.rig.engine.now(), busy.rig.engine.clone());
+    let runs = |service| of_service(&engine, service, |service| service.runs);
     let is_long_ago = || async { engine.now() > fired_at.plus(3_500) };
     until("it fired long ago", is_long_ago).await;
-    let offers = || busy.rig.hot.faults.counts(HotGroup::Ready);
-    let (looks, offers_before) = (runs("refill"), offers());
+    let looks = runs("refill");
     // One may have begun before.
     until("what is lost would have been found", || async { runs("refill") > looks + 1 }).await;
-    let (ready, offers) = (busy.ready().await, offers());
-    assert!(ready == usize::from(!lies) || !busy.was_lately(LIES_ALONE_MS), "it is offered: {ready}");
-    assert_eq!(offers, offers_before);
+    assert_eq!((engine.meters().swept_total(), engine.depth().await.unwrap().fired), (0, 2));
     busy.gate.open();
     let mut all = busy.executor.join_next().await.unwrap().unwrap();
     all.extend(busy.next(1).await);
-    assert_eq!(all.iter().map(|it| it.place).collect::<Vec<_>>(), [busy.first, second]);
-    busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
+    assert_eq!(all.iter().map(|lease| lease.place).collect::<Vec<_>>(), [busy.first, second]);
+    busy.end(all.into_iter().map(|lease| (lease.place.id, lease)).collect()).await;
 }
 
 async fn it_stays_while_its_queue_is_paused(ground: Arc<dyn Ground>) {
@@ -234,7 +155,7 @@ async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
     }
     let ready =
         || async { busy.rig.engine.depth().await.unwrap().ready.iter().map(|it| it.1).sum::<usize>() };
-    until("both are in the ready set", || async { ready().await >= 2 }).await;
+    until("both are in the line", || async { ready().await >= 2 }).await;
     busy.gate.open();
     let mut all = busy.executor.join_next().await.unwrap().unwrap();
     while all.len() < 3 {
@@ -242,31 +163,6 @@ async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
     }
     assert_eq!(all.iter().map(|it| it.task_version).collect::<Vec<_>>(), [0, 2, 1]);
     busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
-}
-
-/// No ready set is there to be offered to, or to be looked at.
-#[tokio::test(flavor = "multi_thread")]
-async fn it_needs_no_ready_set() {
-    let mut tries = 0;
-    let (mut busy, second) = loop {
-        let busy = Busy::on(&*Embedded::with_due_in_hot_set().await).await;
-        busy.rig.hot.faults.set(HotGroup::Ready, Dials::REFUSES);
-        let second = busy.rig.insert(0).await;
-        busy.fired(2).await;
-        if busy.was_lately(ASKED_LATELY_MS) {
-            break (busy, second);
-        }
-        tries += 1;
-        assert!(tries < TRIES, "{TRIES} times it took until no executor had asked lately");
-        busy.gate.open();
-        busy.running.stop().await;
-    };
-    let other = waits(&busy.rig, WAIT_MS);
-    busy.gate.open();
-    let its: Vec<TaskRef> = got(other).await.iter().map(|it| it.place).collect();
-    assert_eq!(its, [second]);
-    assert_eq!(busy.executor.join_next().await.unwrap().unwrap()[0].place, busy.first);
-    busy.running.stop().await;
 }
 
 /// What lies at the one that has fired it is not kept from who is idle elsewhere.
@@ -308,13 +204,6 @@ macro_rules! on {
     };
 }
 
-macro_rules! beside_a_ready_set {
-    ($($cases:tt)*) => {
-        on! { beside_the_stand_in, Embedded::with_due_in_hot_set(); $($cases)* }
-        on! { beside_redis, OnServers::ground(); $($cases)* }
-    };
-}
-
 macro_rules! on_each_ground {
     ($($cases:tt)*) => {
         on! { embedded, Embedded::ground(); $($cases)* }
@@ -323,18 +212,13 @@ macro_rules! on_each_ground {
     };
 }
 
-beside_a_ready_set! {
-    of_another_urgency_all_come
-    what_goes_before_it_does_not_drive_it_out
-    what_is_younger_and_in_the_ready_set_comes_after_it
-    it_is_left_alone_however_long_it_lies
-}
-
 on_each_ground! {
     of_two_versions_the_newer_comes_first
     it_stays_while_its_queue_is_paused
     a_stopping_engine_leaves_it_to_the_next
     what_its_executor_does_not_take_comes_to_who_asks_later
+    it_is_left_alone_however_long_it_waits
+    all_come_in_their_order
 }
 
 /// What stands in the engine's table is in one order, versions of tasks too.
@@ -357,5 +241,3 @@ async fn all_come_in_their_order(ground: Arc<dyn Ground>) {
     assert_eq!(came, [busy.first, second, third, fourth]);
     busy.end(all.into_iter().map(|lease| (lease.place.id, lease)).collect()).await;
 }
-
-on! { embedded_alone, Embedded::ground(); all_come_in_their_order }

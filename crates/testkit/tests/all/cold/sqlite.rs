@@ -144,6 +144,7 @@ async fn successes_are_stopped_though_others_wait_for_their_archive() {
         lease_until,
         executor,
         namespace: punctual_domain::name::Name::default_namespace(),
+        has_begun: false,
         known: None,
     };
     assert!(world.store.dispatch(vec![grant], THEN).await.unwrap().remove(0).made().is_some());

@@ -1,8 +1,10 @@
 //! Tasks that executors get while their database is away, in a queue that allows it: handed over once, written down when the database
 //! is back, and what a crash, a hang or another engine between any two steps does (`engine::for_later::hand_over` numbers them).
 
+mod ahead;
 mod behind;
 mod dying;
+mod inserted;
 mod seeds;
 mod withdrawn;
 
@@ -274,6 +276,7 @@ async fn what_was_cancelled_or_leased_elsewhere_meanwhile_is_refused(ground: Arc
         lease_until: now.plus(LONG_MS),
         executor: "bob".to_owned(),
         namespace: queue().namespace,
+        has_begun: false,
         known: None,
     };
     let grants = vec![of_bob(&elsewhere), of_bob(&silent)];

@@ -18,7 +18,7 @@ async fn load_under(dials: Dials) -> (Option<Happened>, usize, Counts) {
     let hot = FaultyHot::new(Arc::<SharedHot>::clone(&inner), 1);
     hot.faults.set(HotGroup::Load, dials);
     let said = hot.load(vec![entry(1, 5, 1)]).await.err().map(|error| error.happened);
-    (said, inner.depth().await.unwrap().due, hot.faults.counts(HotGroup::Load))
+    (said, inner.count_due().await.unwrap(), hot.faults.counts(HotGroup::Load))
 }
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn dials_turn_while_running_and_only_for_their_group() {
     hot.faults.heal();
     assert_eq!(drain().await.unwrap().len(), 1);
     hot.faults.set_all(Dials::SILENT);
-    assert!(hot.depth().await.is_err());
+    assert!(hot.count_due().await.is_err());
     assert_eq!(hot.faults.counts(HotGroup::Drain).failed(), 1);
 }
 
@@ -60,7 +60,7 @@ async fn drain_under(set: impl Fn(&FaultyHot)) -> (Vec<Result<usize, Happened>>,
     let tenures: Vec<Tenure> = (0..64).step_by(2).map(|number| Tenure::sole(Partition(number))).collect();
     let answers = hot.drain(&tenures, Millis(5), 9).await.into_iter();
     let said = answers.map(|answer| answer.map(|entries| entries.len()).map_err(|error| error.happened));
-    (said.collect(), inner.depth().await.unwrap().due, hot.faults.counts(HotGroup::Drain))
+    (said.collect(), inner.count_due().await.unwrap(), hot.faults.counts(HotGroup::Drain))
 }
 
 #[tokio::test]

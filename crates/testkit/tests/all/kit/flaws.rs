@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Wholeness, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
+use punctual_domain::{place::Partition, time::Millis};
 use punctual_testkit::{
-    conformance::hot::{PARTITIONS, model::agrees_with, strict},
+    conformance::hot::{PARTITIONS, model::agrees_with},
     shared::SharedHot,
 };
 use std::{collections::HashMap, panic::catch_unwind, sync::Arc};
@@ -26,15 +26,6 @@ enum Flaw {
     LoadsAnyFence,
     ClearsForAnyTerm,
     ClearsNothing,
-    OffersAnyFence,
-    CountsAllThatIsOffered,
-    FindsAnyFenceReady,
-    FindsNoParkedReady,
-    DiscardsAnyFence,
-    DiscardsNothing,
-    AdmitsTheLast,
-    AdmitsTheParked,
-    ParksNothing,
     IsAlwaysWhole,
 }
 
@@ -58,10 +49,6 @@ impl Flawed {
         *newest = tenure.term.max(*newest);
         Tenure { term: *newest, ..tenure }
     }
-}
-
-fn of_any_fence(entries: &[HotEntry]) -> Vec<HotEntry> {
-    entries.iter().map(|entry| HotEntry { fence: i64::MAX, ..entry.clone() }).collect()
 }
 
 #[async_trait]
@@ -104,67 +91,6 @@ impl Hot for Flawed {
         self.inner.withdraw(partition, id, fence).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
-        if self.has(Flaw::OffersAnyFence) {
-            self.inner.discard(&of_any_fence(&entries)).await?;
-        }
-        let count = entries.len();
-        let put = self.inner.offer(entries, retries).await?;
-        Ok(if self.has(Flaw::CountsAllThatIsOffered) { count } else { put })
-    }
-
-    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
-        let mut ready = self.inner.are_ready(entries).await?;
-        if self.has(Flaw::FindsAnyFenceReady) {
-            let is_there =
-                |id: i64| entries.iter().zip(&ready).any(|(entry, is)| *is && entry.place.id == id);
-            ready = entries.iter().map(|entry| is_there(entry.place.id)).collect();
-        }
-        if self.has(Flaw::FindsNoParkedReady) && !self.inner.depth().await?.parked.is_empty() {
-            ready.fill(false);
-        }
-        Ok(ready)
-    }
-
-    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
-        match self.flaw {
-            Flaw::DiscardsNothing => Ok(()),
-            Flaw::DiscardsAnyFence => self.inner.discard(&of_any_fence(entries)).await,
-            _ => self.inner.discard(entries).await,
-        }
-    }
-
-    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        if self.has(Flaw::AdmitsTheParked) {
-            self.inner.unpark(queue, &Lane::Retries, 1).await?;
-        }
-        if !self.has(Flaw::AdmitsTheLast) {
-            return self.inner.admit(queue, admission).await;
-        }
-        let mut all = self.inner.admit(queue, strict(usize::MAX)).await?;
-        let given = all.split_off(all.len().saturating_sub(admission.limit));
-        self.inner.offer(all, Retries::default()).await?;
-        Ok(given)
-    }
-
-    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        let entries = if self.has(Flaw::ParksNothing) { Vec::new() } else { entries };
-        self.inner.park(lane, entries, retries).await
-    }
-
-    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
-        self.inner.unpark(queue, lane, limit).await
-    }
-
-    async fn lanes(
-        &self,
-        queue: &QueueKey,
-        after: Option<&Lane>,
-        limit: usize,
-    ) -> Result<Vec<(Lane, usize)>, Error> {
-        self.inner.lanes(queue, after, limit).await
-    }
-
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
         let newest = self.newest(tenure);
         match self.flaw {
@@ -184,8 +110,8 @@ impl Hot for Flawed {
         self.inner.fullness().await
     }
 
-    async fn depth(&self) -> Result<Depth, Error> {
-        self.inner.depth().await
+    async fn count_due(&self) -> Result<usize, Error> {
+        self.inner.count_due().await
     }
 }
 
@@ -211,15 +137,6 @@ fn every_flaw_is_noticed_and_none_is_imagined() {
         Flaw::LoadsAnyFence,
         Flaw::ClearsForAnyTerm,
         Flaw::ClearsNothing,
-        Flaw::OffersAnyFence,
-        Flaw::CountsAllThatIsOffered,
-        Flaw::FindsAnyFenceReady,
-        Flaw::FindsNoParkedReady,
-        Flaw::DiscardsAnyFence,
-        Flaw::DiscardsNothing,
-        Flaw::AdmitsTheLast,
-        Flaw::AdmitsTheParked,
-        Flaw::ParksNothing,
         Flaw::IsAlwaysWhole,
     ];
     for flaw in flaws {

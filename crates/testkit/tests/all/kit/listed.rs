@@ -32,8 +32,6 @@ fn every_case_that_is_written_is_listed() {
         ("durable", include_str!("../../../src/conformance/store/durable.rs")),
         ("due", include_str!("../../../src/conformance/hot/due.rs")),
         ("drain", include_str!("../../../src/conformance/hot/drain.rs")),
-        ("ready", include_str!("../../../src/conformance/hot/ready.rs")),
-        ("parked", include_str!("../../../src/conformance/hot/parked.rs")),
         ("namespaces", include_str!("../../../src/conformance/store/namespaces.rs")),
         ("schedules", include_str!("../../../src/conformance/schedules.rs")),
         ("workflows", include_str!("../../../src/conformance/workflows.rs")),

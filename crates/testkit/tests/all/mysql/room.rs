@@ -30,6 +30,7 @@ async fn a_row_does_not_grow_by_its_hand_over_and_its_outcome() {
             lease_until: NOW.plus(30_000),
             executor: executor(nth),
             namespace: punctual_domain::name::Name::default_namespace(),
+            has_begun: false,
             known: None,
         };
         let tasks_of = inserted.iter().enumerate();

@@ -221,6 +221,7 @@ async fn no_repeated_statement_is_closed_and_waits_for_nagle() {
             lease_until: NOW.plus(30_000),
             executor: "test".to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
+            has_begun: false,
             known: None,
         };
         store.dispatch(tasks[1..].iter().map(grant).collect(), NOW).await.unwrap();

@@ -47,6 +47,7 @@ async fn lease(store: &MysqlStore, tasks: &[Task]) {
         lease_until: NOW.plus(60_000),
         executor: "e".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
+        has_begun: false,
         known: None,
     };
     let made = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();

@@ -53,6 +53,7 @@ impl Stand {
             lease_until: LEASE_END,
             executor: executor.to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
+            has_begun: false,
             known: Some(facts(it)),
         };
         self.tasks.iter().map(grant).collect()
@@ -323,6 +324,7 @@ async fn many_tasks_in_more_partitions_than_ranges_are_all_moved() {
         lease_until: LEASE_END,
         executor: "x".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
+        has_begun: false,
         known: Some(facts(it)),
     };
     let in_one = (1..).filter(|it| partition_of(&Name::default_namespace(), *it, 70) == Partition(7));

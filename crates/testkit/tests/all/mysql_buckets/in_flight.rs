@@ -29,6 +29,7 @@ impl Shard {
             lease_until,
             executor: "executor".to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
+            has_begun: false,
             known: None,
         };
         match self.store.dispatch(vec![grant], LEASED_AT).await.unwrap().remove(0) {

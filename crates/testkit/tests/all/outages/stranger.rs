@@ -53,6 +53,6 @@ async fn a_redis_that_becomes_another_clusters_is_left_alone_and_firing_goes_on(
     site.redis.command(&["FLUSHALL"]).await;
     until("Redis is theirs again", async || crew.engines().all(|it| !it.hot_is_away())).await;
     let own = site.redis.command(&["GET", "punctual:cluster"]).await;
-    assert!(own.starts_with(&format!("h3:{:016x}", site.cluster().await.number)), "{own}");
+    assert!(own.starts_with(&format!("h4:{:016x}", site.cluster().await.number)), "{own}");
     crew.finish("Redis became another cluster's", 1_200).await;
 }

@@ -10,9 +10,9 @@ const KEEPS_TASKS: [(&str, &str); 7] = [
     ("live/table.rs", "slots"),
     ("live/table.rs", "by_id"),
     ("live/index.rs", "slots"),
-    // What has fired and waits for busy executors, in its order and by how long it waits.
-    ("arrivals/backlog.rs", "order"),
-    ("arrivals/backlog.rs", "since"),
+    // What was leased ahead and found nobody yet, in its order and by how long it waits.
+    ("arrivals/shelf.rs", "order"),
+    ("arrivals/shelf.rs", "since"),
     // The bus did not take them.
     ("maintenance/compensate/state.rs", "failed"),
     // Overdue: looked at again.

@@ -1,12 +1,8 @@
 //! What engines of 0.2 left in Redis, and whose it is: forgotten once and filled again, and nothing of another cluster is touched.
 
-use super::{P0, entry, ids, in_partition, options, strict};
-use punctual_contract::{
-    Hot,
-    hot::{Lane, Wholeness},
-    ownership::Tenure,
-};
-use punctual_domain::{place::Partition, settings::Retries, time::Millis};
+use super::{P0, entry, ids, in_partition, options};
+use punctual_contract::{Hot, hot::Wholeness, ownership::Tenure};
+use punctual_domain::{place::Partition, time::Millis};
 use punctual_hot::{ClusterName, Marker, RedisDoctor, RedisHot, RedisOptions};
 use punctual_testkit::{
     conformance::hot::PARTITIONS,
@@ -16,8 +12,10 @@ use punctual_testkit::{
 
 const NUMBER: i64 = 0x4d;
 const OLDER: &str = "000000000000004d (db:3306/punctual)";
-const OWN: &str = "h3:000000000000004d (db:3306/punctual)";
-const STRANGERS: [&str; 2] = ["00000000000000ff (b)", "h3:00000000000000ff (b)"];
+/// With ready sets in Redis.
+const LAST: &str = "h3:000000000000004d (db:3306/punctual)";
+const OWN: &str = "h4:000000000000004d (db:3306/punctual)";
+const STRANGERS: [&str; 3] = ["00000000000000ff (b)", "h3:00000000000000ff (b)", "h4:00000000000000ff (b)"];
 
 /// What engines of 0.2 kept of a partition. Only the term stays.
 const NAMES: [&str; 5] = ["due", "firing", "body", "whole", "term"];
@@ -57,8 +55,8 @@ impl Keys<'_> {
         format!("{}:cluster", self.prefix)
     }
 
-    /// As engines of 0.2 left them: in each partition something due, something that had fired, the newest term and the note. Two
-    /// entries of a ready set, of which one is parked.
+    /// As engines of 0.2 left them: in each partition something due, something that had fired, the newest term and the note; and the
+    /// ready sets of two queues.
     async fn write_older(&self, marker: &str) {
         let nameless = RedisHot::connect(&self.url, options(self.prefix.clone())).await.unwrap();
         let loaded = (0..PARTITIONS).map(|number| in_partition(number, entry(i64::from(number), 5, 1)));
@@ -71,9 +69,11 @@ impl Keys<'_> {
             self.command(&["ZADD", &self.of(partition, "firing"), "5", "an id"]).await;
             self.command(&["HSET", &self.of(partition, "body"), "an id", "a body"]).await;
         }
-        let ready = vec![entry(70, 1, 1), entry(71, 2, 1)];
-        nameless.offer(ready.clone(), Retries::default()).await.unwrap();
-        nameless.park(&Lane::Retries, ready[1..].to_vec(), Retries::default()).await.unwrap();
+        self.command(&["SADD", &self.queues(), "default/mail", "a/b"]).await;
+        for queue in ["default/mail", "a/b"] {
+            self.command(&["ZADD", &self.ready(queue, "order"), "1", "an id"]).await;
+            self.command(&["HSET", &self.ready(queue, "tasks"), "an id", "a record"]).await;
+        }
         self.command(&["SET", &self.marker(), marker]).await;
         assert_eq!(self.kept().await, NAMES.map(|name| (name, usize::from(PARTITIONS))));
     }
@@ -92,12 +92,33 @@ impl Keys<'_> {
         kept
     }
 
+    fn queues(&self) -> String {
+        format!("{}:queues", self.prefix)
+    }
+
+    fn ready(&self, queue: &str, name: &str) -> String {
+        format!("{}:{{q:{queue}}}:{name}", self.prefix)
+    }
+
+    /// Whether anything of the ready sets is there.
+    async fn has_ready_sets(&self) -> bool {
+        let mut keys = vec![self.queues()];
+        for queue in ["default/mail", "a/b"] {
+            keys.extend(["order", "tasks"].map(|name| self.ready(queue, name)));
+        }
+        let mut found = false;
+        for key in keys {
+            found |= self.command(&["EXISTS", &key]).await == "1";
+        }
+        found
+    }
+
     async fn found_marker(&self) -> String {
         self.command(&["GET", &self.marker()]).await
     }
 }
 
-/// What 0.2 had is gone, the ready sets are there, and all partitions are to be filled.
+/// What older releases had is gone, and all partitions are to be filled.
 async fn is_taken_over(keys: &Keys<'_>, hot: &RedisHot) {
     assert_eq!(keys.found_marker().await, OWN);
     assert_eq!(keys.kept().await, [("term", usize::from(PARTITIONS))]);
@@ -107,11 +128,12 @@ async fn is_taken_over(keys: &Keys<'_>, hot: &RedisHot) {
     );
     assert_eq!(hot.is_whole(&tenures(6)).await.unwrap(), vec![Wholeness::Lost; usize::from(PARTITIONS)]);
     assert_eq!(hot.is_whole(&tenures(6)).await.unwrap(), vec![Wholeness::Whole; usize::from(PARTITIONS)]);
-    assert_eq!(hot.are_ready(&[entry(70, 1, 1), entry(71, 2, 1)]).await.unwrap(), [true, true]);
+    assert!(!keys.has_ready_sets().await);
 }
 
-async fn is_forgotten_once(keys: Keys<'_>) {
-    keys.write_older(OLDER).await;
+async fn is_forgotten_once(keys: Keys<'_>, marker: &str) {
+    keys.write_older(marker).await;
+    assert!(keys.has_ready_sets().await);
     let hot = upgraded(&keys.url, &keys.prefix).await;
     is_taken_over(&keys, &hot).await;
     assert_eq!(
@@ -123,24 +145,25 @@ async fn is_forgotten_once(keys: Keys<'_>) {
     let second = upgraded(&keys.url, &keys.prefix).await;
     assert_eq!(keys.found_marker().await, OWN);
     assert_eq!(second.is_whole(&tenures(6)).await.unwrap(), vec![Wholeness::Whole; usize::from(PARTITIONS)]);
-    assert_eq!(second.depth().await.unwrap().due, 2, "the second engine forgets nothing");
+    assert_eq!(second.count_due().await.unwrap(), 2, "the second engine forgets nothing");
     assert_eq!(hot.is_whole(&tenures(6)).await.unwrap(), vec![Wholeness::Whole; usize::from(PARTITIONS)]);
     let answers = second.drain(&tenures(6)[..1], Millis(9), 9).await;
     assert_eq!(ids(answers[0].as_ref().unwrap()), [1, 2]);
-    assert_eq!(ids(&hot.admit(&entry(70, 1, 1).queue, strict(9)).await.unwrap()), [70]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_engines_of_0_2_kept_is_forgotten_once_and_filled_again() {
     let server = servers::redis().await;
-    is_forgotten_once(Keys { server, url: server.url(), prefix: server.fresh_prefix() }).await;
+    for marker in [OLDER, LAST] {
+        is_forgotten_once(Keys { server, url: server.url(), prefix: server.fresh_prefix() }, marker).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_on_a_cluster() {
     let cluster = servers::redis_cluster().await;
     let server = &cluster.nodes()[0];
-    is_forgotten_once(Keys { server, url: cluster.url(), prefix: server.fresh_prefix() }).await;
+    is_forgotten_once(Keys { server, url: cluster.url(), prefix: server.fresh_prefix() }, OLDER).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,7 +177,7 @@ async fn engines_that_begin_at_once_take_over_together() {
     assert_eq!(engines[1].load(vec![entry(1, 5, 1)]).await.unwrap(), 1);
     for engine in &engines {
         assert_eq!(engine.is_whole(&tenures(6)[..1]).await.unwrap(), [Wholeness::Whole]);
-        assert_eq!(engine.depth().await.unwrap().due, 1);
+        assert_eq!(engine.count_due().await.unwrap(), 1);
     }
 }
 

@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot, Limiter,
-    hot::{Admission, Depth, HotEntry, Keeps, Lane, Wholeness, Withdrawn},
+    hot::{HotEntry, Keeps, Wholeness, Withdrawn},
     limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
     ownership::Tenure,
 };
-use punctual_domain::{limits::Scope, name::QueueKey, place::Partition, settings::Retries, time::Millis};
+use punctual_domain::{limits::Scope, place::Partition, time::Millis};
 use std::{mem, sync::Arc};
 
 /// The calls so far. What an engine asks about itself (is it whole, how deep is it, what is due of its partitions) is not one.
@@ -60,48 +60,8 @@ impl Hot for WatchedHot {
         self.inner.withdraw(partition, id, fence).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<usize, Error> {
-        self.calls.note("offer", true);
-        self.inner.offer(entries, retries).await
-    }
-
-    async fn are_ready(&self, entries: &[HotEntry]) -> Result<Vec<bool>, Error> {
-        self.calls.note("are_ready", true);
-        self.inner.are_ready(entries).await
-    }
-
-    async fn discard(&self, entries: &[HotEntry]) -> Result<(), Error> {
-        self.calls.note("discard", !entries.is_empty());
-        self.inner.discard(entries).await
-    }
-
-    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
-        self.calls.note("admit", true);
-        self.inner.admit(queue, admission).await
-    }
-
-    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.calls.note("park", true);
-        self.inner.park(lane, entries, retries).await
-    }
-
-    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
-        self.calls.note("unpark", true);
-        self.inner.unpark(queue, lane, limit).await
-    }
-
-    async fn lanes(
-        &self,
-        queue: &QueueKey,
-        after: Option<&Lane>,
-        limit: usize,
-    ) -> Result<Vec<(Lane, usize)>, Error> {
-        self.calls.note("lanes", true);
-        self.inner.lanes(queue, after, limit).await
-    }
-
-    async fn depth(&self) -> Result<Depth, Error> {
-        self.inner.depth().await
+    async fn count_due(&self) -> Result<usize, Error> {
+        self.inner.count_due().await
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {

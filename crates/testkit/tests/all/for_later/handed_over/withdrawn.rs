@@ -120,6 +120,25 @@ async fn what_was_replaced_is_not_handed_over(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
+/// It waits in the table, is put off, and then its queue is set to hand over.
+async fn what_was_replaced_before_its_queue_hands_over_is_not_handed_over(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = rig(&*ground, directory.path()).await;
+    owns_all(&rig).await;
+    let soon = rig.engine.now().plus(2_000);
+    let task = |at| NewTask { task_id: Some(1), ..NewTask::new(queue(), Name::new("k").unwrap(), at) };
+    rig.engine.insert(vec![task(soon)], "test").await.unwrap();
+    let replaced = rig.engine.insert(vec![task(soon.plus(LONG_MS))], "test").await.unwrap().remove(0);
+    assert_eq!(replaced.decision, Decision::Replace);
+    set_queue(&rig.engine, &queue(), hands_over()).await;
+    rig.goes_away();
+    until("it would have been due", || async { rig.engine.now() > soon.plus(500) }).await;
+    rig.nothing_comes().await;
+    rig.store.faults.heal();
+    assert_eq!(rig.state(replaced.task.place).await, State::Scheduled);
+    rig.stop().await;
+}
+
 /// Whether the database has cancelled them nobody knows; one it has, and the other it has not.
 async fn what_may_be_cancelled_waits_for_its_database(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
@@ -166,5 +185,6 @@ on_both! {
     what_executors_have_is_not_withdrawn_before_its_lease_is_written
     what_was_withdrawn_while_it_was_set_aside_is_not_handed_over
     what_was_replaced_is_not_handed_over
+    what_was_replaced_before_its_queue_hands_over_is_not_handed_over
     what_may_be_cancelled_waits_for_its_database
 }

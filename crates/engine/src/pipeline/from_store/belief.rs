@@ -1,0 +1,148 @@
+//! Whether the hot set is believed to answer, and how long a call waits for that belief to change. No call of a step waits
+//! longer: when the hot set is believed to be away, all that are on their way end as calls whose answer was lost, and are
+//! repaired as such. Their late effects in the hot set decide nothing: each task is leased by the store's conditional update. Must
+//! not look at the hot set: `source` does, as soon as it is doubted here.
+
+use parking_lot::Mutex;
+use punctual_contract::Error;
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep, sleep_until},
+};
+
+/// An answer takes a millisecond. A call that waits for longer than this has the hot set looked at.
+const DOUBTED_AFTER: Duration = Duration::from_millis(100);
+/// Between two looks that doubts ask for: where each call fails, each would ask for one.
+const LOOKS_APART: Duration = Duration::from_millis(100);
+const SILENT: &str = "the hot set does not answer";
+
+#[derive(Debug)]
+pub(crate) struct Belief {
+    is_away: watch::Sender<bool>,
+    /// Calls so far that failed, or waited for long.
+    doubts: AtomicU64,
+    doubted: Notify,
+    looked_at: Mutex<Option<Instant>>,
+}
+
+impl Belief {
+    pub(super) fn new(is_away: bool) -> Self {
+        let (is_away, _) = watch::channel(is_away);
+        Self { is_away, doubts: AtomicU64::new(0), doubted: Notify::new(), looked_at: Mutex::new(None) }
+    }
+
+    pub(super) fn is_believed_away(&self) -> bool {
+        *self.is_away.borrow()
+    }
+
+    /// What was believed before.
+    pub(in crate::pipeline) fn believe(&self, is_away: bool) -> bool {
+        self.is_away.send_replace(is_away)
+    }
+
+    /// How often there was reason to doubt.
+    pub(in crate::pipeline) fn doubts(&self) -> u64 {
+        self.doubts.load(SeqCst)
+    }
+
+    /// A call has failed, or waits for long.
+    pub(super) fn doubt(&self) {
+        self.doubts.fetch_add(1, SeqCst);
+        self.doubted.notify_one();
+    }
+
+    /// The hot set is being looked at.
+    pub(in crate::pipeline) fn looks(&self) {
+        *self.looked_at.lock() = Some(Instant::now());
+    }
+
+    /// Ends when the hot set is to be looked at because it is doubted.
+    pub(in crate::pipeline) async fn is_doubted(&self) {
+        self.doubted.notified().await;
+        let looked_at = *self.looked_at.lock();
+        if let Some(looked_at) = looked_at {
+            sleep_until(looked_at + LOOKS_APART).await;
+        }
+    }
+
+    /// The answer of a call, or an error as soon as the hot set is believed to be away. No call is begun while it is.
+    pub(super) async fn bear_with<T>(
+        &self,
+        doing: &'static str,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut believed = self.is_away.subscribe();
+        if *believed.borrow_and_update() {
+            return Err(Error::did_not_happen(doing, SILENT));
+        }
+        let (mut call, mut doubt) = (pin!(call), pin!(sleep(DOUBTED_AFTER)));
+        let mut waits_for_long = false;
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut call => {
+                    if answer.is_err() {
+                        self.doubt();
+                    }
+                    return answer;
+                }
+                _ = believed.wait_for(|is_away| *is_away) => {
+                    return Err(Error::may_have_happened(doing, SILENT));
+                }
+                () = &mut doubt, if !waits_for_long => {
+                    waits_for_long = true;
+                    self.doubt();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+    use punctual_contract::Happened;
+    use std::future::{pending, ready};
+
+    const DOING: &str = "ask";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waits_has_the_hot_set_looked_at_and_ends_when_it_is_believed_to_be_away() {
+        let belief = Belief::new(false);
+        let mut call = pin!(belief.bear_with::<()>(DOING, pending()));
+        tokio::select! {
+            _ = &mut call => panic!("nothing has answered"),
+            () = belief.is_doubted() => {}
+        }
+        assert_eq!(belief.doubts(), 1, "once, however long it waits");
+        assert!((&mut call).now_or_never().is_none());
+        assert!(!belief.believe(true));
+        assert_eq!(call.await.unwrap_err().happened, Happened::Maybe);
+        let begun = belief.bear_with(DOING, ready(Ok(()))).await;
+        assert_eq!(begun.unwrap_err().happened, Happened::No, "no call is begun while it is away");
+        assert!(belief.believe(false));
+        assert!(belief.bear_with(DOING, ready(Ok(()))).await.is_ok() && belief.doubts() == 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_fails_has_it_looked_at_and_many_do_not_have_it_looked_at_all_the_time() {
+        let belief = Belief::new(false);
+        let began = Instant::now();
+        for _ in 0..10 {
+            let failed = ready(Err::<(), _>(Error::did_not_happen(DOING, "refused")));
+            assert!(belief.bear_with(DOING, failed).await.is_err());
+        }
+        belief.is_doubted().await;
+        belief.looks();
+        assert_eq!((belief.doubts(), began.elapsed()), (10, Duration::ZERO), "the first look is at once");
+        belief.doubt();
+        belief.is_doubted().await;
+        assert_eq!(began.elapsed(), LOOKS_APART);
+    }
+}

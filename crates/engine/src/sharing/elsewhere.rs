@@ -1,0 +1,159 @@
+//! Which engines hear demands, and say that tasks of a queue wait there for executors; and the demands that this engine has sent and that are not
+//! answered. Keeps no task, and asks nobody.
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::ownership::Passed;
+use punctual_domain::name::QueueKey;
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+use tokio::{sync::oneshot, time::Instant};
+
+/// What an engine has said is believed for so long: it says so each second, as long as it is so.
+const BELIEVED_FOR: Duration = Duration::from_millis(2_500);
+
+#[derive(Debug, Default)]
+pub(crate) struct Elsewhere {
+    /// By queue and engine, when that engine last said so.
+    ready: Mutex<HashMap<QueueKey, HashMap<String, Instant>>>,
+    /// By engine, when it last said that it hears demands.
+    heard: Mutex<HashMap<String, Instant>>,
+    /// By number.
+    demands: Mutex<HashMap<u64, oneshot::Sender<Passed>>>,
+    last_number: AtomicU64,
+}
+
+/// A demand that waits for its answer; dropped, it waits no more.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    all: &'a Elsewhere,
+    pub(crate) number: u64,
+    pub(crate) answer: oneshot::Receiver<Passed>,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.all.demands.lock().remove(&self.number);
+    }
+}
+
+impl Elsewhere {
+    pub(crate) fn says_hello(&self, engine: String) {
+        self.heard.lock().insert(engine, Instant::now());
+    }
+
+    /// It has not been heard of lately: it does not pass its tasks, or does not hear who asks.
+    pub(crate) fn is_deaf_to(&self, engine: &str) -> bool {
+        !self.heard.lock().get(engine).is_some_and(is_believed)
+    }
+
+    pub(crate) fn has_ready(&self, engine: String, queue: &QueueKey) {
+        let mut ready = self.ready.lock();
+        match ready.get_mut(queue) {
+            Some(engines) => drop(engines.insert(engine, Instant::now())),
+            None => drop(ready.insert(queue.clone(), HashMap::from([(engine, Instant::now())]))),
+        }
+    }
+
+    /// It has nothing of the queue any more, or does not answer.
+    pub(crate) fn has_none(&self, engine: &str, queue: &QueueKey) {
+        let mut ready = self.ready.lock();
+        let Some(engines) = ready.get_mut(queue) else { return };
+        engines.remove(engine);
+        if engines.is_empty() {
+            ready.remove(queue);
+        }
+    }
+
+    /// Tasks of the queue wait at another engine.
+    pub(crate) fn is_known(&self, queue: &QueueKey) -> bool {
+        let ready = self.ready.lock();
+        ready.get(queue).is_some_and(|engines| engines.values().any(is_believed))
+    }
+
+    /// Engines at which tasks of the queue wait.
+    pub(crate) fn engines(&self, queue: &QueueKey) -> Vec<String> {
+        let mut ready = self.ready.lock();
+        let Some(engines) = ready.get_mut(queue) else { return Vec::new() };
+        engines.retain(|_, said_at| is_believed(said_at));
+        let names = engines.keys().cloned().collect();
+        if engines.is_empty() {
+            ready.remove(queue);
+        }
+        names
+    }
+
+    /// What was said too long ago is forgotten.
+    pub(crate) fn forget(&self) {
+        self.ready.lock().retain(|_, engines| engines.values().any(is_believed));
+        self.heard.lock().retain(|_, said_at| is_believed(said_at));
+    }
+
+    pub(crate) fn ask(&self) -> Asked<'_> {
+        let (gives, answer) = oneshot::channel();
+        let number = self.last_number.fetch_add(1, Relaxed) + 1;
+        self.demands.lock().insert(number, gives);
+        Asked { all: self, number, answer }
+    }
+
+    /// To the caller that asked. What nobody waits for comes back.
+    pub(crate) fn answer(&self, passed: Passed) -> Option<Passed> {
+        let asked = self.demands.lock().remove(&passed.number);
+        match asked {
+            Some(gives) => gives.send(passed).err(),
+            None => Some(passed),
+        }
+    }
+}
+
+fn is_believed(said_at: &Instant) -> bool {
+    said_at.elapsed() < BELIEVED_FOR
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::name::Name;
+
+    fn queue(name: &str) -> QueueKey {
+        QueueKey { namespace: Name::default_namespace(), queue: Name::new(name).unwrap() }
+    }
+
+    fn passed(number: u64) -> Passed {
+        let (to, from) = ("a".to_owned(), "b".to_owned());
+        Passed { to, from, number, queue: queue("q"), entries: vec![], granted_at: None, has_more: false }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_engine_says_is_believed_until_it_is_over_or_too_old() {
+        let elsewhere = Elsewhere::default();
+        elsewhere.has_ready("a".to_owned(), &queue("q"));
+        elsewhere.has_ready("b".to_owned(), &queue("q"));
+        elsewhere.has_none("a", &queue("q"));
+        assert_eq!(elsewhere.engines(&queue("q")), ["b"]);
+        assert!(elsewhere.is_known(&queue("q")) && !elsewhere.is_known(&queue("other")));
+        tokio::time::advance(BELIEVED_FOR).await;
+        assert!(!elsewhere.is_known(&queue("q")));
+        elsewhere.forget();
+        assert!(elsewhere.ready.lock().is_empty());
+        elsewhere.says_hello("a".to_owned());
+        assert!(!elsewhere.is_deaf_to("a") && elsewhere.is_deaf_to("b"));
+        tokio::time::advance(BELIEVED_FOR).await;
+        assert!(elsewhere.is_deaf_to("a"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_goes_to_the_caller_that_asked_and_comes_back_when_it_has_gone() {
+        let elsewhere = Elsewhere::default();
+        let (mut one, other) = (elsewhere.ask(), elsewhere.ask());
+        assert_eq!(elsewhere.answer(passed(one.number)), None);
+        assert_eq!((&mut one.answer).await, Ok(passed(one.number)));
+        let number = other.number;
+        drop(other);
+        assert_eq!(elsewhere.answer(passed(number)), Some(passed(number)));
+        drop(one);
+        assert!(elsewhere.demands.lock().is_empty());
+    }
+}
