@@ -23,7 +23,10 @@ use crate::{
     work::Work,
 };
 use hashbrown::HashSet;
-use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, Trust, hot::HotEntry};
+use punctual_contract::{
+    Blobs, Bus, Clock, Hot, Limiter, Store, Trust,
+    hot::{HotEntry, Lane},
+};
 use punctual_domain::{history::Note, name::QueueKey, place::Partition, settings::Mode, time::Millis};
 use std::{sync::Arc, time::Duration};
 
@@ -91,8 +94,8 @@ impl Core {
             ends: Ends::default(),
             store,
             hot: from_store.patient_hot(),
+            limiter: from_store.patient_limiter(limiter),
             from_store,
-            limiter,
             bus,
             clock,
             blobs,
@@ -216,6 +219,14 @@ impl Core {
     pub(crate) fn announce_ready(&self, queue: &Arc<QueueKey>) {
         if self.holdings.has_others() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.ready(queue);
+        }
+    }
+
+    /// The other engines hear that attempts of the queue, or of one lane of it, have ended. Those of a queue that is scanned look in the
+    /// store.
+    pub(crate) fn announce_freed(&self, queue: &Arc<QueueKey>, lane: Option<Lane>, places: usize) {
+        if self.holdings.has_others() && !self.settings.is_scanned(queue) {
+            self.sharing.announcer.freed(queue, lane, places);
         }
     }
 

@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 use punctual_contract::{Error as BackendError, hot::HotEntry, store::Scan};
 use punctual_domain::{state::State, time::Millis};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// What one turn did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,6 +85,16 @@ impl Engine {
             announce::run_once(core).await?;
             overdue::turn(core, now).await?;
             Ok(Turn { gained: owned?, preloaded, drained, fired, leases_ended, swept, retired })
+        })
+    }
+
+    /// Answers what other engines ask, for an engine that is turned by hand, until `end` is cancelled: their calls wait for it.
+    pub fn listen<'a>(&'a self, end: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            while !end.is_cancelled() {
+                // An error says that something may have been missed, and that all was looked at.
+                drop(listen::run_until(&self.core, end).await);
+            }
         })
     }
 

@@ -41,7 +41,8 @@ use tokio::time::{Instant, timeout};
 
 /// Between two times that it is said what waits here.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// An owner that is not dead answers within this.
+/// An owner that is not dead answers within this. The message bus may take as long for an answer: who asks, and who is asked, waits for
+/// nothing longer.
 const PATIENCE: Duration = Duration::from_millis(150);
 /// Tasks in one answer: a message of a megabyte at most.
 const PLACES_MAX: usize = 1_000;
@@ -93,8 +94,11 @@ async fn ask_one(
         kinds: only.kinds.as_ref().map(|kinds| (**kinds).clone()),
         bound: only.bound.as_ref().map(|bound| bound.most),
     };
-    core.shared.signals.announce(vec![Signal::Demand(Box::new(demand))]).await?;
-    let answer = timeout(PATIENCE, &mut asked.answer).await.ok().and_then(Result::ok);
+    let answer = timeout(PATIENCE, async {
+        core.shared.signals.announce(vec![Signal::Demand(Box::new(demand))]).await?;
+        Ok::<_, Error>((&mut asked.answer).await.ok())
+    });
+    let answer = answer.await.ok().transpose()?.flatten();
     let passed = answer.or_else(|| {
         // It came at the last instant.
         asked.answer.close();
@@ -142,7 +146,10 @@ async fn pass(core: &Arc<Core>, demand: Demand) {
         granted_at: since.map(Since::granted_at),
         has_more,
     };
-    if let Err(error) = core.shared.signals.announce(vec![Signal::Passed(Box::new(passed))]).await {
+    let message = vec![Signal::Passed(Box::new(passed))];
+    let sent = timeout(PATIENCE, core.shared.signals.announce(message)).await;
+    let silent = |_| Err(Error::may_have_happened("pass tasks to an engine", "no answer"));
+    if let Err(error) = sent.unwrap_or_else(silent) {
         tracing::warn!(%error, tasks = entries.len(), "tasks could not be passed to another engine; they are served here");
         admit::never_began(core, &queue, entries.iter(), since).await;
         line::serve(core, &entries);

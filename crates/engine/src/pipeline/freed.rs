@@ -90,12 +90,12 @@ pub(crate) fn wake(core: &Core, freed: &[Held]) {
     }
     for ((queue, lane), count) in lanes {
         line::unpark(core, &queue, &lane, count);
-        core.sharing.announcer.freed(&Arc::new(queue), Some(lane), count);
+        core.announce_freed(&Arc::new(queue), Some(lane), count);
     }
     let woken: HashSet<QueueKey> = queues.keys().cloned().collect();
     for (queue, count) in queues {
         let queue = Arc::new(queue);
-        core.sharing.announcer.freed(&queue, None, count);
+        core.announce_freed(&queue, None, count);
         core.arrived(&queue, count);
     }
     if is_wide {

@@ -93,7 +93,7 @@ async fn wait_and_lease(
     let mut late = Late::new(core);
     let (mut given, mut looker) = (Vec::new(), None);
     loop {
-        if given.is_empty() && is_known_empty(core, request, only).is_some() {
+        if given.is_empty() && is_known_empty(core, request, only) {
             let leased = arrival.take_leased(may_be_given, core.present());
             let leased = ahead::handed_over(core, request, leased);
             if !leased.is_empty() {
@@ -103,26 +103,22 @@ async fn wait_and_lease(
         let notified = arrival.notified();
         let freed = or_never(bound.as_ref().map(|it| it.freed()));
         let is_late = Instant::now() >= deadline;
-        let looked_at = match is_known_empty(core, request, only) {
-            Some(at) if given.is_empty() && !is_late => at,
-            _ => {
-                // What was given is handed over without a look.
-                let was_given = !given.is_empty();
-                let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
-                let asked = Instant::now();
-                let leased =
-                    grant_or_take_leased(core, request, mem::take(&mut given), &arrival, caller).await?;
-                if leased.is_empty() && was_given && (!is_late || asked.elapsed() < REFUSED_WITHIN) {
-                    // It was cancelled, replaced or leased elsewhere meanwhile: another task may wait for this caller.
-                    continue;
-                }
-                if !leased.is_empty() || is_late {
-                    return Ok(leased);
-                }
-                Instant::now()
+        if is_late || !given.is_empty() || !is_known_empty(core, request, only) {
+            // What was given is handed over without a look.
+            let was_given = !given.is_empty();
+            let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
+            let asked = Instant::now();
+            let leased = grant_or_take_leased(core, request, mem::take(&mut given), &arrival, caller).await?;
+            if leased.is_empty() && was_given && (!is_late || asked.elapsed() < REFUSED_WITHIN) {
+                // It was cancelled, replaced or leased elsewhere meanwhile: another task may wait for this caller.
+                continue;
             }
-        };
-        let wake_at = deadline.min(looked_at + looks_again_after(core, request, only, &arrival, &mut looker));
+            if !leased.is_empty() || is_late {
+                return Ok(leased);
+            }
+        }
+        let after = looks_again_after(core, request, only, &arrival, &mut looker);
+        let wake_at = deadline.min(Instant::now() + after);
         // What is given to those who wait has no place in the limiter, and is of any kind: one that needs places, or takes only
         // some kinds, only hears of it.
         let mut seat = if only.are_none() { arrival.sit(core, request.max) } else { arrival.no_seat(core) };
@@ -170,12 +166,11 @@ fn looks_again_after<'a>(
     core.look_again().mul_f64(pauses * (1.0 + spread)).min(pause)
 }
 
-/// Nothing of the queue waits here, and no engine says that something waits there. Since when that is known.
-fn is_known_empty(core: &Core, request: &LeaseRequest, only: &Restrictions) -> Option<Instant> {
-    let is_empty = is_simple(core, request, only)
+/// Nothing of the queue waits here, and no engine says that something waits there.
+fn is_known_empty(core: &Core, request: &LeaseRequest, only: &Restrictions) -> bool {
+    is_simple(core, request, only)
         && line::is_empty(core, &request.queue)
-        && !core.sharing.elsewhere.is_known(&request.queue);
-    is_empty.then(Instant::now)
+        && !core.sharing.elsewhere.is_known(&request.queue)
 }
 
 /// Only an executor that has a bound waits for a place of its own.
@@ -202,7 +197,7 @@ async fn grant_or_take_leased(
     let most = if caller.only.are_none() { request.max } else { 0 };
     let (is_late, doubts) = (caller.is_late, core.from_store.doubts());
     let granted = match admit_and_grant(core, request, given, caller).await {
-        // The hot set has failed: the caller waits for what comes from the store, or for the hot set.
+        // The limiter has failed, or the hot set that it stands beside: the caller waits for either to come back.
         Err(_) if !is_late && core.from_store.doubts() != doubts => Vec::new(),
         granted => granted?,
     };

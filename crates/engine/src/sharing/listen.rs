@@ -11,30 +11,36 @@ use crate::{
 use futures_util::FutureExt as _;
 use punctual_contract::{Error, ownership::Signal};
 use std::{sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
 
 /// After signals could not be heard.
 const DEAF: Duration = Duration::from_millis(500);
 
 /// Listens until the engine stops.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
+    run_until(&core, &core.work.stopping).await
+}
+
+/// Listens until it is told to end: between two announcements, never while it heeds one.
+pub(crate) async fn run_until(core: &Arc<Core>, end: &CancellationToken) -> Result<usize, Error> {
     let others = &core.shared.signals;
     let mut heard = 0;
     loop {
         let signals = tokio::select! {
             biased;
-            () = core.work.stopping.cancelled() => return Ok(heard),
+            () = end.cancelled() => return Ok(heard),
             signals = others.next() => signals,
         };
         match signals {
             Ok(signals) => {
                 heard += signals.len();
-                signals.into_iter().for_each(|signal| heed(&core, signal));
+                signals.into_iter().for_each(|signal| heed(core, signal));
             }
             Err(error) => {
-                look_at_everything(&core).await;
+                look_at_everything(core).await;
                 // Whoever has nothing to hear looks at an interval, and need not hurry to be told so again.
                 tokio::select! {
-                    () = core.work.stopping.cancelled() => {}
+                    () = end.cancelled() => {}
                     () = tokio::time::sleep(DEAF) => {}
                 }
                 return Err(error);

@@ -1,13 +1,17 @@
 //! The promises, as checks: kept, never early, at least once and fenced, definite cancel, accounted for.
 
 use super::{ops::How, world::World};
-use punctual_contract::store::{Assignment, Query};
+use punctual_contract::{
+    Clock as _,
+    store::{Assignment, Query},
+};
 use punctual_domain::{
     history::Entry,
     state::{Event, State},
     task::Task,
     time::Millis,
 };
+use std::time::Duration;
 
 /// Turns after which what is not finished is lost.
 const TURNS_TO_FINISH: usize = 2_000;
@@ -109,8 +113,8 @@ impl World {
             let Some(engine) = self.engine() else { return Err("no engine is left".into()) };
             match engine.next_turn_at().await.map_err(|it| it.to_string())? {
                 // What is overdue waits for a refill.
-                Some(next) if next <= self.now() => self.clock.set(self.now().plus(500)),
-                Some(next) => self.clock.set(next),
+                Some(next) if next <= self.now() => self.wait(Duration::from_millis(500)).await,
+                Some(next) => self.wait(self.clock.until(next)).await,
                 None => {
                     self.check_all_finished().await?;
                     return self.check_nothing_left().await;
@@ -123,7 +127,7 @@ impl World {
     /// Nothing is held for tasks that are finished.
     async fn check_nothing_left(&mut self) -> Result<(), String> {
         for _ in 0..4 {
-            self.clock.set(self.now().plus(5_000));
+            self.wait(Duration::from_secs(5)).await;
             self.turn().await;
             self.lease(1_000, 10_000).await?;
         }

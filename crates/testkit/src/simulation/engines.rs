@@ -8,6 +8,7 @@ use super::{
     world::{Due, World, queue},
 };
 use crate::faults::Dials;
+use futures_util::future::{join, join_all};
 use punctual_contract::{
     Bus, Hot, Limiter, Ownership, Store,
     store::{Assignment, Inserted, Query},
@@ -15,6 +16,7 @@ use punctual_contract::{
 use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
 use punctual_engine::{Backends, Cancelled, Engine, Error, LeaseRequest, Options, Shared};
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
 
 /// Engines at a time.
 const ENGINES_MAX: usize = 3;
@@ -61,6 +63,17 @@ impl Node {
     }
 }
 
+/// A call of an engine, and meanwhile the engines that it may ask.
+async fn answered_by<T>(engines: &[Engine], call: impl Future<Output = T>) -> T {
+    let end = CancellationToken::new();
+    let call = async {
+        let answer = call.await;
+        end.cancel();
+        answer
+    };
+    join(call, join_all(engines.iter().map(|engine| engine.listen(&end)))).await.0
+}
+
 impl World {
     pub(super) fn start_engine(&mut self) {
         if self.nodes.len() >= ENGINES_MAX {
@@ -90,7 +103,7 @@ impl World {
         let (now, mut are_whole) = (self.now(), self.has_all_engines());
         for node in self.nodes.iter().filter(|node| node.is_awake()) {
             // Without the hot set a turn fires from the store, and fails after that.
-            are_whole &= node.engine.turn().await.is_ok() || self.hot_is_away;
+            are_whole &= self.call(node.engine.turn()).await.is_ok() || self.hot_is_away;
         }
         self.turns = if are_whole { (Some(now), self.turns.0) } else { (None, None) };
     }
@@ -118,6 +131,15 @@ impl World {
         awake.get(nth).map(|it| it.engine.clone())
     }
 
+    fn awake(&self) -> Vec<Engine> {
+        self.nodes.iter().filter(|node| node.is_awake()).map(|node| node.engine.clone()).collect()
+    }
+
+    /// A call of one of the engines that are awake. The others answer what it asks them.
+    pub(super) async fn call<T>(&self, call: impl Future<Output = T>) -> T {
+        answered_by(&self.awake(), call).await
+    }
+
     fn remove(&mut self, pick: usize) -> Option<Node> {
         (!self.nodes.is_empty()).then(|| self.nodes.swap_remove(pick % self.nodes.len()))
     }
@@ -127,7 +149,9 @@ impl World {
         let Some(node) = self.remove(pick) else { return Ok(()) };
         if node.is_awake() {
             node.life.end_after(calls, End::Death);
-            let answer = self.work(&node.engine, work).await;
+            let work = self.work(&node.engine, work);
+            let engines = [self.awake(), vec![node.engine.clone()]].concat();
+            let answer = answered_by(&engines, work).await;
             if node.life.is_dead() {
                 self.never_told(&answer);
             } else {
@@ -157,9 +181,10 @@ impl World {
         let node = self.nodes.swap_remove(nth);
         node.life.end_after(calls, End::Sleep);
         let mut work = self.work(&node.engine, work);
+        let engines = [self.awake(), vec![node.engine.clone()]].concat();
         let answer = tokio::select! {
             biased;
-            answer = &mut work => Some(answer),
+            answer = answered_by(&engines, &mut work) => Some(answer),
             () = node.life.fell_asleep() => None,
         };
         let Some(answer) = answer else {
@@ -178,7 +203,7 @@ impl World {
         let Some(node) = asleep.into_iter().nth(nth) else { return Ok(()) };
         node.life.wake();
         let Some(Asleep { work }) = node.asleep.take() else { return Ok(()) };
-        let answer = work.await;
+        let answer = self.call(work).await;
         self.told_late(answer).await
     }
 
@@ -289,13 +314,13 @@ impl World {
         self.clock.set(self.now().max(self.latest));
         let since = self.now();
         for _ in 0..TAKE_OVER_STEPS {
-            self.clock.advance(TAKE_OVER_STEP);
+            self.wait(TAKE_OVER_STEP).await;
             self.turn().await;
         }
         self.receive(ALL).await?;
         loop {
             // What was leased ahead comes by itself, and what is ready when asked again.
-            let leased = engine.lease(request(ALL)).await.map_err(|it| it.to_string())?;
+            let leased = self.call(engine.lease(request(ALL))).await.map_err(|it| it.to_string())?;
             if leased.is_empty() {
                 break;
             }

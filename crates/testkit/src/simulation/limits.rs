@@ -16,7 +16,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_hot::MemoryLimiter;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 const MOST: u32 = 3;
 pub(super) const MOST_OF_A_KEY: u32 = 1;
@@ -186,7 +186,7 @@ impl World {
             return Ok(());
         }
         for _ in 0..QUIET_STEPS {
-            self.clock.advance_ms(QUIET_STEP_MS);
+            self.wait(Duration::from_millis(QUIET_STEP_MS)).await;
             self.turn().await;
         }
         let members = self.limiter.members(Millis::MAX, 0, ALL).await.map_err(|it| it.to_string())?;

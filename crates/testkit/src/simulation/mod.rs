@@ -1,6 +1,7 @@
-//! The whole engine, or several that share a store, under a clock that only the simulation moves, against seeded lists of operations, with the
-//! promises checked after each step. A failing seed prints its operations; `run` replays them. Deterministic but
-//! for the engine's jitter, which no check rests on.
+//! The whole engine, or several that share a store, against seeded lists of operations. Only the simulation moves the clock, and the
+//! runtime's timers with it: run it on a runtime whose time is paused. The promises are checked after each step. While one engine
+//! makes a call, the others that are awake answer what it asks them. A failing seed prints its operations; `run` replays them.
+//! Deterministic but for the engine's jitter, which no check rests on.
 
 mod access;
 mod back_ends;

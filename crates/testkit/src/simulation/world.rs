@@ -207,6 +207,12 @@ impl World {
         self.clock.now()
     }
 
+    /// Time passes, by the clock and by the timers of the runtime, which stand still otherwise.
+    pub(super) async fn wait(&self, by: Duration) {
+        self.clock.advance(by);
+        tokio::time::sleep(by).await;
+    }
+
     pub(super) async fn step(&mut self, op: &Op) -> Result<(), String> {
         self.latest = self.latest.max(self.now());
         match op {
@@ -217,7 +223,7 @@ impl World {
             Op::RunNow { pick } => self.reschedule(*pick, Some(0)).await,
             Op::Redrive { pick } => self.redrive(*pick).await,
             Op::Advance { ms } => {
-                self.clock.advance(milliseconds(*ms));
+                self.wait(milliseconds(*ms)).await;
                 Ok(())
             }
             Op::SetBack { ms } => {
@@ -472,7 +478,7 @@ impl World {
         let request = LeaseRequest { queue, max, wait_ms: 0, lease_ms, executor, version: None };
         let Some(engine) = self.engine() else { return Ok(()) };
         let waiting = self.waiting(&engine, max).await;
-        let Ok(leased) = engine.lease(request).await else { return Ok(()) };
+        let Ok(leased) = self.call(engine.lease(request)).await else { return Ok(()) };
         if let Some(waiting) = waiting {
             self.check_order(waiting, &leased)?;
         }

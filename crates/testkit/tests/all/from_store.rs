@@ -1,9 +1,11 @@
 //! Firing from the store, a run at a time, by an engine that is turned by hand: what a hot set that hangs, and a backlog that takes
 //! several runs, must not keep from firing.
 
+use crate::limits::set_queue;
 use punctual_bus::MemoryBus;
 use punctual_domain::{
     name::{Name, QueueKey},
+    settings::QueueSettings,
     task::NewTask,
     time::Millis,
 };
@@ -12,7 +14,7 @@ use punctual_hot::MemoryLimiter;
 use punctual_store::{SqliteStore, sqlite};
 use punctual_testkit::{
     clock::ManualClock,
-    faults::{Dials, FaultyHot, HotGroup},
+    faults::{Dials, FaultyHot, FaultyLimiter, HotGroup, LimiterGroup},
     patience::{HANG_LIMIT, until},
     shared::{MemoryOwnership, SharedHot, SignalHub},
 };
@@ -48,24 +50,26 @@ impl Ends {
     /// An engine with a way of its own to the hot set.
     fn rig(&self, name: &str) -> Rig {
         let hot = Arc::new(FaultyHot::new(self.hot.clone(), 1));
+        let limiter = Arc::new(FaultyLimiter::new(Arc::new(MemoryLimiter::default()), 1));
         let (ownership, signals) = (self.ownership.clone(), self.signals.join());
         let backends = Backends {
             store: self.store.clone(),
             hot: hot.clone(),
-            limiter: Arc::new(MemoryLimiter::default()),
+            limiter: limiter.clone(),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(self.clock.clone()),
             blobs: None,
             shared: Some(Shared { ownership, signals, stored_limiter: None }),
         };
         let options = Options { name: name.to_owned(), ..Options::default() };
-        Rig { engine: Engine::new(backends, options), hot, clock: self.clock.clone() }
+        Rig { engine: Engine::new(backends, options), hot, limiter, clock: self.clock.clone() }
     }
 }
 
 struct Rig {
     engine: Engine,
     hot: Arc<FaultyHot>,
+    limiter: Arc<FaultyLimiter>,
     clock: ManualClock,
 }
 
@@ -97,6 +101,17 @@ impl Rig {
     /// What needs the hot set fails at the end of it.
     async fn turn(&self) {
         drop(self.engine.turn().await);
+    }
+
+    /// A task that has fired, of a queue with a limit.
+    async fn has_one_of_a_limited_queue(&self) {
+        let settings = QueueSettings { concurrency: Some(1), ..QueueSettings::default() };
+        set_queue(&self.engine, &queue("q"), settings).await;
+        let due_at = self.engine.now().plus(50);
+        let task = NewTask::new(queue("q"), Name::new("k").unwrap(), due_at);
+        self.engine.insert(vec![task], "test").await.unwrap();
+        self.clock.advance_ms(50);
+        self.turn().await;
     }
 
     fn fired(&self) -> u64 {
@@ -194,21 +209,37 @@ async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_aw
     assert!(rig.engine.lease(asking(&queue("q"), 1, 0)).await.unwrap().is_empty());
 }
 
-/// An error would send it to another engine, and what this one fires would wait for whoever comes back.
+/// An error would send it to another engine, and what this one fires would wait for whoever asks here next.
 #[tokio::test]
-async fn an_executor_that_waits_is_not_sent_away_by_a_hot_set_that_fails() {
+async fn an_executor_that_waits_is_not_sent_away_by_a_limiter_that_fails() {
     let rig = Rig::well().await;
-    rig.hot.faults.set_all(Dials::REFUSES);
+    rig.has_one_of_a_limited_queue().await;
+    rig.limiter.faults.set_all(Dials::REFUSES);
     let (engine, mut asking_now) = (rig.engine.clone(), JoinSet::new());
     asking_now.spawn(async move { engine.lease(asking(&queue("q"), 1, 600_000)).await });
+    until("it was refused", || async { rig.limiter.faults.counts(LimiterGroup::Look).refused > 0 }).await;
     until("it waits", || async { rig.engine.waiting(&queue("q")) == 1 }).await;
-    rig.turn().await;
-    rig.insert(&queue("q"), 1, 0).await;
-    rig.turn().await;
+    assert!(rig.engine.lease(asking(&queue("q"), 1, 0)).await.is_err(), "one that does not wait hears of it");
+    rig.limiter.faults.heal();
     let leased = timeout(HANG_LIMIT, asking_now.join_next()).await.unwrap().unwrap().unwrap();
     assert_eq!(leased.unwrap().len(), 1);
-    let refused = rig.engine.lease(asking(&queue("q"), 1, 0)).await;
-    assert!(refused.is_ok_and(|leased| leased.is_empty()), "away, and nothing has fired");
+}
+
+/// The limiter of a limited queue is never answered, and the hot set beside it is lost: the executor's call ends with what the engine
+/// then believes.
+#[tokio::test]
+async fn a_call_that_the_limiter_never_answers_ends_when_the_hot_set_is_believed_to_be_away() {
+    let rig = Rig::well().await;
+    rig.has_one_of_a_limited_queue().await;
+    let gate = rig.limiter.faults.hold(LimiterGroup::Look);
+    let (engine, mut asking_now) = (rig.engine.clone(), JoinSet::new());
+    asking_now.spawn(async move { engine.lease(asking(&queue("q"), 1, 0)).await });
+    gate.reached().await;
+    rig.loses_hot().await;
+    let ended = timeout(HANG_LIMIT, asking_now.join_next()).await;
+    assert!(ended.is_ok_and(|ended| ended.unwrap().unwrap().is_err()), "the limiter is still waited for");
+    assert_eq!(gate.came(), 0);
+    gate.open();
 }
 
 /// One of two engines loses the hot set. All executors ask at the other one, which has it: they have what the first one fires, and

@@ -15,8 +15,10 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(default)
 }
 
+/// The simulation moves the timers: an engine that asks one that sleeps gives up after its limit, and no real time passes.
 fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build().unwrap().block_on(work)
 }
 
 fn run_seeds(engines: usize, hands: Hands, faults: impl Fn(u64) -> Faults) {

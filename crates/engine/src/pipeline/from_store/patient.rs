@@ -1,14 +1,16 @@
-//! The hot set as the steps of an engine have it: each call ends when the hot set is believed to be away (`belief`). Only the look
-//! that decides what is believed asks the hot set itself. Only for one that keeps what is due. Changes no answer.
+//! The hot set, and the limiter that stands beside it, as the steps of an engine have them: each call ends when the hot set is believed
+//! to be away (`belief`). Only the look that decides what is believed asks the hot set itself. Only for a hot set that keeps what is
+//! due. Changes no answer.
 
 use super::belief::Belief;
 use async_trait::async_trait;
 use punctual_contract::{
-    Error, Hot,
+    Error, Hot, Limiter,
     hot::{HotEntry, Wholeness, Withdrawn},
+    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
     ownership::Tenure,
 };
-use punctual_domain::{place::Partition, time::Millis};
+use punctual_domain::{limits::Scope, place::Partition, time::Millis};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -68,5 +70,70 @@ impl Hot for PatientHot {
 
     async fn fullness(&self) -> Result<u32, Error> {
         self.belief.bear_with("look how full the hot set is", self.hot.fullness()).await
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct PatientLimiter {
+    pub(super) limiter: Arc<dyn Limiter>,
+    pub(super) belief: Arc<Belief>,
+}
+
+#[async_trait]
+impl Limiter for PatientLimiter {
+    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
+        self.belief.bear_with("grant slots", self.limiter.grant(wishes, now)).await
+    }
+
+    async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
+        self.belief.bear_with("look for room", self.limiter.room(limits, rates, now)).await
+    }
+
+    async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
+        self.belief.bear_with("give slots up", self.limiter.release(members)).await
+    }
+
+    async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
+        self.belief.bear_with("take grants back", self.limiter.retract(granted)).await
+    }
+
+    async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
+        self.belief.bear_with("prolong slots", self.limiter.prolong(members)).await
+    }
+
+    async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
+        self.belief.bear_with("restore slots", self.limiter.restore(held)).await
+    }
+
+    async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
+        self.belief.bear_with("look at who holds slots", self.limiter.members(until, skip, limit)).await
+    }
+
+    async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
+        self.belief.bear_with("look at what attempts hold", self.limiter.find(members)).await
+    }
+
+    async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
+        self.belief.bear_with("look at who holds a scope", self.limiter.holders(scope, limit)).await
+    }
+
+    async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
+        self.belief.bear_with("count who holds scopes", self.limiter.held(scopes)).await
+    }
+
+    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
+        self.belief.bear_with("tell of demands", self.limiter.demands(engine, seen, now)).await
+    }
+
+    async fn is_whole(&self) -> Result<bool, Error> {
+        self.belief.bear_with("look whether slots were lost", self.limiter.is_whole()).await
+    }
+
+    async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
+        self.belief.bear_with("begin to restore slots", self.limiter.begin_anew(who)).await
+    }
+
+    async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
+        self.belief.bear_with("note that all slots are restored", self.limiter.make_whole(who)).await
     }
 }

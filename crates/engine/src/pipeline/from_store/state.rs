@@ -1,10 +1,13 @@
 //! From where tasks come, and whether the hot set answers. Asks neither the hot set nor the store.
 
-use super::{belief::Belief, patient::PatientHot};
+use super::{
+    belief::Belief,
+    patient::{PatientHot, PatientLimiter},
+};
 use crate::pipeline::{scan::state::Scans, store_source::state::Watermarks};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{Hot, hot::Keeps};
+use punctual_contract::{Hot, Limiter, hot::Keeps};
 use punctual_domain::{place::Partition, time::Millis};
 use std::{
     sync::{
@@ -90,6 +93,15 @@ impl FromStore {
             }
             // It makes no calls.
             Keeps::Nothing => Arc::clone(&self.hot),
+        }
+    }
+
+    /// The limiter beside the hot set, as all have it.
+    pub(crate) fn patient_limiter(&self, limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
+        match self.keeps {
+            Keeps::Due => Arc::new(PatientLimiter { limiter, belief: Arc::clone(&self.belief) }),
+            // It stands beside no hot set.
+            Keeps::Nothing => limiter,
         }
     }
 

@@ -168,25 +168,21 @@ impl<'a> Line<'a> {
         let only = caller.only.clone();
         let may_be_given = if only.are_none() { wanted } else { 0 };
         let known_empty = is_known_empty(core, &request, &only);
-        if known_empty.is_some() {
+        if known_empty {
             let leased = self.arrival.take_leased(may_be_given, core.present());
             let leased = ahead::handed_over(core, &request, leased);
             if !leased.is_empty() {
                 return Ok(leased);
             }
         }
-        let looked_at = match known_empty {
-            Some(at) if !caller.is_late => at,
-            _ => {
-                let leased = grant_or_take_leased(core, &request, Vec::new(), self.arrival, caller).await?;
-                if !leased.is_empty() {
-                    return Ok(leased);
-                }
-                Instant::now()
+        if caller.is_late || !known_empty {
+            let leased = grant_or_take_leased(core, &request, Vec::new(), self.arrival, caller).await?;
+            if !leased.is_empty() {
+                return Ok(leased);
             }
-        };
+        }
         let after = looks_again_after(core, &request, &only, self.arrival, &mut self.looker);
-        self.look_at = Some(looked_at + after);
+        self.look_at = Some(Instant::now() + after);
         Ok(Vec::new())
     }
 }
