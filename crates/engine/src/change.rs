@@ -299,7 +299,13 @@ async fn apply(
     }
     steps.push(step(change));
     match core.store.apply(steps, core.now()).await {
-        Ok(applied) => Ok(applied.last().map_or(Applied::Lost, |last| last.applied)),
+        Ok(applied) => {
+            let applied = applied.last().map_or(Applied::Lost, |last| last.applied);
+            if applied == Applied::Moved {
+                without_store::changed(core, vec![intake::entry_of(task)]);
+            }
+            Ok(applied)
+        }
         Err(error) => {
             if !is_ahead {
                 come_back(core, vec![intake::entry_of(task)], &error).await;
@@ -316,9 +322,10 @@ async fn come_back(core: &Arc<Core>, entries: Vec<HotEntry>, error: &punctual_co
         |entry: &HotEntry| error.happened == Happened::Maybe && without_store::is_allowed(core, &entry.queue);
     let (unsure, rest): (Vec<HotEntry>, Vec<HotEntry>) = entries.into_iter().partition(is_unsure);
     core.filling.gaps.note_entries(unsure.iter());
-    for entry in unsure {
+    for entry in &unsure {
         core.from_store.watermarks.lower(entry.place.partition, entry.due_at);
     }
+    without_store::changed(core, unsure);
     intake::admit(core, rest).await;
 }
 

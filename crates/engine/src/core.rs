@@ -24,8 +24,9 @@ use crate::{
 };
 use hashbrown::HashSet;
 use punctual_contract::{
-    Blobs, Bus, Clock, Hot, Limiter, Store, Trust,
+    Blobs, Bus, Clock, Error, Hot, Limiter, Store, Trust,
     hot::{HotEntry, Lane},
+    store::Scan,
 };
 use punctual_domain::{history::Note, name::QueueKey, place::Partition, settings::Mode, time::Millis};
 use std::{sync::Arc, time::Duration};
@@ -228,6 +229,14 @@ impl Core {
         if self.holdings.has_others() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.freed(queue, lane, places);
         }
+    }
+
+    /// Tasks that wait in the store.
+    pub(crate) async fn read_waiting(&self, scan: Scan) -> Result<Vec<HotEntry>, Error> {
+        let began = self.now();
+        let rows = self.store.scan(scan).await?;
+        self.live.lock().unchanged(&rows, began);
+        Ok(rows)
     }
 
     /// Names of queues that something is kept by, each as often as it is.

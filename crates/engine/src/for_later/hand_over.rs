@@ -84,6 +84,15 @@ pub(crate) fn entry_of_ended(core: &Core, queue: &QueueKey, place: TaskRef, fenc
     })
 }
 
+/// Callers have changed these, which are as they were before, or may have. A read of the store that began before may come later, and
+/// where tasks are handed over without their database nothing else would refuse it.
+pub(crate) fn changed(core: &Core, mut tasks: Vec<HotEntry>) {
+    tasks.retain(|task| is_allowed(core, &task.queue));
+    if !tasks.is_empty() {
+        core.live.lock().changed_lately(tasks, core.now());
+    }
+}
+
 /// Those that the journal has not handed over.
 pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
     if core.maintenance.for_later.waiting() == 0 {
@@ -236,6 +245,7 @@ pub(super) fn lease_in_table(lease: &JournalledLease) -> ForLaterLease {
         is_unheard: false,
         is_refused: false,
         written_until: None,
+        is_change: false,
     }
 }
 

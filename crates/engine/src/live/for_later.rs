@@ -34,6 +34,8 @@ pub(crate) struct ForLaterLease {
     pub(crate) is_refused: bool,
     /// The store has the lease, or its outcome. Until then what comes of the task as it was before is refused.
     pub(crate) written_until: Option<Millis>,
+    /// No executor has it: a caller has changed the task at `until`, or may have.
+    pub(crate) is_change: bool,
 }
 
 impl ForLaterLease {
@@ -117,8 +119,18 @@ impl Table {
     /// Attempts that have ended in the store, with the fences of their leases. What was read of their tasks before, and comes late, is
     /// refused for a while.
     pub(crate) fn ended_lately(&mut self, attempts: Vec<HotEntry>, now: Millis) {
+        self.refuse_older(attempts, now, false);
+    }
+
+    /// Tasks as they were before callers changed them, or perhaps did: the same.
+    pub(crate) fn changed_lately(&mut self, mut tasks: Vec<HotEntry>, now: Millis) {
+        tasks.iter_mut().for_each(|task| task.fence += 1);
+        self.refuse_older(tasks, now, true);
+    }
+
+    fn refuse_older(&mut self, entries: Vec<HotEntry>, now: Millis, is_change: bool) {
         let room = ENDED_MAX.saturating_sub(self.index.len(Group::ForLater));
-        for entry in attempts.into_iter().take(room) {
+        for entry in entries.into_iter().take(room) {
             let lease = ForLaterLease {
                 executor: String::new(),
                 until: now,
@@ -126,9 +138,28 @@ impl Table {
                 is_unheard: false,
                 is_refused: false,
                 written_until: Some(now.plus(ENDED_FOR_MS)),
+                is_change,
             };
             self.hand_over_for_later(entry, lease);
         }
+    }
+
+    /// The store has these, by a read that began at an instant: what a caller may have changed before, it has not changed.
+    pub(crate) fn unchanged(&mut self, rows: &[HotEntry], began: Millis) {
+        if self.index.is_empty(Group::ForLater) {
+            return;
+        }
+        for row in rows {
+            let (id, fence) = (row.place.id, row.fence + 1);
+            if self.for_later(id, fence).is_some_and(|lease| lease.is_change && lease.until < began) {
+                self.settle_for_later(id, fence);
+            }
+        }
+    }
+
+    /// A caller has changed the task, or may have, and no executor has it.
+    pub(super) fn is_change(&self, id: i64, fence: i64) -> bool {
+        self.for_later(id, fence).is_some_and(|lease| lease.is_change)
     }
 
     /// Nothing is known of it any more.
@@ -192,6 +223,7 @@ mod tests {
             is_unheard: false,
             is_refused: false,
             written_until: None,
+            is_change: false,
         }
     }
 
@@ -274,6 +306,33 @@ mod tests {
         assert_eq!(live.lock().slots.len(), 2);
         live.lock().forget_for_later(Millis(50 + ENDED_FOR_MS));
         assert_eq!(live.lock().slots.len(), 1);
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_refused_and_what_is_read_after_it_is_as_it_was() {
+        let live = Live::new(1, true);
+        let (before, late) = (entry(1, 90), vec![entry(1, 90)]);
+        live.lock().load(late.clone(), |_| false, |_| false);
+        assert_eq!(live.lock().withdraw(1, before.fence), Withdrawal::Withdrawn { has_lease: false });
+        live.lock().changed_lately(late.clone(), Millis(50));
+        assert!(live.lock().load(late.clone(), |_| false, |_| false).accepted.is_empty());
+        assert_eq!(
+            live.lock().withdraw(1, before.fence),
+            Withdrawal::Unknown,
+            "the store decides about another change"
+        );
+        live.lock().unchanged(&late, Millis(50));
+        assert!(live.lock().load(late.clone(), |_| false, |_| false).accepted.is_empty());
+        live.lock().unchanged(&late, Millis(51));
+        assert_eq!(live.lock().load(late, |_| false, |_| false).accepted, [before.clone()]);
+        live.lock().withdraw(1, before.fence);
+        live.lock().changed_lately(vec![before.clone()], Millis(60));
+        let changed = HotEntry { fence: before.fence + 1, ..before };
+        assert_eq!(live.lock().load(vec![changed.clone()], |_| false, |_| false).accepted, [changed.clone()]);
+        assert_eq!(live.lock().withdraw(1, changed.fence), Withdrawal::Withdrawn { has_lease: false });
+        live.lock().changed_lately(vec![changed.clone()], Millis(70));
+        live.lock().forget_for_later(Millis(70 + ENDED_FOR_MS));
+        assert!(live.lock().slots.is_empty());
     }
 
     #[test]

@@ -196,6 +196,9 @@ impl Table {
             return Withdrawal::Unknown;
         };
         let stage = slot.stage;
+        if slot.stage == FOR_LATER && self.is_change(id, slot.entry.fence) {
+            return Withdrawal::Unknown;
+        }
         if slot.stage == FOR_LATER && slot.entry.fence == fence + 1 {
             return Withdrawal::Fired;
         }

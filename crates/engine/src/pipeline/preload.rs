@@ -178,7 +178,7 @@ async fn load_window(
 ) -> Result<Option<Millis>, Error> {
     let mut after = (reached > Millis::ZERO).then(|| (reached.plus(-OVERLAP_MS), i64::MIN));
     loop {
-        let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
+        let page = core.read_waiting(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
         let Some(last) = page.last().map(HotEntry::key) else { return Ok(None) };
         let whole = page.len() < STEP_LIMIT;
         let page = core.maintenance.unsent.sort_out(page, core.now());

@@ -151,7 +151,7 @@ struct Looked {
 /// The table forgets a task that was marked as ready since its row was read, and the old row says that the task has yet to fire. So
 /// only rows that were read after the table was asked show that a task is missing: what it did not know then is not marked here.
 async fn look(core: &Core, scan: Scan) -> Result<Looked, Error> {
-    let mut rows = core.store.scan(scan.clone()).await?;
+    let mut rows = core.read_waiting(scan.clone()).await?;
     let next = (rows.len() == scan.limit).then(|| rows.last().map(HotEntry::key)).flatten();
     let name = |row: &HotEntry| (row.place.id, row.fence);
     let unknown: HashSet<(i64, i64)> = {
@@ -162,7 +162,7 @@ async fn look(core: &Core, scan: Scan) -> Result<Looked, Error> {
     };
     if !unknown.is_empty() {
         rows.retain(|row| !unknown.contains(&name(row)));
-        rows.extend(core.store.scan(scan).await?.into_iter().filter(|row| unknown.contains(&name(row))));
+        rows.extend(core.read_waiting(scan).await?.into_iter().filter(|row| unknown.contains(&name(row))));
     }
     Ok(Looked { rows, next, unknown })
 }

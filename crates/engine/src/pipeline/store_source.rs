@@ -155,7 +155,7 @@ async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Re
 /// The same of a page whose tasks the table has known before. A task of it that was leased since it was read, and has ended, the table
 /// knows no more: what is overdue and unknown is read once more after that, and is taken only if it still waits.
 async fn take_again(core: &Arc<Core>, page: Scan) -> Result<(usize, Option<Key>), Error> {
-    let (now, mut rows) = (core.now(), core.store.scan(page.clone()).await?);
+    let (now, mut rows) = (core.now(), core.read_waiting(page.clone()).await?);
     let next = next_of(&rows);
     let is_doubtful = {
         let table = core.live.lock();
@@ -164,7 +164,7 @@ async fn take_again(core: &Arc<Core>, page: Scan) -> Result<(usize, Option<Key>)
     };
     if is_doubtful {
         let unknown: HashSet<(i64, i64)> = rows.iter().map(|row| (row.place.id, row.fence)).collect();
-        rows = core.store.scan(page).await?;
+        rows = core.read_waiting(page).await?;
         rows.retain(|row| unknown.contains(&(row.place.id, row.fence)));
     }
     Ok((take(core, rows, Millis::ZERO).await?, next))
@@ -172,7 +172,7 @@ async fn take_again(core: &Arc<Core>, page: Scan) -> Result<(usize, Option<Key>)
 
 /// How many of a page are new here, or were offered before an instant; and after which key there may be more. None: that is the end.
 async fn take_page(core: &Arc<Core>, page: Scan, before: Millis) -> Result<(usize, Option<Key>), Error> {
-    let rows = core.store.scan(page).await?;
+    let rows = core.read_waiting(page).await?;
     let next = next_of(&rows);
     Ok((take(core, rows, before).await?, next))
 }

@@ -326,6 +326,7 @@ impl World {
             is_unheard: false,
             is_refused: false,
             written_until: None,
+            is_change: false,
         };
         self.offered.retain(|offered| key(offered) != key(&entry));
         self.fences.insert(entry.place.id, leased.fence);

@@ -152,7 +152,7 @@ async fn all_is_handed_over_and_counts_when_the_database_is_back(ground: Arc<dyn
     let last = rig.task(&leased[4]).await;
     assert_eq!((last.state, last.lease.unwrap().executor.as_str()), (State::Dispatched, "ann"));
     assert!(matches!(rig.heartbeat(&leased[4], LONG_MS).await, Extended::Held { .. }), "by the database");
-    assert_eq!(rig.settle(succeeded(&leased[4])).await, Settled::Accepted);
+    rig.ends_well(&leased[4]).await;
     let numbers = rig.numbers();
     assert_eq!((numbers.leases_written, numbers.leases_refused, numbers.leases_waiting), (5, 0, 0));
     assert_eq!((numbers.applied, numbers.stale), (4, 0));
@@ -171,7 +171,7 @@ async fn what_may_not_be_handed_over_waits_for_its_database(ground: Arc<dyn Grou
     rig.nothing_comes_of(&plain).await;
     rig.store.faults.heal();
     let leased = rig.handed_over_of(&plain, 1, "ann", LONG_MS).await;
-    assert_eq!(rig.settle(succeeded(&leased[0])).await, Settled::Accepted);
+    rig.ends_well(&leased[0]).await;
     let long = Content::json(format!("\"{}\"", "x".repeat(2_000)));
     let task = NewTask { payload: long, ..NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now()) };
     rig.engine.insert(vec![task], "test").await.unwrap();
@@ -181,7 +181,7 @@ async fn what_may_not_be_handed_over_waits_for_its_database(ground: Arc<dyn Grou
     rig.store.faults.heal();
     let leased = rig.handed_over(1, "ann", LONG_MS).await;
     assert_eq!(leased[0].attempt, 1);
-    assert_eq!(rig.settle(succeeded(&leased[0])).await, Settled::Accepted);
+    rig.ends_well(&leased[0]).await;
     set_queue(&rig.engine, &queue(), QueueSettings { pause, ..hands_over() }).await;
     rig.inserted(1).await;
     rig.goes_away();
@@ -211,7 +211,7 @@ async fn a_lease_whose_answer_was_lost_is_the_same_attempt(ground: Arc<dyn Groun
         row.lease.is_some_and(|lease| lease.until > rig.engine.now().plus(LONG_MS))
     })
     .await;
-    assert_eq!(rig.settle(succeeded(&leased[1])).await, Settled::Accepted);
+    rig.ends_well(&leased[1]).await;
     assert_eq!((rig.numbers().leases_written, rig.numbers().leases_refused), (2, 0));
     rig.stop().await;
 }
@@ -229,7 +229,7 @@ async fn a_database_that_says_nothing_is_not_waited_for(ground: Arc<dyn Ground>)
     gates.iter().for_each(|gate| gate.open());
     rig.has_ended_well(&leased[0]).await;
     for lease in &leased[1..] {
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::Accepted);
+        rig.ends_well(lease).await;
         assert_eq!(rig.task(lease).await.attempt, 1);
     }
     rig.stop().await;
@@ -249,7 +249,7 @@ async fn it_is_handed_over_once_while_its_database_is_away(ground: Arc<dyn Groun
     let second = rig.handed_over(1, "bob", LONG_MS).await.remove(0);
     assert_eq!((second.place.id, second.attempt), (first.place.id, 2));
     assert_eq!(rig.settle(succeeded(&first)).await, Settled::Stale);
-    assert_eq!(rig.settle(succeeded(&second)).await, Settled::Accepted);
+    rig.ends_well(&second).await;
     rig.stop().await;
 }
 
@@ -316,7 +316,7 @@ async fn whoever_cancels_before_the_lease_is_written_is_told_that_it_has_fired(g
     rig.nothing_comes().await;
     rig.journal.hides.store(false, SeqCst);
     until("its lease is written", || async { rig.task(&lease).await.state == State::Dispatched }).await;
-    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::Accepted);
+    rig.ends_well(&lease).await;
     rig.stop().await;
 }
 
@@ -345,7 +345,7 @@ async fn what_was_read_before_an_attempt_is_not_handed_over_after_it(ground: Arc
     // The refill looks at what is overdue.
     gate.reached().await;
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
-    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::Accepted);
+    rig.ends_well(&lease).await;
     rig.goes_away();
     let looks = || rig.runs_of("refill");
     let before = looks();
@@ -371,7 +371,7 @@ async fn what_nobody_heard_of_is_given_back(ground: Arc<dyn Ground>) {
     gate.open();
     let lease = rig.handed_over(1, "bob", LONG_MS).await.remove(0);
     assert_eq!(lease.attempt, 1, "no attempt is spent");
-    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::Accepted);
+    rig.ends_well(&lease).await;
     rig.stop().await;
 }
 

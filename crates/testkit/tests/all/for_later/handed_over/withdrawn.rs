@@ -50,7 +50,7 @@ async fn what_executors_have_is_not_withdrawn_before_its_lease_is_written(ground
     rig.journal.hides.store(false, SeqCst);
     for lease in &leased {
         until("its lease is written", || async { rig.state(lease.place).await == State::Dispatched }).await;
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::Accepted);
+        rig.ends_well(lease).await;
     }
     assert_eq!((rig.numbers().leases_written, rig.numbers().leases_refused), (4, 0));
     rig.stop().await;
