@@ -10,7 +10,7 @@ mod what;
 use crate::{
     answer::{Cancelled, Changed, Error},
     core::Core,
-    for_later::hand_over as without_store,
+    for_later::{changed, hand_over as without_store},
     live::Withdrawal,
     outside::{self, Owned, Put},
     pipeline::{intake, line},
@@ -64,7 +64,11 @@ impl Subject {
     async fn look(&mut self, core: &Core) -> Result<Task, Error> {
         let place = self.place();
         match std::mem::replace(self, Self::At(place)) {
-            Self::At(place) => read(core, place).await,
+            Self::At(place) => {
+                let task = read(core, place).await?;
+                changed::read_as(core, intake::entry_of(&task));
+                Ok(task)
+            }
             Self::Seen(task) => Ok(*task),
         }
     }
@@ -292,6 +296,9 @@ async fn apply(
         fired_at: None,
         known: None,
     };
+    if !changed::take_out_fired(core, &intake::entry_of(task)) {
+        return Ok(Applied::Lost);
+    }
     let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
     if matches!(change, Change::Withdraw { .. }) && task.state.after(Event::Claim).is_ok() {
         // It has fired without a mark: the lease that was to follow at once has not come yet.
@@ -302,7 +309,7 @@ async fn apply(
         Ok(applied) => {
             let applied = applied.last().map_or(Applied::Lost, |last| last.applied);
             if applied == Applied::Moved {
-                without_store::changed(core, vec![intake::entry_of(task)]);
+                changed::changed_everywhere(core, intake::entry_of(task)).await;
             }
             Ok(applied)
         }
@@ -325,7 +332,7 @@ async fn come_back(core: &Arc<Core>, entries: Vec<HotEntry>, error: &punctual_co
     for entry in &unsure {
         core.from_store.watermarks.lower(entry.place.partition, entry.due_at);
     }
-    without_store::changed(core, unsure);
+    changed::changed(core, unsure);
     intake::admit(core, rest).await;
 }
 

@@ -19,6 +19,7 @@
 
 mod beats;
 mod calls;
+pub(crate) mod changed;
 pub(crate) mod hand_over;
 mod identity;
 pub(crate) mod inserts;

@@ -4,7 +4,7 @@
 
 use super::{
     Cancel, Cancelled, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef, cancel_removed,
-    come_back, hold, intake, note, without_store,
+    changed, come_back, hold, intake, note,
 };
 use crate::answer::Error;
 use futures_util::{StreamExt as _, stream};
@@ -120,17 +120,19 @@ async fn cancel_plain(
             return Err(error);
         }
     };
-    let mut changed = Vec::new();
+    let mut cancelled = Vec::new();
     for ((nth, task), stepped) in held.into_iter().zip(applied) {
         if stepped.applied == Applied::Moved {
-            changed.push(intake::entry_of(task));
+            cancelled.push(intake::entry_of(task));
             core.meters.queue(&task.ask.queue).cancelled(1);
             core.ends.ended(task.place);
             set(answers, nth, TakenBack::Cancelled);
             taken_out.remove(&nth);
         }
     }
-    without_store::changed(core, changed);
+    for task in cancelled {
+        changed::changed_everywhere(core, task).await;
+    }
     Ok(taken_out)
 }
 

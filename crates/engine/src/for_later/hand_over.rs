@@ -84,15 +84,6 @@ pub(crate) fn entry_of_ended(core: &Core, queue: &QueueKey, place: TaskRef, fenc
     })
 }
 
-/// Callers have changed these, which are as they were before, or may have. A read of the store that began before may come later, and
-/// where tasks are handed over without their database nothing else would refuse it.
-pub(crate) fn changed(core: &Core, mut tasks: Vec<HotEntry>) {
-    tasks.retain(|task| is_allowed(core, &task.queue));
-    if !tasks.is_empty() {
-        core.live.lock().changed_lately(tasks, core.now());
-    }
-}
-
 /// Those that the journal has not handed over.
 pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
     if core.maintenance.for_later.waiting() == 0 {
@@ -213,6 +204,8 @@ impl Reserved {
         // Under the lock: the insert looks into the table after it is noted.
         let is_free = !core.maintenance.for_later.is_being_inserted(&identity);
         let is_reserved = is_free
+            // Nobody has taken it out since.
+            && table.knows(&entry)
             && !table.is_doubtful(entry.place.id)
             && table.hand_over_for_later(written.entry(), unheard);
         is_reserved.then_some(Self { entry, lease, record })

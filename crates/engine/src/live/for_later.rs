@@ -11,7 +11,7 @@ use super::{
     table::{Slot, Table},
 };
 use punctual_contract::{hot::HotEntry, store::Extended};
-use punctual_domain::time::Millis;
+use punctual_domain::{place::Partition, time::Millis};
 
 /// Of an attempt that the store has refused something is known for so long after its lease: its executor may report late.
 const REFUSED_FOR_MS: i64 = 60_000;
@@ -155,6 +155,21 @@ impl Table {
                 self.settle_for_later(id, fence);
             }
         }
+    }
+
+    /// It is here with this fence.
+    pub(crate) fn knows(&self, entry: &HotEntry) -> bool {
+        self.at(entry).is_some()
+    }
+
+    /// Those that callers have changed, or may have.
+    pub(crate) fn changed_of(&self, entries: &[HotEntry]) -> Vec<(Partition, i64, i64)> {
+        if self.index.is_empty(Group::ForLater) {
+            return Vec::new();
+        }
+        let is_one = |entry: &&HotEntry| self.is_change(entry.place.id, entry.fence + 1);
+        let name = |entry: &HotEntry| (entry.place.partition, entry.place.id, entry.fence);
+        entries.iter().filter(is_one).map(name).collect()
     }
 
     /// A caller has changed the task, or may have, and no executor has it.
@@ -324,13 +339,14 @@ mod tests {
         live.lock().unchanged(&late, Millis(50));
         assert!(live.lock().load(late.clone(), |_| false, |_| false).accepted.is_empty());
         live.lock().unchanged(&late, Millis(51));
-        assert_eq!(live.lock().load(late, |_| false, |_| false).accepted, [before.clone()]);
+        assert_eq!(live.lock().load(late, |_| false, |_| false).accepted, std::slice::from_ref(&before));
         live.lock().withdraw(1, before.fence);
         live.lock().changed_lately(vec![before.clone()], Millis(60));
         let changed = HotEntry { fence: before.fence + 1, ..before };
-        assert_eq!(live.lock().load(vec![changed.clone()], |_| false, |_| false).accepted, [changed.clone()]);
+        let loaded = live.lock().load(vec![changed.clone()], |_| false, |_| false);
+        assert_eq!(loaded.accepted, std::slice::from_ref(&changed));
         assert_eq!(live.lock().withdraw(1, changed.fence), Withdrawal::Withdrawn { has_lease: false });
-        live.lock().changed_lately(vec![changed.clone()], Millis(70));
+        live.lock().changed_lately(vec![changed], Millis(70));
         live.lock().forget_for_later(Millis(70 + ENDED_FOR_MS));
         assert!(live.lock().slots.is_empty());
     }

@@ -5,7 +5,7 @@
 use crate::{
     control,
     core::Core,
-    for_later::inserts,
+    for_later::{changed, inserts},
     outside,
     pipeline::{drain, line, room},
 };
@@ -173,6 +173,7 @@ async fn load_hot(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> Result<usize,
     }
     leave_out_asks(core, &mut entries);
     let loaded = core.hot.load(entries.clone()).await?;
+    changed::withdraw_changed(core, &entries).await;
     room::loaded(core, loaded).await;
     announce_soon(core, &entries);
     Ok(loaded)

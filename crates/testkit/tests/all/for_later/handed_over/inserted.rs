@@ -3,7 +3,7 @@
 
 use super::{LONG_MS, Rig, hands_over, ready_rig, request};
 use crate::{
-    crash_points::{Embedded, Ground, OnServers, queue, succeeded},
+    crash_points::{Embedded, Ground, OnServers, queue},
     limits::set_queue,
 };
 use punctual_contract::store::{Assignment, Inserted};
@@ -15,7 +15,6 @@ use punctual_domain::{
     task::NewTask,
     time::Millis,
 };
-use punctual_engine::Settled;
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::until,

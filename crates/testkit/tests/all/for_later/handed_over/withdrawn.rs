@@ -3,20 +3,23 @@
 
 use super::{LONG_MS, Rig, hands_over, owns_all, ready_rig, request, rig};
 use crate::{
-    crash_points::{Embedded, Ground, OnServers, queue, succeeded},
+    crash_points::{Embedded, Ground, OnServers, queue},
     limits::set_queue,
 };
-use punctual_contract::store::Assignment;
-use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
-use punctual_engine::{Cancelled, Changed, Settled};
+use punctual_contract::store::{Assignment, Change, Step};
+use punctual_domain::{
+    history::Note, insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask,
+};
+use punctual_engine::{Cancelled, Changed};
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
 };
 use std::{
     collections::HashSet,
     sync::{Arc, atomic::Ordering::SeqCst},
 };
+use tokio::{task::JoinSet, time::timeout};
 
 impl Rig {
     async fn state(&self, place: TaskRef) -> State {
@@ -162,6 +165,51 @@ async fn what_may_be_cancelled_waits_for_its_database(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
+/// The database has cancelled it after all, by a call that this engine had given up: the engine still has it as it was. Then a caller is
+/// told that it is cancelled.
+async fn what_a_caller_was_told_is_cancelled_is_not_handed_over(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = ready_rig(&*ground, directory.path()).await;
+    let at = rig.engine.now().plus(2_000);
+    let task = NewTask::new(queue(), Name::new("k").unwrap(), at);
+    let place = rig.engine.insert(vec![task], "test").await.unwrap()[0].task.place;
+    let fence = rig.truth.read(&[place]).await.unwrap().remove(0).unwrap().fence;
+    let late = Step {
+        place,
+        fence: Some(fence),
+        change: Change::Cancel { keep_until: at.plus(LONG_MS) },
+        note: Note::default(),
+        fired_at: None,
+        known: None,
+    };
+    rig.truth.apply(vec![late], rig.engine.now()).await.unwrap();
+    let told = rig.engine.cancel(place, false, "test").await.unwrap();
+    assert!(matches!(told, Cancelled::Cancelled(_)), "{told:?}");
+    rig.goes_away();
+    until("it would have been due", || async { rig.engine.now() > at.plus(500) }).await;
+    rig.nothing_comes().await;
+    rig.stop().await;
+}
+
+/// It has fired, and an engine waits for the database to make its lease, which does not answer. Meanwhile the database cancels it.
+async fn what_is_cancelled_while_its_lease_is_asked_for_is_not_handed_over(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = ready_rig(&*ground, directory.path()).await;
+    let place = rig.inserted(1).await[0];
+    rig.is_ready(place).await;
+    let gate = rig.store.faults.hold(StoreGroup::Dispatch);
+    let (engine, mut asking) = (rig.engine.clone(), JoinSet::new());
+    asking.spawn(async move { engine.lease(request(queue(), "ann", LONG_MS)).await });
+    gate.reached().await;
+    let told = rig.engine.cancel(place, true, "test").await.unwrap();
+    assert!(matches!(told, Cancelled::Cancelled(_)), "{told:?}");
+    let leased = timeout(HANG_LIMIT, asking.join_next()).await.unwrap().unwrap().unwrap();
+    assert!(leased.unwrap_or_default().is_empty());
+    rig.nothing_comes().await;
+    gate.open();
+    rig.stop().await;
+}
+
 macro_rules! on_both {
     ($($case:ident)*) => {
         mod embedded {
@@ -187,4 +235,6 @@ on_both! {
     what_was_replaced_is_not_handed_over
     what_was_replaced_before_its_queue_hands_over_is_not_handed_over
     what_may_be_cancelled_waits_for_its_database
+    what_a_caller_was_told_is_cancelled_is_not_handed_over
+    what_is_cancelled_while_its_lease_is_asked_for_is_not_handed_over
 }
