@@ -21,6 +21,7 @@ use crate::{
     live::PASSED_MS,
     pipeline::{
         admit::{self, Admitted, Since},
+        ahead,
         from_store::others::{self, ASKED_WITHIN_MS},
         line,
         request::{LeaseRequest, Restrictions},
@@ -146,15 +147,18 @@ async fn pass(core: &Arc<Core>, demand: Demand) {
         granted_at: since.map(Since::granted_at),
         has_more,
     };
-    let message = vec![Signal::Passed(Box::new(passed))];
-    let sent = timeout(PATIENCE, core.shared.signals.announce(message)).await;
-    let silent = |_| Err(Error::may_have_happened("pass tasks to an engine", "no answer"));
-    if let Err(error) = sent.unwrap_or_else(silent) {
+    if let Err(error) = send(core, Signal::Passed(Box::new(passed))).await {
         tracing::warn!(%error, tasks = entries.len(), "tasks could not be passed to another engine; they are served here");
         admit::never_began(core, &queue, entries.iter(), since).await;
         line::serve(core, &entries);
         core.arrived(&queue, entries.len());
     }
+}
+
+/// An error says that it may have been sent.
+pub(crate) async fn send(core: &Core, signal: Signal) -> Result<(), Error> {
+    let sent = timeout(PATIENCE, core.shared.signals.announce(vec![signal])).await;
+    sent.unwrap_or_else(|_| Err(Error::may_have_happened("pass tasks to an engine", "no answer")))
 }
 
 async fn admit_for(core: &Arc<Core>, request: &LeaseRequest, only: &Restrictions) -> Result<Admitted, Error> {
@@ -219,6 +223,7 @@ pub(crate) fn run_once(core: &Core) -> usize {
         return 0;
     }
     core.sharing.announcer.hello();
+    ahead::elsewhere::say_all_wanted(core);
     others::serve_asked_for(core);
     let waiting = standing.into_iter().filter(|(_, standing)| standing.ready > 0);
     let mut said = 0;
