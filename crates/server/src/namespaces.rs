@@ -207,10 +207,11 @@ pub(crate) async fn delete_namespace(
         );
         return Err(Refusal::field("/confirm", detail));
     }
+    // Counted before the deletion begins: the answer says what it is to delete.
+    let account = account(&app, MaxAge::NONE).await;
     let Some(Stood { stands, written }) = app.engine.delete_namespace(name.clone(), who.by()).await? else {
         return Err(not_found(&name, "has no settings and holds nothing"));
     };
-    let account = account(&app, MaxAge::NONE).await;
     let known = Known { stands: stands.as_ref(), is_there: true, account: account.as_deref() };
     let response = told(StatusCode::ACCEPTED, &shown(&who, &name, known)?);
     Ok(recorded(&app, &Scope::Namespace(name), written).await.told_with(response))

@@ -320,7 +320,7 @@ impl World {
         self.receive(ALL).await?;
         loop {
             // What was leased ahead comes by itself, and what is ready when asked again.
-            let leased = self.call(engine.lease(request(ALL))).await.map_err(|it| it.to_string())?;
+            let leased = self.call(engine.lease(request(ALL))).await.map_err(|error| error.to_string())?;
             if leased.is_empty() {
                 break;
             }
