@@ -68,7 +68,8 @@ impl Engine {
         note: impl Fn(&Task) + Send + Sync + 'static,
     ) -> Result<Changed, Error> {
         let (core, by, any) = (Arc::clone(&self.core), by.to_owned(), noting(note));
-        let redriven = async move { change::redrive(&core, Subject::At(place), changes, &by, &any).await };
+        let redriven =
+            async move { change::dead::redrive(&core, Subject::At(place), changes, &by, &any).await };
         self.run(redriven).await?.ok_or(Error::Contended)
     }
 
@@ -134,7 +135,7 @@ impl Engine {
         expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
     ) -> Result<Option<Changed>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { change::amend(&core, place, change, &by, &expected).await }).await
+        self.run(async move { change::dead::amend(&core, place, change, &by, &expected).await }).await
     }
 
     /// As [`Engine::redrive`], of a task as it has just been read. None: the task is not as `expected` says.
@@ -148,7 +149,7 @@ impl Engine {
         expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
     ) -> Result<Option<Changed>, Error> {
         let (core, by, subject) = (Arc::clone(&self.core), by.to_owned(), Subject::Seen(Box::new(task)));
-        self.run(async move { change::redrive(&core, subject, Vec::new(), &by, &expected).await }).await
+        self.run(async move { change::dead::redrive(&core, subject, Vec::new(), &by, &expected).await }).await
     }
 
     /// Puts a task that no executor has among the dead, where it can be looked at and redriven.

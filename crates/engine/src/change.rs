@@ -4,13 +4,17 @@
 //! it again, and it fires. What is leased ahead of its instant (`pipeline::ahead`) is decided the same way: withdrawn, its
 //! attempt is given back and then it is changed, in one unit of work; a crash between leaves the lease to end.
 
+pub(crate) mod dead;
 pub(crate) mod take_back;
 mod what;
 
 use crate::{
     answer::{Cancelled, Changed, Error},
     core::Core,
-    for_later::{changed, hand_over as without_store},
+    for_later::{
+        changed::{self, Changing},
+        hand_over as without_store,
+    },
     live::Withdrawal,
     outside::{self, Owned, Put},
     pipeline::{intake, line},
@@ -296,9 +300,14 @@ async fn apply(
         fired_at: None,
         known: None,
     };
-    if !changed::take_out_fired(core, &intake::entry_of(task)) {
-        return Ok(Applied::Lost);
-    }
+    let changing = if is_ahead {
+        Some(Changing::unmarked(core))
+    } else {
+        let is_taken_out = matches!(change, Change::Withdraw { .. });
+        let has_fired = matches!(task.state, State::Ready | State::DispatchFailed);
+        changed::begin(core, intake::entry_of(task), is_taken_out || has_fired)
+    };
+    let Some(changing) = changing else { return Ok(Applied::Lost) };
     let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
     if matches!(change, Change::Withdraw { .. }) && task.state.after(Event::Claim).is_ok() {
         // It has fired without a mark: the lease that was to follow at once has not come yet.
@@ -309,13 +318,13 @@ async fn apply(
         Ok(applied) => {
             let applied = applied.last().map_or(Applied::Lost, |last| last.applied);
             if applied == Applied::Moved {
-                changed::changed_everywhere(core, intake::entry_of(task)).await;
+                changing.made().await;
             }
             Ok(applied)
         }
         Err(error) => {
             if !is_ahead {
-                come_back(core, vec![intake::entry_of(task)], &error).await;
+                come_back(core, vec![(intake::entry_of(task), changing)], &error).await;
             }
             Err(error.into())
         }
@@ -324,16 +333,31 @@ async fn apply(
 
 /// The store has refused their change, or nobody knows. Where tasks are handed over without it, what it may have changed comes back
 /// when it can be read again.
-async fn come_back(core: &Arc<Core>, entries: Vec<HotEntry>, error: &punctual_contract::Error) {
-    let is_unsure =
-        |entry: &HotEntry| error.happened == Happened::Maybe && without_store::is_allowed(core, &entry.queue);
-    let (unsure, rest): (Vec<HotEntry>, Vec<HotEntry>) = entries.into_iter().partition(is_unsure);
-    core.filling.gaps.note_entries(unsure.iter());
-    for entry in &unsure {
+async fn come_back(
+    core: &Arc<Core>,
+    entries: Vec<(HotEntry, Changing<'_>)>,
+    error: &punctual_contract::Error,
+) {
+    let is_unsure = |(entry, _): &(HotEntry, Changing<'_>)| {
+        error.happened == Happened::Maybe && without_store::is_allowed(core, &entry.queue)
+    };
+    let (unsure, unchanged): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_unsure);
+    for (entry, _) in &unsure {
+        core.filling.gaps.note_entries(std::iter::once(entry));
         core.from_store.watermarks.lower(entry.place.partition, entry.due_at);
     }
-    changed::changed(core, unsure);
-    intake::admit(core, rest).await;
+    drop(unsure);
+    put_back_held(core, unchanged).await;
+}
+
+/// The store has not changed these.
+async fn put_back_held(core: &Arc<Core>, held: Vec<(HotEntry, Changing<'_>)>) {
+    let mut entries = Vec::with_capacity(held.len());
+    for (entry, changing) in held {
+        changing.undone();
+        entries.push(entry);
+    }
+    intake::admit(core, entries).await;
 }
 
 /// What a caller wishes to change; `change` is a `Reschedule`. `expected` guards against changes that the caller
@@ -401,130 +425,6 @@ async fn try_reschedule(
             }
             return Ok(Some(Changed::Changed(Box::new(put_back(core, task.place).await?))));
         }
-    }
-    Err(Error::Contended)
-}
-
-/// What was asked for is changed while the task is dead; `change` is an `Amend`. Of a redrive, a deletion and this the store lets
-/// one be first: the others meet another fence, or no row.
-pub(crate) async fn amend(
-    core: &Arc<Core>,
-    place: TaskRef,
-    mut change: Change,
-    by: &str,
-    expected: &Expected,
-) -> Result<Option<Changed>, Error> {
-    let put = put_payload(core, place, &mut change).await?;
-    let amended = try_amend(core, place, &change, by, expected).await;
-    // After an error it may stand in the row.
-    if matches!(&amended, Ok(None | Some(Changed::Refused(_)))) {
-        outside::delete_soon(core, outside::keys(put));
-    }
-    amended
-}
-
-async fn try_amend(
-    core: &Arc<Core>,
-    place: TaskRef,
-    change: &Change,
-    by: &str,
-    expected: &Expected,
-) -> Result<Option<Changed>, Error> {
-    let mut refused = None;
-    for _ in 0..TRIES {
-        let task = read(core, place).await?;
-        if !expected(&task) {
-            return Ok(None);
-        }
-        // Or it is in an archive, and no row at all.
-        if task.state.after(Event::Amend).is_err() || refused == Some(task.fence) {
-            return Ok(Some(Changed::Refused(Box::new(task))));
-        }
-        let note = Note { reason: what_changes(&task, change), ..note(by) };
-        let step = Step {
-            place,
-            fence: Some(task.fence),
-            change: change.clone(),
-            note,
-            fired_at: None,
-            known: None,
-        };
-        if core.store.apply(vec![step], core.now()).await? == [Applied::Moved] {
-            if change.payload().is_some() {
-                outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
-            }
-            return Ok(Some(Changed::Changed(Box::new(read_changed(core, place).await?))));
-        }
-        refused = Some(task.fence);
-    }
-    Err(Error::Contended)
-}
-
-/// Only a dead task is redriven. What is changed of it is changed with it, or neither is.
-pub(crate) async fn redrive(
-    core: &Arc<Core>,
-    mut subject: Subject,
-    mut changes: Vec<Change>,
-    by: &str,
-    expected: &Expected,
-) -> Result<Option<Changed>, Error> {
-    let place = subject.place();
-    let mut put = Put::new();
-    for change in &mut changes {
-        put.extend(put_payload(core, place, change).await?);
-    }
-    let redriven = try_redrive(core, &mut subject, &changes, by, expected).await;
-    // After an error it may stand in the row.
-    if matches!(&redriven, Ok(None | Some(Changed::Refused(_)))) {
-        outside::delete_soon(core, outside::keys(put));
-    }
-    redriven
-}
-
-/// In one unit of work: what is changed while it is dead, the redrive, and what is changed of a task that waits. Each step has the
-/// fence that the one before it leaves: where that is lost, so are the others.
-fn steps_of_redrive(task: &Task, changes: &[Change], by: &str, redrive: Change) -> Vec<Step> {
-    let (before, after): (Vec<_>, Vec<_>) =
-        changes.iter().cloned().partition(|it| matches!(it, Change::Amend { .. }));
-    let all = before.into_iter().chain([redrive]).chain(after);
-    let step = |(fence, change)| Step {
-        place: task.place,
-        fence: Some(fence),
-        note: Note { reason: what_changes(task, &change), ..note(by) },
-        change,
-        fired_at: None,
-        known: None,
-    };
-    (task.fence..).zip(all).map(step).collect()
-}
-
-async fn try_redrive(
-    core: &Arc<Core>,
-    subject: &mut Subject,
-    changes: &[Change],
-    by: &str,
-    expected: &Expected,
-) -> Result<Option<Changed>, Error> {
-    let mut refused = None;
-    for _ in 0..TRIES {
-        let task = subject.look(core).await?;
-        if !expected(&task) {
-            return Ok(None);
-        }
-        // Or it is in an archive, and no row at all.
-        if task.state.after(Event::Redrive).is_err() || refused == Some(task.fence) {
-            return Ok(Some(Changed::Refused(Box::new(task))));
-        }
-        let redrive = Change::Redrive { execute_at: core.now() };
-        let steps = steps_of_redrive(&task, changes, by, redrive);
-        if core.store.apply(steps, core.now()).await?.last().is_some_and(|last| *last == Applied::Moved) {
-            let replaces = changes.iter().any(|it| it.payload().is_some());
-            let old = outside::key_of(&task.ask.payload).filter(|_| replaces);
-            outside::delete_soon(core, old.into_iter().collect());
-            return Ok(Some(Changed::Changed(Box::new(put_back(core, task.place).await?))));
-        }
-        // It was changed meanwhile, and may be dead still.
-        refused = Some(task.fence);
     }
     Err(Error::Contended)
 }

@@ -34,7 +34,7 @@ pub enum Error {
     Closed,
     #[error("the database has not answered yet, and is not waited for")]
     Late,
-    #[error("the lease was not made: half of it would have been over, or nobody waited for it any more")]
+    #[error("the lease was not made: a third of it would have been over, or nobody waited for it any more")]
     LeaseOver,
     #[error("{at}: {source}{way_out}", way_out = crate::mysql::way_out(.source))]
     Database { at: String, source: sqlx::Error },

@@ -83,8 +83,8 @@ use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
+        Applied, Beat, Books, Change, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
+        OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{
@@ -201,6 +201,7 @@ impl MysqlStore {
                 partitions: cluster.partitions,
                 ids,
                 density: density::Density::default(),
+                late: Arc::default(),
             });
             let mut running = Vec::new();
             let shards = doors.iter().map(|door| Shard::start(door, &options, slot, &context, &mut running));
@@ -214,8 +215,8 @@ impl MysqlStore {
                 doors,
                 access: access_connections,
                 catalog,
+                floors: floor::Floors::new(Arc::clone(&context.late)),
                 context,
-                floors: floor::Floors::default(),
                 spread: pauses::Spread::default(),
                 pruning: parking_lot::Mutex::default(),
             });
@@ -332,7 +333,10 @@ impl Store for MysqlStore {
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Apply(part, now, caller);
-        spread(&self.inner, ("move tasks", Lane::Moves, usize::MAX), steps, |it| it.place.partition, work)
+        // Leases that are given back have to be before they end: they do not wait for outcomes.
+        let is_urgent = steps.iter().all(|step| matches!(step.change, Change::Release));
+        let lane = if is_urgent { Lane::Urgent } else { Lane::Moves };
+        spread(&self.inner, ("move tasks", lane, usize::MAX), steps, |step| step.place.partition, work)
             .await
             .all()
     }

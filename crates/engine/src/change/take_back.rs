@@ -3,8 +3,8 @@
 //! it waits for another attempt; so is what was cancelled by another.
 
 use super::{
-    Cancel, Cancelled, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef, cancel_removed,
-    changed, come_back, hold, intake, note,
+    Cancel, Cancelled, Changing, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef,
+    cancel_removed, changed, come_back, hold, intake, note, put_back_held,
 };
 use crate::answer::Error;
 use futures_util::{StreamExt as _, stream};
@@ -97,42 +97,41 @@ async fn cancel_plain(
     for (nth, task, answer) in stream::iter(holding).buffered(AT_ONCE).collect::<Vec<_>>().await {
         match answer {
             Ok((Hold::Held, removed)) => {
-                held.push((nth, task));
                 taken_out.insert(nth, removed);
+                // One that an executor is about to have is decided by itself.
+                if let Some(changing) = changed::begin(core, intake::entry_of(task), false) {
+                    held.push((nth, task, changing));
+                }
             }
             Ok((Hold::Fired, _)) => set(answers, nth, TakenBack::Decided),
             Err(error) => failed = Some(error),
         }
     }
-    let applied = match failed {
-        Some(error) => Err(error),
-        None => core.store.apply(steps(core, &held, by), core.now()).await.map_err(Error::from),
-    };
-    let applied = match applied {
+    let entry = |(_, task, changing)| (intake::entry_of(task), changing);
+    if let Some(error) = failed {
+        // The store was not asked.
+        put_back_held(core, held.into_iter().map(entry).collect()).await;
+        return Err(error);
+    }
+    let applied = match core.store.apply(steps(core, &held, by), core.now()).await {
         Ok(applied) => applied,
         Err(error) => {
             // Those that were cancelled all the same are refused by the store when they fire.
-            let entries = held.iter().map(|(_, task)| intake::entry_of(task)).collect();
-            match &error {
-                Error::Backend(error) => come_back(core, entries, error).await,
-                _ => intake::admit(core, entries).await,
-            }
-            return Err(error);
+            come_back(core, held.into_iter().map(entry).collect(), &error).await;
+            return Err(error.into());
         }
     };
-    let mut cancelled = Vec::new();
-    for ((nth, task), stepped) in held.into_iter().zip(applied) {
+    let mut made = Vec::new();
+    for ((nth, task, changing), stepped) in held.into_iter().zip(applied) {
         if stepped.applied == Applied::Moved {
-            cancelled.push(intake::entry_of(task));
+            made.push(changing.made());
             core.meters.queue(&task.ask.queue).cancelled(1);
             core.ends.ended(task.place);
             set(answers, nth, TakenBack::Cancelled);
             taken_out.remove(&nth);
         }
     }
-    for task in cancelled {
-        changed::changed_everywhere(core, task).await;
-    }
+    stream::iter(made).buffer_unordered(AT_ONCE).collect::<()>().await;
     Ok(taken_out)
 }
 
@@ -146,8 +145,8 @@ async fn hold_one<'t>(
     (nth, task, held.map(|held| (held, removed)))
 }
 
-fn steps(core: &Core, held: &[(usize, &Task)], by: &str) -> Vec<Step> {
-    let step = |(_, task): &(usize, &Task)| {
+fn steps(core: &Core, held: &[(usize, &Task, Changing<'_>)], by: &str) -> Vec<Step> {
+    let step = |(_, task, _): &(usize, &Task, Changing<'_>)| {
         let keep_until = core.now().plus(core.keep(Some(&task.ask.queue)).cancelled_ms);
         Step {
             place: task.place,

@@ -154,7 +154,7 @@ impl Engine {
     pub async fn redrive(&self, place: TaskRef, changes: Vec<Change>, by: &str) -> Result<Changed, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let redriven =
-            async move { change::redrive(&core, Subject::At(place), changes, &by, &|_| true).await };
+            async move { change::dead::redrive(&core, Subject::At(place), changes, &by, &|_| true).await };
         self.run(redriven).await?.ok_or(Error::Contended)
     }
 

@@ -5,22 +5,13 @@
 use super::hand_over::is_allowed;
 use crate::core::Core;
 use punctual_contract::hot::HotEntry;
-use punctual_domain::{place::Partition, state::State};
+use punctual_domain::place::Partition;
 
 /// Callers have changed these, which are as they were before, or may have.
-pub(crate) fn changed(core: &Core, mut tasks: Vec<HotEntry>) {
+fn changed(core: &Core, mut tasks: Vec<HotEntry>) {
     tasks.retain(|task| is_allowed(core, &task.queue));
     if !tasks.is_empty() {
         core.live.lock().changed_lately(tasks, core.now());
-    }
-}
-
-/// The store has changed this, which is as it was before. A load may have put it into the hot set since it was taken out.
-pub(crate) async fn changed_everywhere(core: &Core, task: HotEntry) {
-    if is_allowed(core, &task.queue) {
-        let name = (task.place.partition, task.place.id, task.fence);
-        changed(core, vec![task]);
-        withdraw(core, name).await;
     }
 }
 
@@ -54,17 +45,50 @@ pub(crate) fn read_as(core: &Core, task: HotEntry) {
     changed(core, vec![before]);
 }
 
-/// A caller takes out a task that has fired: no executor is given it meanwhile. False: one has it, or is about to.
-pub(crate) fn take_out_fired(core: &Core, task: &HotEntry) -> bool {
-    if !matches!(task.state, State::Ready | State::DispatchFailed) || !is_allowed(core, &task.queue) {
-        return true;
+/// A change of a task that is under way, from before the store is asked until its answer is known. Dropped, its caller has gone away:
+/// the store may make it all the same.
+pub(crate) struct Changing<'c> {
+    core: &'c Core,
+    /// As it was before. None: nothing is marked, or the answer is known.
+    task: Option<HotEntry>,
+}
+
+/// Nothing that a read brings late is given to an executor from here on. `takes_fired`: the change takes the task out of its line. None:
+/// an executor has it, or is about to.
+pub(crate) fn begin(core: &Core, task: HotEntry, takes_fired: bool) -> Option<Changing<'_>> {
+    if !is_allowed(core, &task.queue) {
+        return Some(Changing::unmarked(core));
     }
-    let mut table = core.live.lock();
-    let (id, fence) = (task.place.id, task.fence);
-    if table.for_later(id, fence + 1).is_some_and(|lease| lease.written_until.is_none()) {
-        return false;
+    let may_go_on = core.live.lock().begin_change(&task, takes_fired);
+    may_go_on.then_some(Changing { core, task: Some(task) })
+}
+
+impl<'c> Changing<'c> {
+    /// What is leased ahead: its stage keeps it from executors.
+    pub(crate) const fn unmarked(core: &'c Core) -> Self {
+        Self { core, task: None }
     }
-    table.forget_fired(id, fence);
-    table.discard(std::slice::from_ref(task));
-    true
+
+    /// The store has made it. A load may have put the task, as it was before, into the hot set.
+    pub(crate) async fn made(mut self) {
+        if let Some(task) = self.task.take() {
+            self.core.live.lock().end_change(&task, self.core.now());
+            withdraw(self.core, (task.place.partition, task.place.id, task.fence)).await;
+        }
+    }
+
+    /// It has not happened: the task is as it was.
+    pub(crate) fn undone(mut self) {
+        if let Some(task) = self.task.take() {
+            self.core.live.lock().undo_change(&task);
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            self.core.live.lock().end_change(&task, self.core.now());
+        }
+    }
 }

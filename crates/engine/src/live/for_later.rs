@@ -9,6 +9,7 @@ use super::{
     stage::Event,
     steps::FOR_LATER,
     table::{Slot, Table},
+    waiting::Withdrawal,
 };
 use punctual_contract::{hot::HotEntry, store::Extended};
 use punctual_domain::{place::Partition, time::Millis};
@@ -122,6 +123,44 @@ impl Table {
         self.refuse_older(attempts, now, false);
     }
 
+    /// A caller is about to change this, which is as it was before: no executor is given what it was, however late a read brings it.
+    /// Nor is one that has fired, where the change takes it out of its line. False: an executor has it, or is about to.
+    pub(crate) fn begin_change(&mut self, task: &HotEntry, takes_fired: bool) -> bool {
+        let (id, fence) = (task.place.id, task.fence);
+        if self.for_later(id, fence + 1).is_some_and(|lease| lease.written_until.is_none()) {
+            return false;
+        }
+        if takes_fired {
+            self.forget_fired(id, fence);
+            self.discard(std::slice::from_ref(task));
+        } else if self.withdraw(id, fence) == Withdrawal::Fired {
+            return false;
+        }
+        self.end_change(task, Millis::MAX);
+        true
+    }
+
+    /// The change is over, whatever came of it: from here on a read that begins later says how the task is.
+    pub(crate) fn end_change(&mut self, task: &HotEntry, now: Millis) {
+        match self.change_mut(task.place.id, task.fence + 1) {
+            Some(lease) => (lease.until, lease.written_until) = (now, Some(now.plus(ENDED_FOR_MS))),
+            None => self.changed_lately(vec![task.clone()], now),
+        }
+    }
+
+    /// The change has not happened, and the task is as it was. Another call that changes it has not ended.
+    pub(crate) fn undo_change(&mut self, task: &HotEntry) {
+        if self.change_mut(task.place.id, task.fence + 1).is_some_and(|lease| lease.until == Millis::MAX) {
+            self.settle_for_later(task.place.id, task.fence + 1);
+        }
+    }
+
+    fn change_mut(&mut self, id: i64, fence: i64) -> Option<&mut ForLaterLease> {
+        let nth = self.at_fence(id, fence)?;
+        let lease = self.slots.get_mut(nth)?.attempt.as_mut()?.for_later.as_mut()?;
+        lease.is_change.then_some(lease)
+    }
+
     /// Tasks as they were before callers changed them, or perhaps did: the same.
     pub(crate) fn changed_lately(&mut self, mut tasks: Vec<HotEntry>, now: Millis) {
         tasks.iter_mut().for_each(|task| task.fence += 1);
@@ -225,10 +264,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        live::{Live, Withdrawal},
-        pipeline::drain::tests::entry,
-    };
+    use crate::{live::Live, pipeline::drain::tests::entry};
 
     fn lease(until: i64) -> ForLaterLease {
         ForLaterLease {
@@ -349,6 +385,38 @@ mod tests {
         live.lock().changed_lately(vec![changed], Millis(70));
         live.lock().forget_for_later(Millis(70 + ENDED_FOR_MS));
         assert!(live.lock().slots.is_empty());
+    }
+
+    #[test]
+    fn while_a_change_is_under_way_nothing_is_given_and_no_read_ends_that() {
+        let live = Live::new(1, true);
+        let (before, late) = (entry(1, 90), vec![entry(1, 90)]);
+        let is_loaded = || !live.lock().load(late.clone(), |_| false, |_| false).accepted.is_empty();
+        assert!(is_loaded());
+        // A drain has brought it after the caller looked.
+        assert!(live.lock().begin_change(&before, false) && live.lock().begin_change(&before, false));
+        assert_eq!(live.lock().withdraw(1, before.fence), Withdrawal::Unknown, "the store decides");
+        let leased = HotEntry { fence: before.fence + 1, ..before.clone() };
+        assert!(!live.lock().hand_over_for_later(leased.clone(), lease(100)));
+        live.lock().unchanged(&late, Millis(1_000));
+        live.lock().forget_for_later(Millis::MAX.plus(-1));
+        assert!(!is_loaded());
+        live.lock().end_change(&before, Millis(50));
+        live.lock().undo_change(&before);
+        assert!(!is_loaded(), "one of two changes was made");
+        live.lock().unchanged(&late, Millis(51));
+        assert!(is_loaded());
+        assert!(live.lock().begin_change(&before, false));
+        live.lock().undo_change(&before);
+        assert!(is_loaded(), "it has not happened");
+        // It fires before the change begins.
+        drop(live.lock().note_fired(&late));
+        assert!(!live.lock().begin_change(&before, false), "fired");
+        assert!(live.lock().begin_change(&before, true), "and is taken out");
+        assert!(!live.lock().hand_over_for_later(leased.clone(), lease(100)));
+        live.lock().undo_change(&before);
+        assert!(live.lock().hand_over_for_later(leased, lease(100)));
+        assert!(!live.lock().begin_change(&before, true), "an executor has it");
     }
 
     #[test]

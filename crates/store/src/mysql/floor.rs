@@ -3,7 +3,8 @@
 //! rests on what no engine can undo: a finished task waits again only at a later time, and no row appears far behind
 //! the present. What was passed unfinished stays remembered one by one. Must never pass a row that may still appear.
 //! Most looks begin further on, at a second floor, which trusts that rows appear within seconds; once a minute one does
-//! not, and finds what was committed later than that by an engine that died before it could load it.
+//! not, and finds what was committed later than that by an engine that died before it could load it. Nor do looks trust it
+//! while a database has just been silent: what it commits when it goes on may have been due long before.
 
 use super::{hosted, query::wanted, row, statements_moves as sql};
 use parking_lot::Mutex;
@@ -14,7 +15,11 @@ use punctual_domain::{
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::atomic::{AtomicI64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
 };
 
 /// How long after its time a new row may appear: longer than a call waits for a partition that
@@ -36,8 +41,17 @@ const SHORT_MS: i64 = 10_000;
 const BACK_MS: i64 = 2_000;
 /// Every so manieth look trusts in nothing that is less than a minute old: a look a second.
 const LOOKS: u32 = 60;
-/// Nor does one before which nobody has looked for so long.
-const STALE_MS: i64 = 5_000;
+/// Nor does one before which nobody has looked for so long. Less than `SOON_MS`: a database that was silent for as long as that has
+/// answered no look either.
+const STALE_MS: i64 = 3_000;
+/// A transaction of this engine that takes so long commits rows behind the second floor, or soon will.
+const LATE_COMMIT: Duration = Duration::from_secs(3);
+/// After a silence rows may appear behind the second floor for so long, until the last transaction that was under way is over.
+const DOUBT: Duration = Duration::from_secs(10);
+const DOUBT_MS: i64 = 10_000;
+/// Meanwhile so often a look trusts in nothing that is less than a minute old: such a look reads all that was finished in that minute,
+/// and a database that is merely slow must not become slower by it.
+const DOUBTED_EVERY_MS: i64 = 3_000;
 
 pub(crate) type Key = (Millis, i64);
 
@@ -47,6 +61,24 @@ pub(crate) struct Floors {
     floors: Mutex<AllKept>,
     /// The latest that the engine's clock has shown since it last went back, in milliseconds; 0: it has not said.
     present: AtomicI64,
+    late: Arc<LateCommits>,
+}
+
+/// When a transaction of this engine last took so long that its rows may appear behind the second floor. The writers note it.
+#[derive(Debug, Default)]
+pub(crate) struct LateCommits(Mutex<Option<Instant>>);
+
+impl LateCommits {
+    /// A transaction took so long. Of one whose answer was lost, until it was given up.
+    pub(crate) fn note(&self, took: Duration) {
+        if took >= LATE_COMMIT {
+            *self.0.lock() = Some(Instant::now());
+        }
+    }
+
+    fn are_recent(&self) -> bool {
+        self.0.lock().is_some_and(|at| at.elapsed() < DOUBT)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +95,10 @@ struct Kept {
     soon: Floor,
     looks: u32,
     looked_at: Millis,
+    /// When a look last trusted in nothing that was less than a minute old.
+    wholly_at: Millis,
+    /// The second floor is doubted until then: nobody could look for a while.
+    doubted_until: Millis,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -81,6 +117,10 @@ struct Bounds {
 }
 
 impl Floors {
+    pub(crate) fn new(late: Arc<LateCommits>) -> Self {
+        Self { late, ..Self::default() }
+    }
+
     /// The engine has said what time it is. Where that goes back, no floor is good any more: rows may appear behind it.
     pub(crate) fn hear(&self, now: Millis) {
         let before = self.present.fetch_max(now.0, Relaxed);
@@ -105,14 +145,17 @@ impl Floors {
             let floors = self.floors.lock();
             (floors.kept.get(&partition).cloned().unwrap_or_default(), floors.beginnings)
         };
-        if kept.trusts(present) {
+        if kept.is_stale(present) {
+            kept.doubted_until = present.plus(DOUBT_MS);
+        }
+        if kept.trusts(present, self.late.are_recent()) {
             let bounds = Bounds { until: present.plus(-SOON_MS), left_max: LEFT_SOON_MAX };
             kept.soon.walk(conn, partition, bounds).await?;
         } else {
             let bounds = Bounds { until: present.plus(-LATE_MS), left_max: LEFT_MAX };
             kept.floor.walk(conn, partition, bounds).await?;
             kept.soon = kept.floor.clone();
-            kept.looks = 0;
+            (kept.looks, kept.wholly_at) = (0, present);
         }
         if !hosted::missing(conn, [partition]).await?.is_empty() {
             return Ok(None);
@@ -155,9 +198,16 @@ struct Met {
 }
 
 impl Kept {
-    /// The next look begins at the floor that is further on.
-    fn trusts(&self, present: Millis) -> bool {
-        self.looks > 0 && self.looks < LOOKS && present.since(self.looked_at).abs() <= STALE_MS
+    /// Nobody has looked for a while: the database was silent, or this engine did not have the partition.
+    fn is_stale(&self, present: Millis) -> bool {
+        present.since(self.looked_at).abs() > STALE_MS
+    }
+
+    /// The next look begins at the floor that is further on. `are_late`: transactions of this engine took long lately.
+    fn trusts(&self, present: Millis, are_late: bool) -> bool {
+        let is_doubted = are_late || present.0 < self.doubted_until.0;
+        let is_due = is_doubted && present.since(self.wholly_at).abs() >= DOUBTED_EVERY_MS;
+        self.looks > 0 && self.looks < LOOKS && !self.is_stale(present) && !is_due
     }
 }
 
@@ -339,11 +389,37 @@ mod tests {
     #[test]
     fn a_look_trusts_in_what_is_new_only_for_a_minute_and_only_while_somebody_looks() {
         let mut kept = Kept { looked_at: Millis(NOW), ..Kept::default() };
-        assert!(!kept.trusts(Millis(NOW)), "the first one");
+        assert!(!kept.trusts(Millis(NOW), false), "the first one");
         kept.looks = 1;
-        assert!(kept.trusts(Millis(NOW)) && kept.trusts(Millis(NOW + STALE_MS)));
-        assert!(!kept.trusts(Millis(NOW + STALE_MS + 1)) && !kept.trusts(Millis(NOW - STALE_MS - 1)));
+        assert!(kept.trusts(Millis(NOW), false) && kept.trusts(Millis(NOW + STALE_MS), false));
+        let beyond = [NOW + STALE_MS + 1, NOW - STALE_MS - 1];
+        assert!(beyond.iter().all(|present| !kept.trusts(Millis(*present), false)));
         kept.looks = LOOKS;
-        assert!(!kept.trusts(Millis(NOW)));
+        assert!(!kept.trusts(Millis(NOW), false));
+    }
+
+    #[test]
+    fn while_rows_may_appear_late_a_look_in_three_seconds_trusts_in_nothing() {
+        let kept = |doubted_until, wholly_at| Kept {
+            looks: 1,
+            looked_at: Millis(NOW),
+            doubted_until: Millis(doubted_until),
+            wholly_at: Millis(wholly_at),
+            ..Kept::default()
+        };
+        let trusts =
+            |doubted_until, wholly_at, are_late| kept(doubted_until, wholly_at).trusts(Millis(NOW), are_late);
+        assert!(trusts(NOW, NOW - DOUBTED_EVERY_MS, false), "no longer doubted");
+        assert!(!trusts(NOW + 1, NOW - DOUBTED_EVERY_MS, false) && !trusts(0, NOW - DOUBTED_EVERY_MS, true));
+        assert!(trusts(NOW + 1, NOW - DOUBTED_EVERY_MS + 1, true), "not more often");
+    }
+
+    #[test]
+    fn transactions_that_take_seconds_are_late() {
+        let late = LateCommits::default();
+        late.note(LATE_COMMIT.saturating_sub(Duration::from_millis(1)));
+        assert!(!late.are_recent());
+        late.note(LATE_COMMIT);
+        assert!(late.are_recent());
     }
 }

@@ -8,7 +8,9 @@ mod replace;
 mod standing;
 
 use self::standing::Standing;
-use super::{density::Density, ids::Ids, ledger::Ledger, lookup::Entries, pauses::Pauses};
+use super::{
+    density::Density, floor::LateCommits, ids::Ids, ledger::Ledger, lookup::Entries, pauses::Pauses,
+};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     insert::{Decision, Existing, decide},
@@ -88,6 +90,7 @@ pub(crate) struct Context {
     pub(crate) partitions: u16,
     pub(crate) ids: Ids,
     pub(crate) density: Density,
+    pub(crate) late: Arc<LateCommits>,
 }
 
 /// Where an ask is stored, if it is.

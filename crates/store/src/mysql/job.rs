@@ -97,13 +97,14 @@ impl Job {
         Self { doing, work, since: Instant::now() }
     }
 
-    /// Leases that nobody waits for any more, or of which half was over before they were made: an executor that hears of
-    /// them, or whoever would give them back, may come too late, and an attempt would be spent that nobody had.
+    /// Leases that nobody waits for any more, or of which a third was over before they were made: an executor that hears of
+    /// them, or whoever would give them back, may come too late, and an attempt would be spent that nobody had. What is left is enough
+    /// to give them back twice as slowly as they were made.
     pub(crate) fn is_void(&self) -> bool {
         let Work::Dispatch(grants, asked_at, caller) = &self.work else { return false };
         let shortest_ms = grants.iter().map(|it| it.lease_until.since(*asked_at)).min().unwrap_or(0);
-        let half = Duration::from_millis(u64::try_from(shortest_ms / 2).unwrap_or(0));
-        caller.is_closed() || self.since.elapsed() > half.max(IN_TIME)
+        let third = Duration::from_millis(u64::try_from(shortest_ms / 3).unwrap_or(0));
+        caller.is_closed() || self.since.elapsed() > third.max(IN_TIME)
     }
 
     pub(crate) fn rows(&self) -> usize {

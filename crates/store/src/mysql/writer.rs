@@ -316,6 +316,7 @@ impl Writer {
             }
         };
         let took = began.elapsed();
+        self.context.late.note(took);
         if took > SLOW {
             let rows: usize = jobs.iter().map(Job::rows).sum();
             let took_ms = took.as_millis();

@@ -242,7 +242,7 @@ async fn changes_before_its_move(are_known: bool) {
     balanced(&*stand.here).await;
 }
 
-/// Its move waits for a row for more than half of the lease, or its caller has gone meanwhile: whoever gave it back would
+/// Its move waits for a row for more than a third of the lease, or its caller has gone meanwhile: whoever gave it back would
 /// come too late as well, and the attempt would be spent. What is asked beside it is done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
@@ -259,8 +259,10 @@ async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
         if is_hung_up {
             callers.shutdown().await;
         } else {
-            until("half of the lease is over", || async { began.elapsed() > Duration::from_millis(700) })
-                .await;
+            until("more than a third of the lease is over", || async {
+                began.elapsed() > Duration::from_millis(700)
+            })
+            .await;
         }
         holder.let_go().await;
         if let Some(answer) = callers.join_next().await {

@@ -5,7 +5,7 @@ use super::tree::{File, RUST, all, before_tests, root, without_words};
 use std::fs;
 
 /// Closures whose parameter is called `it`: a noun says what it is.
-const CLOSURES_NAMED_IT: usize = 5_036;
+const CLOSURES_NAMED_IT: usize = 5_035;
 /// Files of statements: one a subject, not one a statement.
 const SQL_FILES: usize = 625;
 /// Scripts of the hot set in Redis, and of its limiter.
@@ -14,7 +14,7 @@ const SCRIPTS: usize = 16;
 const FIELDS_OF_CORE: usize = 27;
 /// Places where the engine asks in which mode it runs.
 const MODE_BRANCHES: usize = 25;
-const LONG_FILES: usize = 21;
+const LONG_FILES: usize = 20;
 const LONG_FILE_LINES: usize = 500;
 
 /// The questions: are there other engines, or other owners, who write; is there a Redis, is it away, does what is due come from it; is

@@ -210,6 +210,30 @@ async fn what_is_cancelled_while_its_lease_is_asked_for_is_not_handed_over(groun
     rig.stop().await;
 }
 
+/// The database makes no leases and takes its time for a cancel. Meanwhile a read brings the task again, as it was, and it is due.
+async fn what_is_read_again_while_its_cancel_is_under_way_is_not_handed_over(ground: Arc<dyn Ground>) {
+    let directory = tempfile::tempdir().unwrap();
+    let rig = ready_rig(&*ground, directory.path()).await;
+    let at = rig.engine.now().plus(1_000);
+    let task = NewTask::new(queue(), Name::new("k").unwrap(), at);
+    let place = rig.engine.insert(vec![task], "test").await.unwrap()[0].task.place;
+    let gate = rig.store.faults.hold(StoreGroup::Apply);
+    let (engine, mut cancelling) = (rig.engine.clone(), JoinSet::new());
+    cancelling.spawn(async move { engine.cancel(place, false, "test").await });
+    gate.reached().await;
+    rig.store.faults.set(StoreGroup::Dispatch, Dials::REFUSES);
+    until("it is overdue", || async { rig.engine.now() > at.plus(2_500) }).await;
+    let before = rig.runs_of("refill");
+    until("what is overdue was looked at", || async { rig.runs_of("refill") > before + 1 }).await;
+    rig.nothing_comes().await;
+    rig.store.faults.heal();
+    gate.open();
+    let answer = timeout(HANG_LIMIT, cancelling.join_next()).await.unwrap().unwrap().unwrap().unwrap();
+    assert!(matches!(answer, Cancelled::Cancelled(_)), "{answer:?}");
+    rig.nothing_comes().await;
+    rig.stop().await;
+}
+
 macro_rules! on_both {
     ($($case:ident)*) => {
         mod embedded {
@@ -237,4 +261,5 @@ on_both! {
     what_may_be_cancelled_waits_for_its_database
     what_a_caller_was_told_is_cancelled_is_not_handed_over
     what_is_cancelled_while_its_lease_is_asked_for_is_not_handed_over
+    what_is_read_again_while_its_cancel_is_under_way_is_not_handed_over
 }
