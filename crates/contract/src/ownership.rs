@@ -134,6 +134,8 @@ pub enum Signal {
     Due { partition: Partition, due_at: Millis },
     /// This engine hears demands, and says so each second.
     Hello { engine: String },
+    /// Executors at this engine take so many tasks of the queue.
+    Wanted { engine: String, queue: QueueKey, places: usize },
     /// Tasks of this queue wait at this engine, and no executor takes them there.
     Ready { engine: String, queue: QueueKey },
     /// At this engine attempts have ended, and so many places of a queue are free: of one lane of it, or of all its tasks.
@@ -149,7 +151,11 @@ impl Signal {
     #[must_use]
     pub fn addressee(&self) -> Option<&str> {
         match self {
-            Self::Due { .. } | Self::Hello { .. } | Self::Ready { .. } | Self::Freed { .. } => None,
+            Self::Due { .. }
+            | Self::Hello { .. }
+            | Self::Wanted { .. }
+            | Self::Ready { .. }
+            | Self::Freed { .. } => None,
             Self::Demand(demand) => Some(&demand.to),
             Self::Passed(passed) => Some(&passed.to),
         }
@@ -176,7 +182,8 @@ pub struct Demand {
     pub bound: Option<u32>,
 }
 
-/// The answer to a demand: tasks that may go now. The engine that asked has the store lease them.
+/// The answer to a demand: tasks that may go now. The engine that asked has the store lease them. Or tasks whose time has not come, for
+/// an engine that has said that its executors take some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
     pub to: String,
@@ -188,4 +195,9 @@ pub struct Passed {
     pub granted_at: Option<Millis>,
     /// More of the queue wait there.
     pub has_more: bool,
+}
+
+impl Passed {
+    /// The number of tasks whose time has not come: no demand has it.
+    pub const AHEAD: u64 = 0;
 }

@@ -83,13 +83,40 @@ impl Table {
         is_claimed: impl Fn(&HotEntry) -> bool,
         may_lease: impl Fn(&HotEntry) -> bool,
     ) -> Loaded {
+        let is_open = |partition| self.is_open(partition);
+        let (here, elsewhere) = entries.into_iter().partition(|entry| is_open(entry.place.partition));
+        Loaded { elsewhere, ..self.load_here(here, is_claimed, may_lease) }
+    }
+
+    /// The same of what the owner of its partition has passed to this engine.
+    pub(crate) fn load_passed(
+        &mut self,
+        entries: Vec<HotEntry>,
+        may_lease: impl Fn(&HotEntry) -> bool,
+    ) -> Loaded {
+        self.load_here(entries, |_| false, may_lease)
+    }
+
+    /// These go to another engine before they fire. Returns those that waited here; nothing is known of them any more.
+    pub(crate) fn pass_ahead(&mut self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
+        entries.retain(|entry| {
+            let waits = |nth: &usize| {
+                self.slots.get(*nth).is_some_and(|slot| slot.stage == Stage::Waiting && slot.doubt.is_none())
+            };
+            self.at(entry).filter(waits).is_some_and(|nth| self.advance(nth, Event::GivenUp).is_some())
+        });
+        entries
+    }
+
+    fn load_here(
+        &mut self,
+        entries: Vec<HotEntry>,
+        is_claimed: impl Fn(&HotEntry) -> bool,
+        may_lease: impl Fn(&HotEntry) -> bool,
+    ) -> Loaded {
         let mut loaded = Loaded::default();
         let had_candidates = !self.index.is_empty(Group::Candidate);
         for entry in entries {
-            if !self.is_open(entry.place.partition) {
-                loaded.elsewhere.push(entry);
-                continue;
-            }
             // What is known of an attempt is of use until a newer fence comes.
             self.make_way(entry.place.id, entry.fence);
             match self.by_id.get(&entry.place.id).copied() {

@@ -40,7 +40,9 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
+mod elsewhere;
 pub(crate) mod pace;
+pub(crate) mod wanted;
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
 const TICK: Duration = Duration::from_millis(20);
@@ -135,6 +137,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     if near.is_empty() {
         return Ok(0);
     }
+    let near = elsewhere::pass_on(core, near, |queue| is_worked_on(core, queue, now));
     let mut near = parts::split(core, near, |it| it.place.partition);
     near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !parts::is_doubtful(core, it.0));
     let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
@@ -151,7 +154,6 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 /// urgent, or versions of tasks are among them, and not all of them find somebody who waits, none: which of them go is
 /// chosen among all that have fired.
 fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
-    near.retain(|entry| core.holdings.tenure(entry.place.partition).is_some());
     // After a start the journal may know more than the table.
     near.retain(|entry| !without_store::is_handed_over(core, entry));
     let leased = {

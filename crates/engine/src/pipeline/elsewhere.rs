@@ -4,7 +4,7 @@
 //! 1. *Said.* The owner says that tasks of a queue wait for which it has no executor (`Ready`): when they fire, and each second. Lost:
 //!    the next second.
 //! 2. *Asked.* An engine whose executors wait, and whose own line is empty, sends a demand to one engine that said so. Lost, or no
-//!    answer within `PATIENCE`: that engine is not asked again until it says so again.
+//!    answer within `ANSWERS_WITHIN`: that engine is not asked again until it says so again.
 //! 3. *Admitted.* The owner chooses for it as for its own executors: the order, the lanes, the limiter. Crash: the next owner finds the
 //!    tasks in the store; places that no lease follows are freed by the reconciler.
 //! 4. *Passed.* The tasks go out in one message, and stand in the owner's table as passed for `PASSED_MS`, so that nothing there goes on
@@ -21,10 +21,12 @@ use crate::{
     live::PASSED_MS,
     pipeline::{
         admit::{self, Admitted, Since},
+        ahead,
         from_store::others::{self, ASKED_WITHIN_MS},
         line,
         request::{LeaseRequest, Restrictions},
     },
+    sharing::announce::{self, ANSWERS_WITHIN},
 };
 use punctual_contract::{
     Error,
@@ -41,9 +43,6 @@ use tokio::time::{Instant, timeout};
 
 /// Between two times that it is said what waits here.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// An owner that is not dead answers within this. The message bus may take as long for an answer: who asks, and who is asked, waits for
-/// nothing longer.
-const PATIENCE: Duration = Duration::from_millis(150);
 /// Tasks in one answer: a message of a megabyte at most.
 const PLACES_MAX: usize = 1_000;
 
@@ -94,7 +93,7 @@ async fn ask_one(
         kinds: only.kinds.as_ref().map(|kinds| (**kinds).clone()),
         bound: only.bound.as_ref().map(|bound| bound.most),
     };
-    let answer = timeout(PATIENCE, async {
+    let answer = timeout(ANSWERS_WITHIN, async {
         core.shared.signals.announce(vec![Signal::Demand(Box::new(demand))]).await?;
         Ok::<_, Error>((&mut asked.answer).await.ok())
     });
@@ -146,10 +145,7 @@ async fn pass(core: &Arc<Core>, demand: Demand) {
         granted_at: since.map(Since::granted_at),
         has_more,
     };
-    let message = vec![Signal::Passed(Box::new(passed))];
-    let sent = timeout(PATIENCE, core.shared.signals.announce(message)).await;
-    let silent = |_| Err(Error::may_have_happened("pass tasks to an engine", "no answer"));
-    if let Err(error) = sent.unwrap_or_else(silent) {
+    if let Err(error) = announce::send(core, Signal::Passed(Box::new(passed))).await {
         tracing::warn!(%error, tasks = entries.len(), "tasks could not be passed to another engine; they are served here");
         admit::never_began(core, &queue, entries.iter(), since).await;
         line::serve(core, &entries);
@@ -219,6 +215,7 @@ pub(crate) fn run_once(core: &Core) -> usize {
         return 0;
     }
     core.sharing.announcer.hello();
+    ahead::wanted::say_all_wanted(core);
     others::serve_asked_for(core);
     let waiting = standing.into_iter().filter(|(_, standing)| standing.ready > 0);
     let mut said = 0;

@@ -5,15 +5,20 @@
 pub(crate) mod state;
 
 use crate::core::Core;
-use punctual_contract::Error;
+use punctual_contract::{Error, ownership::Signal};
 use punctual_domain::time::Millis;
 use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
 
 /// Between two announcements: what comes meanwhile goes together. The first one waits for nothing.
 const PAUSE: Duration = Duration::from_millis(3);
 
 /// "Due" at this time, which no task is, says that the partition was given up: whoever should own it looks at once.
 pub(crate) const GIVEN_UP: Millis = Millis::ZERO;
+
+/// An engine that is not dead answers within this. The message bus may take as long for an answer: who asks, and who is asked, waits for
+/// nothing longer.
+pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_millis(150);
 
 /// Announces until the engine stops.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
@@ -37,4 +42,10 @@ pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
         core.shared.signals.announce(signals).await?;
     }
     Ok(count)
+}
+
+/// Tells one engine something that is not gathered with other signals. An error says that it may have been sent.
+pub(crate) async fn send(core: &Core, signal: Signal) -> Result<(), Error> {
+    let sent = timeout(ANSWERS_WITHIN, core.shared.signals.announce(vec![signal])).await;
+    sent.unwrap_or_else(|_| Err(Error::may_have_happened("pass tasks to an engine", "no answer")))
 }

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use punctual_contract::ownership::Passed;
 use punctual_domain::name::QueueKey;
 use std::{
+    cmp::Reverse,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -18,11 +19,19 @@ const BELIEVED_FOR: Duration = Duration::from_millis(2_500);
 pub(crate) struct Elsewhere {
     /// By queue and engine, when that engine last said so.
     ready: Mutex<HashMap<QueueKey, HashMap<String, Instant>>>,
+    /// By queue and engine, how many more tasks its executors take.
+    wanted: Mutex<HashMap<QueueKey, HashMap<String, Wanted>>>,
     /// By engine, when it last said that it hears demands.
     heard: Mutex<HashMap<String, Instant>>,
     /// By number.
     demands: Mutex<HashMap<u64, oneshot::Sender<Passed>>>,
     last_number: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    places: usize,
+    said_at: Instant,
 }
 
 /// A demand that waits for its answer; dropped, it waits no more.
@@ -57,6 +66,36 @@ impl Elsewhere {
         }
     }
 
+    /// Executors at an engine take so many tasks of the queue, as of now.
+    pub(crate) fn wants(&self, engine: String, queue: QueueKey, places: usize) {
+        let wanted = Wanted { places, said_at: Instant::now() };
+        self.wanted.lock().entry(queue).or_default().insert(engine, wanted);
+    }
+
+    pub(crate) fn is_something_wanted(&self) -> bool {
+        !self.wanted.lock().is_empty()
+    }
+
+    /// Engines that take so many tasks of the queue between them, and how many each: who takes most first. They take as many fewer
+    /// until they say so again.
+    pub(crate) fn share_out(&self, queue: &QueueKey, count: usize) -> Vec<(String, usize)> {
+        let mut wanted = self.wanted.lock();
+        let Some(engines) = wanted.get_mut(queue) else { return Vec::new() };
+        let mut engines: Vec<_> =
+            engines.iter_mut().filter(|(_, wanted)| is_believed(&wanted.said_at)).collect();
+        engines.sort_unstable_by_key(|(_, wanted)| Reverse(wanted.places));
+        let (mut shares, mut left) = (Vec::new(), count);
+        for (engine, wanted) in engines {
+            let share = left.min(wanted.places);
+            if share == 0 {
+                break;
+            }
+            (wanted.places, left) = (wanted.places - share, left - share);
+            shares.push((engine.clone(), share));
+        }
+        shares
+    }
+
     /// It has nothing of the queue any more, or does not answer.
     pub(crate) fn has_none(&self, engine: &str, queue: &QueueKey) {
         let mut ready = self.ready.lock();
@@ -88,6 +127,7 @@ impl Elsewhere {
     /// What was said too long ago is forgotten.
     pub(crate) fn forget(&self) {
         self.ready.lock().retain(|_, engines| engines.values().any(is_believed));
+        self.wanted.lock().retain(|_, engines| engines.values().any(|wanted| is_believed(&wanted.said_at)));
         self.heard.lock().retain(|_, said_at| is_believed(said_at));
     }
 
@@ -142,6 +182,23 @@ mod tests {
         assert!(!elsewhere.is_deaf_to("a") && elsewhere.is_deaf_to("b"));
         tokio::time::advance(BELIEVED_FOR).await;
         assert!(elsewhere.is_deaf_to("a"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_go_to_who_takes_most_and_to_nobody_who_has_not_said_so_lately() {
+        let elsewhere = Elsewhere::default();
+        assert!(!elsewhere.is_something_wanted());
+        elsewhere.wants("a".to_owned(), queue("q"), 3);
+        elsewhere.wants("b".to_owned(), queue("q"), 5);
+        assert_eq!(elsewhere.share_out(&queue("other"), 9), []);
+        assert_eq!(elsewhere.share_out(&queue("q"), 6), [("b".to_owned(), 5), ("a".to_owned(), 1)]);
+        assert_eq!(elsewhere.share_out(&queue("q"), 6), [("a".to_owned(), 2)]);
+        assert_eq!(elsewhere.share_out(&queue("q"), 6), [], "until they say so again");
+        elsewhere.wants("a".to_owned(), queue("q"), 3);
+        tokio::time::advance(BELIEVED_FOR).await;
+        assert_eq!(elsewhere.share_out(&queue("q"), 6), []);
+        elsewhere.forget();
+        assert!(!elsewhere.is_something_wanted());
     }
 
     #[tokio::test]

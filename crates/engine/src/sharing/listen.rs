@@ -5,11 +5,14 @@ pub(crate) mod state;
 
 use crate::{
     core::Core,
-    pipeline::{drain, elsewhere, fire},
+    pipeline::{ahead, drain, elsewhere, fire},
     sharing::announce::GIVEN_UP,
 };
 use futures_util::FutureExt as _;
-use punctual_contract::{Error, ownership::Signal};
+use punctual_contract::{
+    Error,
+    ownership::{Passed, Signal},
+};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -74,15 +77,20 @@ fn heed(core: &Arc<Core>, signal: Signal) {
         return;
     }
     match signal {
-        Signal::Hello { engine } | Signal::Ready { engine, .. } | Signal::Freed { engine, .. }
+        Signal::Hello { engine }
+        | Signal::Wanted { engine, .. }
+        | Signal::Ready { engine, .. }
+        | Signal::Freed { engine, .. }
             if engine == own_name => {}
         Signal::Hello { engine } => core.sharing.elsewhere.says_hello(engine),
+        Signal::Wanted { engine, queue, places } => core.sharing.elsewhere.wants(engine, queue, places),
         Signal::Ready { engine, queue } => {
             core.sharing.elsewhere.has_ready(engine, &queue);
             core.arrivals.wake_one(&queue);
         }
         Signal::Freed { queue, lane, places, .. } => elsewhere::freed(core, queue, lane.as_ref(), places),
         Signal::Demand(demand) => elsewhere::heed_demand(core, *demand),
+        Signal::Passed(passed) if passed.number == Passed::AHEAD => ahead::wanted::take_in(core, *passed),
         Signal::Passed(passed) => elsewhere::heed_passed(core, *passed),
         Signal::Due { partition, due_at } if partition.0 < core.store.partitions() => {
             if core.holdings.tenure(partition).is_some() {

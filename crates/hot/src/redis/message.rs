@@ -26,6 +26,8 @@ enum Wire {
     Due(u16, i64),
     #[serde(rename = "h")]
     Hello(String),
+    #[serde(rename = "w")]
+    Wanted(String, Queue, u64),
     #[serde(rename = "r")]
     Ready(String, Queue),
     #[serde(rename = "f")]
@@ -89,6 +91,9 @@ fn wire(signal: &Signal) -> Wire {
     match signal {
         Signal::Due { partition, due_at } => Wire::Due(partition.0, due_at.0),
         Signal::Hello { engine } => Wire::Hello(engine.clone()),
+        Signal::Wanted { engine, queue, places } => {
+            Wire::Wanted(engine.clone(), words(queue), *places as u64)
+        }
         Signal::Ready { engine, queue } => Wire::Ready(engine.clone(), words(queue)),
         Signal::Freed { engine, queue, lane, places } => {
             let lane = lane.as_ref().map(|lane| ByteBuf::from(lane_word(lane)));
@@ -136,6 +141,9 @@ fn signal(wire: Wire) -> Option<Signal> {
             Signal::Due { partition: Partition(partition), due_at: Millis(due_at) }
         }
         Wire::Hello(engine) => Signal::Hello { engine },
+        Wire::Wanted(engine, queue, places) => {
+            Signal::Wanted { engine, queue: queue_of(&queue)?, places: usize::try_from(places).ok()? }
+        }
         Wire::Ready(engine, queue) => Signal::Ready { engine, queue: queue_of(&queue)? },
         Wire::Freed(engine, queue, lane, places) => {
             let lane = match lane {
@@ -212,6 +220,7 @@ mod tests {
         let signals = vec![
             Signal::Due { partition: Partition(7), due_at: Millis::MAX },
             Signal::Hello { engine: text("a") },
+            Signal::Wanted { engine: text("a"), queue: queue.clone(), places: 4 },
             Signal::Ready { engine: text("a"), queue: queue.clone() },
             Signal::Freed { engine: text("a"), queue: queue.clone(), lane: Some(Lane::Retries), places: 2 },
             Signal::Freed { engine: text("a"), queue, lane: None, places: 1 },

@@ -19,8 +19,9 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// How long after its time a new row may appear: longer than a call waits for a partition that
 /// moves and then a transaction may take, and than clocks differ.

@@ -7,7 +7,7 @@
 //! - Where nothing is limited and something waits, the executor is given something.
 //!
 //! A task waits if it has fired, no executor and no engine has its lease, no limit keeps it, each engine has taken a whole
-//! turn since, and the engine that is asked owns its partition: the order is exact over what one engine owns.
+//! turn since, and it stands at the engine that is asked: the order is exact over what one engine has.
 //! Of a task of which something else has fired, a version that is not known to wait, or one that the store refuses, nothing is said.
 //! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the line
 //! may pass over them. Of what waits, the store says what
@@ -147,8 +147,16 @@ impl World {
             return None;
         }
         let (mut fired, refused) = self.fired().await?;
-        // What other engines have fired they pass when nothing waits here.
-        fired.retain(|fired| engine.owns(fired.task.place.partition));
+        // What stands at other engines they pass when nothing waits here. Some of it is of partitions of this engine.
+        let ids = |node: &Engine| node.served().into_iter().map(|(id, ..)| id).collect::<BTreeSet<i64>>();
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            self.nodes.iter().map(|node| &node.engine).partition(|node| node.name() == engine.name());
+        let [here, elsewhere] =
+            [here, elsewhere].map(|nodes| nodes.into_iter().flat_map(ids).collect::<BTreeSet<i64>>());
+        fired.retain(|fired| {
+            let (id, partition) = (fired.task.place.id, fired.task.place.partition);
+            here.contains(&id) || (engine.owns(partition) && !elsewhere.contains(&id))
+        });
         let now = self.now();
         let waits = |fired: &&Fired| fired.at <= offered_at && fired.deadline_at > now;
         let ready = fired.iter().filter(waits).map(|fired| Ready::of_task(&fired.task, fired.task.attempt));

@@ -19,6 +19,8 @@ pub(super) struct Gathered {
     due: HashMap<Partition, Millis>,
     /// This engine hears demands.
     hello: bool,
+    /// How many tasks executors take here.
+    wanted: HashMap<Arc<QueueKey>, usize>,
     ready: HashSet<Arc<QueueKey>>,
     /// How many places.
     freed: HashMap<(Arc<QueueKey>, Option<Lane>), usize>,
@@ -39,6 +41,11 @@ impl Announcer {
         self.something.notify_one();
     }
 
+    pub(crate) fn wanted(&self, queue: &Arc<QueueKey>, places: usize) {
+        self.gathered.lock().wanted.insert(Arc::clone(queue), places);
+        self.something.notify_one();
+    }
+
     pub(crate) fn ready(&self, queue: &Arc<QueueKey>) {
         self.gathered.lock().ready.insert(Arc::clone(queue));
         self.something.notify_one();
@@ -51,8 +58,13 @@ impl Announcer {
 
     /// `engine`: the one that says it.
     pub(super) fn gathered(&self, engine: &str) -> Vec<Signal> {
-        let Gathered { due, hello, ready, freed } = std::mem::take(&mut *self.gathered.lock());
+        let Gathered { due, hello, wanted, ready, freed } = std::mem::take(&mut *self.gathered.lock());
         let due = due.into_iter().map(|(partition, due_at)| Signal::Due { partition, due_at });
+        let wanted = wanted.into_iter().map(|(queue, places)| Signal::Wanted {
+            engine: engine.to_owned(),
+            queue: (*queue).clone(),
+            places,
+        });
         let ready = ready
             .into_iter()
             .map(|queue| Signal::Ready { engine: engine.to_owned(), queue: (*queue).clone() });
@@ -63,7 +75,7 @@ impl Announcer {
             places,
         });
         let hello = hello.then(|| Signal::Hello { engine: engine.to_owned() });
-        due.chain(hello).chain(ready).chain(freed).collect()
+        due.chain(hello).chain(wanted).chain(ready).chain(freed).collect()
     }
 }
 

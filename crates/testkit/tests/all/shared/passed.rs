@@ -1,10 +1,13 @@
 //! What one engine passes to another whose executors ask.
 
 use super::*;
+use parking_lot::Mutex;
 use punctual_contract::{
-    Signals as _,
-    ownership::{Demand, Signal},
+    Ownership as _, Signals as _,
+    ownership::{Demand, Passed, Says, Signal},
 };
+use punctual_domain::task::Task;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 /// An engine asks for what another has fired, and is gone before the answer comes: nobody leases what was passed to it.
 #[tokio::test(flavor = "multi_thread")]
@@ -49,6 +52,95 @@ async fn what_was_passed_to_an_engine_that_is_gone_is_found_by_its_owner() {
     assert_eq!(passed.entries.iter().map(|entry| entry.place.id).collect::<Vec<_>>(), first, "the oldest");
     let leased = a.lease_all(10).await;
     assert!(leased.iter().all(|lease| lease.attempt == 1), "{leased:?}");
+    running.stop().await;
+}
+
+/// They go to the engine whose executor waits before they fire, which leases them ahead in its name, whosever their partitions are.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wanted_elsewhere_is_passed_before_its_time_and_leased_there_ahead() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.node("a", Options::default()), Arc::new(cluster.node("b", Options::default())));
+    let running = [a.engine.start().unwrap(), b.engine.start().unwrap()];
+    until("each has some", || async { a.engine.owned() > 0 && b.engine.owned() > 0 }).await;
+    let (executor, mut all) = (Arc::clone(&b), JoinSet::new());
+    let (leased, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+    let (its_leased, stops) = (Arc::clone(&leased), Arc::clone(&stop));
+    all.spawn(async move {
+        while !stops.load(SeqCst) {
+            let some = executor.lease(200).await;
+            assert!(some.iter().all(|lease| lease.due_at <= executor.engine.now() && lease.attempt == 1));
+            its_leased.lock().extend(some.iter().map(|lease| lease.place.id));
+        }
+    });
+    let inserted = Mutex::new(Vec::new());
+    // Until `b` has said what its executors take, tasks wait at their owners, and are asked for there.
+    until("b leases tasks of a ahead", || async {
+        let ids = a.insert(20, 300).await;
+        inserted.lock().extend(ids);
+        let (due, name) = (a.engine.now().plus(280), Lease::ahead("b"));
+        let is_ahead = AtomicBool::new(false);
+        until("some are leased ahead, or they are due", || async {
+            let in_flight = cluster.truth.in_flight(None, 1_000).await.unwrap().0;
+            let is_one = |task: &Task| {
+                let is_by_b = task.lease.as_ref().is_some_and(|lease| lease.executor == name);
+                is_by_b && task.due_at > a.engine.now() && a.engine.owns(task.place.partition)
+            };
+            is_ahead.fetch_or(in_flight.iter().any(is_one), SeqCst);
+            is_ahead.load(SeqCst) || a.engine.now() >= due
+        })
+        .await;
+        is_ahead.into_inner()
+    })
+    .await;
+    let inserted = inserted.into_inner().len();
+    until("all have come", || async { leased.lock().len() >= inserted }).await;
+    stop.store(true, SeqCst);
+    all.join_next().await.unwrap().unwrap();
+    let mut once: Vec<i64> = leased.lock().clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!((once.len(), leased.lock().len()), (inserted, inserted), "each once");
+    for engine in running {
+        engine.stop().await;
+    }
+}
+
+/// What was passed before its time to an engine that is gone is found by its owner; what is cancelled meanwhile does not come.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_passed_before_its_time_to_an_engine_that_is_gone_is_found_by_its_owner() {
+    let cluster = Cluster::new();
+    let a =
+        cluster.node("a", Options { overdue_after_ms: 500, sweep_interval_ms: 100, ..Options::default() });
+    let running = a.engine.start().unwrap();
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
+    let gone = cluster.signals.join();
+    let (passed, inserted) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+    until("some are passed", || async {
+        // It is alive as far as the other knows, and takes what it is passed.
+        cluster.ownership.beat("gone", Duration::from_secs(1), &Says::default()).await.unwrap();
+        gone.announce(vec![Signal::Wanted { engine: "gone".to_owned(), queue: queue(), places: 7 }])
+            .await
+            .unwrap();
+        inserted.fetch_add(a.insert(10, 400).await.len(), SeqCst);
+        let end = a.engine.now().plus(400);
+        while a.engine.now() < end && passed.lock().is_empty() {
+            let heard = timeout(Duration::from_millis(50), gone.next()).await;
+            for signal in heard.ok().and_then(Result::ok).unwrap_or_default() {
+                if let Signal::Passed(some) = signal {
+                    assert_eq!((some.number, some.to.as_str()), (Passed::AHEAD, "gone"));
+                    passed.lock().extend(some.entries);
+                }
+            }
+        }
+        !passed.lock().is_empty()
+    })
+    .await;
+    let (passed, inserted) = (passed.into_inner(), inserted.into_inner());
+    let cancelled = a.engine.cancel(passed[0].place, false, "test").await.unwrap();
+    assert!(matches!(cancelled, Cancelled::Cancelled(_)), "the store decides: {cancelled:?}");
+    let leased = a.lease_all(inserted - 1).await;
+    let is_well = |lease: &Assignment| lease.attempt == 1 && lease.place.id != passed[0].place.id;
+    assert!(leased.iter().all(is_well), "{leased:?}");
     running.stop().await;
 }
 

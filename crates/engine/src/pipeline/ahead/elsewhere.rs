@@ -1,0 +1,84 @@
+//! Tasks whose executors wait at another engine go there before their instant. That engine leases them ahead together with its own,
+//! fires them and hands them over. Order of steps, and what a crash, a hang or a lost message between two of them leaves:
+//!
+//! 1. *Wanted.* An engine says each second, and after each batch, how many tasks of a queue its executors take. Lost: the tasks fire at
+//!    the owner of their partition, which says `Ready` (`pipeline::elsewhere`).
+//! 2. *Passed.* The owner drops the tasks from its table and sends them in one message. Not sent: they come back into its table. Lost,
+//!    or the other engine dies: the owner's look at what is overdue finds them in the store, `overdue_after_ms` after their instant.
+//! 3. *Taken in.* The other engine has them in its table. From here on the steps are those of `ahead`.
+//!
+//! A cancel or a change at the owner is decided by the store's conditional update, or by the lease that the other engine has made.
+//! Only for queues of which nothing is set. Must not lease anything.
+
+use crate::{core::Core, live::Loaded, sharing::announce};
+use hashbrown::HashMap;
+use punctual_contract::{
+    hot::HotEntry,
+    ownership::{Passed, Signal},
+};
+use punctual_domain::name::QueueKey;
+use std::sync::Arc;
+
+/// Of what comes near, what no executor of this engine waits for goes to engines whose executors do. Returns what stays.
+/// `is_worked_on`: executors of this engine take tasks of the queue.
+pub(super) fn pass_on(
+    core: &Arc<Core>,
+    near: Vec<HotEntry>,
+    is_worked_on: impl Fn(&Arc<QueueKey>) -> bool,
+) -> Vec<HotEntry> {
+    if !core.holdings.has_others() || !core.sharing.elsewhere.is_something_wanted() {
+        return near;
+    }
+    let mut stays = Vec::new();
+    let mut queues: HashMap<Arc<QueueKey>, Vec<HotEntry>> = HashMap::new();
+    for entry in near {
+        // What was passed to this engine goes no further.
+        if core.holdings.tenure(entry.place.partition).is_some() {
+            queues.entry(Arc::clone(&entry.queue)).or_default().push(entry);
+        } else {
+            stays.push(entry);
+        }
+    }
+    for (queue, mut entries) in queues {
+        let may_go = core.settings.is_plain(&queue) && !core.pushes(&queue) && !is_worked_on(&queue);
+        let shares =
+            if may_go { core.sharing.elsewhere.share_out(&queue, entries.len()) } else { Vec::new() };
+        for (engine, count) in shares {
+            let rest = entries.split_off(count.min(entries.len()));
+            let going = core.live.lock().pass_ahead(std::mem::replace(&mut entries, rest));
+            if !going.is_empty() {
+                let (sending, queue) = (Arc::clone(core), Arc::clone(&queue));
+                core.work.detach_claim(async move { send(&sending, engine, &queue, going).await });
+            }
+        }
+        stays.extend(entries);
+    }
+    stays
+}
+
+async fn send(core: &Core, engine: String, queue: &QueueKey, entries: Vec<HotEntry>) {
+    let passed = Passed {
+        to: engine,
+        from: core.options.name.clone(),
+        number: Passed::AHEAD,
+        queue: queue.clone(),
+        entries: entries.clone(),
+        granted_at: None,
+        has_more: false,
+    };
+    if let Err(error) = announce::send(core, Signal::Passed(Box::new(passed))).await {
+        let tasks = entries.len();
+        tracing::warn!(%error, tasks, "tasks could not be passed to another engine before their time; they fire here");
+        // What is of partitions that were given up meanwhile their new owner has in the store.
+        let loaded = core.live.lock().load(entries, |_| false, |_| true);
+        note_loaded(core, &loaded);
+    }
+}
+
+/// The table has taken these in: the timer is to wake for them, and they may be leased ahead.
+pub(super) fn note_loaded(core: &Core, loaded: &Loaded) {
+    core.timer.insert(loaded.accepted.iter().map(|entry| entry.due_at));
+    if loaded.has_first_candidate {
+        core.ahead.something.notify_one();
+    }
+}

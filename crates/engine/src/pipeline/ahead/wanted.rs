@@ -1,0 +1,30 @@
+//! Says to the other engines how many tasks of a queue the executors of this engine take, and takes in what owners pass to it before its
+//! time. The steps stand in `elsewhere`. Must not lease anything.
+
+use super::{elsewhere::note_loaded, may_be_leased, room};
+use crate::core::Core;
+use punctual_contract::ownership::Passed;
+use punctual_domain::name::QueueKey;
+use std::sync::Arc;
+
+/// The owner of their partitions has passed these to this engine.
+pub(crate) fn take_in(core: &Core, passed: Passed) {
+    if core.work.stopping.is_cancelled() {
+        return;
+    }
+    let loaded = core.live.lock().load_passed(passed.entries, |entry| may_be_leased(core, entry));
+    note_loaded(core, &loaded);
+    say_wanted(core, &Arc::new(passed.queue));
+}
+
+fn say_wanted(core: &Core, queue: &Arc<QueueKey>) {
+    if core.holdings.has_others() && core.settings.is_plain(queue) {
+        core.sharing.announcer.wanted(queue, room(core, queue, core.now()));
+    }
+}
+
+/// Of each queue for which executors ask here.
+pub(crate) fn say_all_wanted(core: &Core) {
+    let since = core.now().plus(-super::ASKED_LATELY_MS);
+    core.arrivals.asked_for(since).iter().for_each(|queue| say_wanted(core, queue));
+}
