@@ -113,7 +113,8 @@ pub struct Owner {
 /// at an interval all the same. A signal may reach its sender too.
 #[async_trait]
 pub trait Signals: Send + Sync + fmt::Debug + 'static {
-    async fn announce(&self, signals: Vec<Signal>) -> Result<(), Error>;
+    /// Returns the engines that have not heard what is for them alone, as far as the bus can tell: they do not listen.
+    async fn announce(&self, signals: Vec<Signal>) -> Result<Vec<String>, Error>;
 
     /// Whose end this is: from its next `next` on it hears what is for this engine alone. Makes no call.
     fn belongs_to(&self, _engine: &str) {}
@@ -121,6 +122,9 @@ pub trait Signals: Send + Sync + fmt::Debug + 'static {
     /// Waits for the next signals from any engine: for all engines, or for this one; others may be among them. An error means that some may have been missed; the next call
     /// listens again.
     async fn next(&self) -> Result<Vec<Signal>, Error>;
+
+    /// This engine listens no more: what is for it alone comes back to its sender.
+    async fn close(&self) {}
 
     /// Whoever waits for a signal looks after this without one: it may have been lost.
     fn look_after(&self) -> Duration {

@@ -62,8 +62,8 @@ pub struct NoSignals;
 
 #[async_trait]
 impl Signals for NoSignals {
-    async fn announce(&self, _signals: Vec<Signal>) -> Result<(), Error> {
-        Ok(())
+    async fn announce(&self, _signals: Vec<Signal>) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
     }
 
     async fn next(&self) -> Result<Vec<Signal>, Error> {

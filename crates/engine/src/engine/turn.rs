@@ -103,6 +103,9 @@ impl Engine {
     pub fn leave(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.core.work.stopping.cancel();
+            // What has been passed to it goes back, and from here on nothing is.
+            listen::run_once(&self.core).await;
+            self.core.shared.signals.close().await;
             self.core.work.settle_down().await;
             ahead::clear(&self.core).await;
             self.core.work.claims_settled().await;

@@ -75,7 +75,7 @@ impl Parts {
     }
 
     /// Of so many parts, those that are in more trouble than the one in least.
-    pub(super) fn doubtful(&self, count: usize) -> Vec<usize> {
+    pub(crate) fn doubtful(&self, count: usize) -> Vec<usize> {
         let (inner, now) = (self.0.lock(), Instant::now());
         let troubles: Vec<Trouble> = (0..count).map(|part| inner.trouble(part, now)).collect();
         let least = troubles.iter().min().copied().unwrap_or(Trouble::None);

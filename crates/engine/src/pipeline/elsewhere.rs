@@ -94,7 +94,7 @@ async fn ask_one(
         bound: only.bound.as_ref().map(|bound| bound.most),
     };
     let answer = timeout(ANSWERS_WITHIN, async {
-        core.shared.signals.announce(vec![Signal::Demand(Box::new(demand))]).await?;
+        announce::send(core, Signal::Demand(Box::new(demand))).await?;
         Ok::<_, Error>((&mut asked.answer).await.ok())
     });
     let answer = answer.await.ok().transpose()?.flatten();

@@ -80,8 +80,8 @@ impl Ownership for Alone {
 
 #[async_trait]
 impl Signals for Alone {
-    async fn announce(&self, _signals: Vec<Signal>) -> Result<(), Error> {
-        Ok(())
+    async fn announce(&self, _signals: Vec<Signal>) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
     }
 
     async fn next(&self) -> Result<Vec<Signal>, Error> {

@@ -20,6 +20,9 @@ pub(crate) const GIVEN_UP: Millis = Millis::ZERO;
 /// nothing longer.
 pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_millis(150);
 
+/// What `send` does, in its errors.
+const TELL: &str = "tell another engine";
+
 /// Announces until the engine stops.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     let mut announced = 0;
@@ -44,8 +47,13 @@ pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Tells one engine something that is not gathered with other signals. An error says that it may have been sent.
+/// Tells one engine something that is not gathered with other signals. An error says whether it may have been sent; an engine that
+/// does not listen has not heard it.
 pub(crate) async fn send(core: &Core, signal: Signal) -> Result<(), Error> {
     let sent = timeout(ANSWERS_WITHIN, core.shared.signals.announce(vec![signal])).await;
-    sent.unwrap_or_else(|_| Err(Error::may_have_happened("pass tasks to an engine", "no answer")))
+    let silent = |_| Error::may_have_happened(TELL, "no answer");
+    match sent.map_err(silent)??.first() {
+        Some(engine) => Err(Error::did_not_happen(TELL, format!("engine {engine} does not listen"))),
+        None => Ok(()),
+    }
 }

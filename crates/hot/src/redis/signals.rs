@@ -89,7 +89,7 @@ impl RedisSignals {
 
 #[async_trait]
 impl Signals for RedisSignals {
-    async fn announce(&self, signals: Vec<Signal>) -> Result<(), Error> {
+    async fn announce(&self, signals: Vec<Signal>) -> Result<Vec<String>, Error> {
         let publish = |channel: &str, signals: &[Signal]| {
             let mut call = redis::cmd("PUBLISH");
             call.arg(channel).arg(encode(signals));
@@ -103,11 +103,26 @@ impl Signals for RedisSignals {
             Some(publish(&channel, std::slice::from_ref(signal)))
         });
         let calls = for_all.chain(for_one).collect();
-        super::problem::all("announce signals", self.link.run(calls).await).map(drop)
+        let answers = super::problem::all("announce signals", self.link.run(calls).await)?;
+        if self.place.is_cluster() {
+            // Each node counts its own listeners only.
+            return Ok(Vec::new());
+        }
+        // The answers to `directed` come last.
+        let for_one = answers.into_iter().rev().zip(directed.iter().rev());
+        let unheard = for_one.filter(|(listeners, _)| *listeners == redis::Value::Int(0));
+        Ok(unheard.filter_map(|(_, signal)| signal.addressee().map(str::to_owned)).collect())
     }
 
     fn belongs_to(&self, engine: &str) {
         self.own_channel.get_or_init(|| channel_of(&self.channel, engine));
+    }
+
+    async fn close(&self) {
+        // Held: somebody still listens.
+        if let Ok(mut listener) = self.listener.try_lock() {
+            *listener = None;
+        }
     }
 
     async fn next(&self) -> Result<Vec<Signal>, Error> {

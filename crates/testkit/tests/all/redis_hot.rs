@@ -397,6 +397,32 @@ async fn signals_reach_every_engine_in_order_and_no_other_prefix() {
     }
 }
 
+/// What is for one engine alone comes back to its sender unless that engine listens. Each node of a Cluster counts its own listeners
+/// only: there nothing comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_for_an_engine_that_does_not_listen_comes_back() {
+    let (server, cluster) = (Redis::own().await, servers::redis_cluster().await);
+    for (url, is_told) in [(server.url(), true), (cluster.url(), false)] {
+        let prefix = server.fresh_prefix();
+        let (one, other) = (connect(&url, &prefix).await, connect(&url, &prefix).await);
+        let (one, other) = (one.signals().await.unwrap(), other.signals().await.unwrap());
+        let tell = async || other.announce(vec![demand("one", 1), due(1), demand("one", 2)]).await.unwrap();
+        let unheard = if is_told { vec!["one".to_owned(); 2] } else { Vec::new() };
+        assert_eq!(tell().await, unheard, "it has no channel yet");
+        one.belongs_to("one");
+        // Whoever waits listens.
+        until("it listens", async || {
+            drop(timeout(Duration::from_millis(20), one.next()).await);
+            tell().await.is_empty()
+        })
+        .await;
+        one.close().await;
+        if is_told {
+            until("it listens no more", async || tell().await == unheard).await;
+        }
+    }
+}
+
 /// What is for one engine goes to that one alone, also after its connection was lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_demand_reaches_the_engine_that_it_is_for_and_no_other() {

@@ -3,14 +3,16 @@
 //!
 //! 1. *Wanted.* An engine says each second, and after each batch, how many tasks of a queue its executors take. Lost: the tasks fire at
 //!    the owner of their partition, which says `Ready` (`pipeline::elsewhere`).
-//! 2. *Passed.* The owner drops the tasks from its table and sends them in one message. Not sent: they come back into its table. Lost,
-//!    or the other engine dies: the owner's look at what is overdue finds them in the store, `overdue_after_ms` after their instant.
-//! 3. *Taken in.* The other engine has them in its table. From here on the steps are those of `ahead`.
+//! 2. *Passed.* The owner drops the tasks from its table and sends them in one message. Not sent, or the other engine does not listen:
+//!    they come back into its table, and that engine gets nothing until it says again what it takes. Lost, or the other engine dies:
+//!    the owner's look at what is overdue finds them in the store, `overdue_after_ms` after their instant.
+//! 3. *Taken in.* The other engine has them in its table. From here on the steps are those of `ahead`. It stops: what has not fired
+//!    goes to the hot set, whence the owner takes it (`give_back`).
 //!
 //! A cancel or a change at the owner is decided by the store's conditional update, or by the lease that the other engine has made.
 //! Only for queues of which nothing is set. Must not lease anything.
 
-use crate::{core::Core, live::Loaded, sharing::announce};
+use crate::{core::Core, live::Loaded, pipeline::intake, sharing::announce};
 use hashbrown::HashMap;
 use punctual_contract::{
     hot::HotEntry,
@@ -29,11 +31,13 @@ pub(super) fn pass_on(
     if !core.holdings.has_others() || !core.sharing.elsewhere.is_something_wanted() {
         return near;
     }
+    let doubtful = core.parts.doubtful(core.store.parts());
     let mut stays = Vec::new();
     let mut queues: HashMap<Arc<QueueKey>, Vec<HotEntry>> = HashMap::new();
     for entry in near {
-        // What was passed to this engine goes no further.
-        if core.holdings.tenure(entry.place.partition).is_some() {
+        // What was passed to this engine goes no further, and what a database cannot lease here it cannot lease there.
+        let is_doubtful = doubtful.contains(&core.store.part_of(entry.place.partition));
+        if core.holdings.tenure(entry.place.partition).is_some() && !is_doubtful {
             queues.entry(Arc::clone(&entry.queue)).or_default().push(entry);
         } else {
             stays.push(entry);
@@ -58,7 +62,7 @@ pub(super) fn pass_on(
 
 async fn send(core: &Core, engine: String, queue: &QueueKey, entries: Vec<HotEntry>) {
     let passed = Passed {
-        to: engine,
+        to: engine.clone(),
         from: core.options.name.clone(),
         number: Passed::AHEAD,
         queue: queue.clone(),
@@ -68,10 +72,19 @@ async fn send(core: &Core, engine: String, queue: &QueueKey, entries: Vec<HotEnt
     };
     if let Err(error) = announce::send(core, Signal::Passed(Box::new(passed))).await {
         let tasks = entries.len();
+        core.sharing.elsewhere.wants(engine, queue.clone(), 0);
         tracing::warn!(%error, tasks, "tasks could not be passed to another engine before their time; they fire here");
         // What is of partitions that were given up meanwhile their new owner has in the store.
         let loaded = core.live.lock().load(entries, |_| false, |_| true);
         note_loaded(core, &loaded);
+    }
+}
+
+/// This engine stops: what was passed to it and has not fired goes to where its owner finds it.
+pub(super) async fn give_back(core: &Arc<Core>) {
+    let waiting = core.live.lock().take_passed();
+    if !waiting.is_empty() {
+        intake::admit(core, waiting).await;
     }
 }
 

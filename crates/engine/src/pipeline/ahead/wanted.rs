@@ -2,15 +2,16 @@
 //! time. The steps stand in `elsewhere`. Must not lease anything.
 
 use super::{elsewhere::note_loaded, may_be_leased, room};
-use crate::core::Core;
+use crate::{core::Core, pipeline::intake};
 use punctual_contract::ownership::Passed;
 use punctual_domain::name::QueueKey;
 use std::sync::Arc;
 
 /// The owner of their partitions has passed these to this engine.
-pub(crate) fn take_in(core: &Core, passed: Passed) {
+pub(crate) fn take_in(core: &Arc<Core>, passed: Passed) {
     if core.work.stopping.is_cancelled() {
-        return;
+        let stopping = Arc::clone(core);
+        return core.work.detach_claim(async move { intake::admit(&stopping, passed.entries).await });
     }
     let loaded = core.live.lock().load_passed(passed.entries, |entry| may_be_leased(core, entry));
     note_loaded(core, &loaded);

@@ -20,6 +20,7 @@ async fn what_was_passed_to_an_engine_that_is_gone_is_found_by_its_owner() {
     let places = a.insert(10, 0).await;
     until("all have fired", || async { waiting(&a).await == 10 }).await;
     let gone = cluster.signals.join();
+    gone.belongs_to("gone");
     let demand = Demand {
         to: "a".to_owned(),
         from: "gone".to_owned(),
@@ -114,6 +115,7 @@ async fn what_was_passed_before_its_time_to_an_engine_that_is_gone_is_found_by_i
     let running = a.engine.start().unwrap();
     until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
     let gone = cluster.signals.join();
+    gone.belongs_to("gone");
     let (passed, inserted) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     until("some are passed", || async {
         // It is alive as far as the other knows, and takes what it is passed.
@@ -142,6 +144,59 @@ async fn what_was_passed_before_its_time_to_an_engine_that_is_gone_is_found_by_i
     let is_well = |lease: &Assignment| lease.attempt == 1 && lease.place.id != passed[0].place.id;
     assert!(leased.iter().all(is_well), "{leased:?}");
     running.stop().await;
+}
+
+/// An engine has said what its executors take, and listens no more: its share stays with the owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_to_be_passed_to_an_engine_that_does_not_listen_fires_at_its_owner() {
+    let cluster = Cluster::new();
+    // Nothing but the answer of the bus brings the tasks back.
+    let a = cluster.node("a", slow_repair());
+    let running = a.engine.start().unwrap();
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
+    let (deaf, inserted) = (cluster.signals.join(), AtomicUsize::new(0));
+    until("some were to be passed", || async {
+        cluster.ownership.beat("deaf", Duration::from_secs(1), &Says::default()).await.unwrap();
+        let wanted = Signal::Wanted { engine: "deaf".to_owned(), queue: queue(), places: 7 };
+        deaf.announce(vec![wanted]).await.unwrap();
+        inserted.fetch_add(a.insert(10, 300).await.len(), SeqCst);
+        cluster.signals.unheard() > 0
+    })
+    .await;
+    let leased = a.lease_all(inserted.into_inner()).await;
+    assert!(leased.iter().all(|lease| lease.attempt == 1), "{leased:?}");
+    running.stop().await;
+}
+
+/// An engine stops before what was passed to it has fired: its owners have it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_passed_to_an_engine_that_stops_comes_back_to_its_owner() {
+    const FAR_MS: i64 = 2_000;
+    let cluster = Cluster::new();
+    let options = || Options { ahead_ms: FAR_MS, ..slow_repair() };
+    let (a, b) = (cluster.node("a", options()), cluster.node("b", options()));
+    let running_a = a.engine.start().unwrap();
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
+    let (running_b, hears) = (b.engine.start().unwrap(), cluster.signals.join());
+    until("they share", || async { b.engine.owned() > 0 }).await;
+    let (mut inserted, mut passed) = (0, 0);
+    while passed == 0 {
+        let wanted = Signal::Wanted { engine: "b".to_owned(), queue: queue(), places: 50 };
+        hears.announce(vec![wanted]).await.unwrap();
+        inserted += a.insert(20, FAR_MS).await.len();
+        while let Ok(signals) = timeout(Duration::from_millis(100), hears.next()).await {
+            let to_b = |signal: &Signal| match signal {
+                Signal::Passed(some) if some.to == "b" => some.entries.len(),
+                _ => 0,
+            };
+            passed += signals.unwrap_or_default().iter().map(to_b).sum::<usize>();
+        }
+    }
+    running_b.stop().await;
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
+    let leased = a.lease_all(inserted).await;
+    assert!(leased.iter().all(|lease| lease.attempt == 1), "{leased:?}");
+    running_a.stop().await;
 }
 
 /// How many wait in lines of this engine.
