@@ -3,6 +3,7 @@
 //! together. Reads run beside them. Must not rest on anything that an engine remembers: another may have changed it.
 
 mod access;
+mod alike;
 mod archive;
 mod audit;
 mod buckets;
@@ -11,7 +12,6 @@ mod calls;
 mod chunks;
 mod cluster;
 mod connections;
-mod density;
 mod doctor;
 mod due;
 mod durability;
@@ -33,7 +33,6 @@ mod migrate;
 mod moves;
 mod moving;
 mod namespaces;
-mod near;
 mod overdue;
 mod ownership;
 mod parts;
@@ -197,12 +196,7 @@ impl MysqlStore {
             let mut slot = ids::counted(&catalog, "slots", slots).await.map_err(|it| first.failed(it))?;
             slot -= slots;
             let ids = Ids::new(catalog.clone());
-            let context = Arc::new(Context {
-                partitions: cluster.partitions,
-                ids,
-                density: density::Density::default(),
-                late: Arc::default(),
-            });
+            let context = Arc::new(Context { partitions: cluster.partitions, ids, late: Arc::default() });
             let mut running = Vec::new();
             let shards = doors.iter().map(|door| Shard::start(door, &options, slot, &context, &mut running));
             let shards: Vec<Shard> = shards.collect();

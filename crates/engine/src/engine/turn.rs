@@ -8,8 +8,8 @@ use crate::{
     options::STEP_LIMIT,
     parts,
     pipeline::{
-        ahead, drain, elsewhere, fire, preload, push, refill, scan, scan::state::next_scan_at, source,
-        unknown,
+        ahead, drain, elsewhere, fire, intake, preload, push, refill, scan, scan::state::next_scan_at,
+        source, unknown,
     },
     shares,
     sharing::{adopt, announce, listen, own},
@@ -108,6 +108,8 @@ impl Engine {
             self.core.shared.signals.close().await;
             self.core.work.settle_down().await;
             ahead::clear(&self.core).await;
+            let passed = self.core.live.lock().take_passed();
+            intake::admit(&self.core, passed).await;
             self.core.work.claims_settled().await;
             // Fired and not handed over: marked ready.
             while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}

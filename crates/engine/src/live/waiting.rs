@@ -110,8 +110,15 @@ impl Table {
 
     /// What owners of other partitions have passed to this engine, and has not fired; nothing is known of it any more.
     pub(crate) fn take_passed(&mut self) -> Vec<HotEntry> {
-        let is_passed = |slot: &&Slot| slot.stage == Stage::Waiting && !self.is_open(slot.entry.place.partition);
-        let passed = self.slots.iter().map(|(_, slot)| slot).filter(is_passed).map(|slot| slot.entry.clone()).collect();
+        let is_passed =
+            |slot: &&Slot| slot.stage == Stage::Waiting && !self.is_open(slot.entry.place.partition);
+        let passed = self
+            .slots
+            .iter()
+            .map(|(_, slot)| slot)
+            .filter(is_passed)
+            .map(|slot| slot.entry.clone())
+            .collect();
         self.pass_ahead(passed)
     }
 

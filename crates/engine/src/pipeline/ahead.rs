@@ -401,9 +401,6 @@ pub(crate) async fn give_up(core: &Arc<Core>) {
 /// Nothing that was leased ahead is kept.
 pub(crate) async fn clear(core: &Arc<Core>) {
     give_up(core).await;
-    if core.work.stopping.is_cancelled() {
-        elsewhere::give_back(core).await;
-    }
     give_back(core, clear_shelves(core, Millis::MAX), "handed_back").await;
     let unreported = core.live.lock().begin_reports(Millis::MAX);
     if !unreported.is_empty() {

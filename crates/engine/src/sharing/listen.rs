@@ -5,7 +5,7 @@ pub(crate) mod state;
 
 use crate::{
     core::Core,
-    pipeline::{ahead, drain, elsewhere, fire},
+    pipeline::{ahead, drain, elsewhere, fire, intake},
     sharing::announce::GIVEN_UP,
 };
 use futures_util::FutureExt as _;
@@ -90,7 +90,7 @@ fn heed(core: &Arc<Core>, signal: Signal) {
         }
         Signal::Freed { queue, lane, places, .. } => elsewhere::freed(core, queue, lane.as_ref(), places),
         Signal::Demand(demand) => elsewhere::heed_demand(core, *demand),
-        Signal::Passed(passed) if passed.number == Passed::AHEAD => ahead::wanted::take_in(core, *passed),
+        Signal::Passed(passed) if passed.number == Passed::AHEAD => take_in(core, *passed),
         Signal::Passed(passed) => elsewhere::heed_passed(core, *passed),
         Signal::Due { partition, due_at } if partition.0 < core.store.partitions() => {
             if core.holdings.tenure(partition).is_some() {
@@ -100,6 +100,17 @@ fn heed(core: &Arc<Core>, signal: Signal) {
             }
         }
         Signal::Due { .. } => {}
+    }
+}
+
+/// The owner of their partitions has passed these to this engine before their time.
+fn take_in(core: &Arc<Core>, passed: Passed) {
+    if core.work.stopping.is_cancelled() {
+        // They go to where their owner finds them.
+        let stopping = Arc::clone(core);
+        core.work.detach_claim(async move { intake::admit(&stopping, passed.entries).await });
+    } else {
+        ahead::wanted::take_in(core, passed);
     }
 }
 

@@ -4,8 +4,7 @@
 //! for a task in flight. Must not change a task.
 
 use super::{
-    density::Density,
-    near,
+    alike,
     query::{self, Hold, wanted},
     row,
     statements::bind,
@@ -135,11 +134,10 @@ fn decoded(bytes: &[u8]) -> impl Iterator<Item = (TaskRef, i64)> {
 /// statements of their own that may each be lost: what is still in flight is written anew before it is forgotten.
 pub(crate) async fn leases_ended(
     conn: &mut MySqlConnection,
-    density: &Density,
     (now, limit): (Millis, usize),
     is_here: &(dyn Fn(Partition) -> bool + Sync),
 ) -> sqlx::Result<Vec<Task>> {
-    let mut search = Search { now, is_here, density, ended: HashMap::new(), looked: 0 };
+    let mut search = Search { now, is_here, ended: HashMap::new(), looked: 0 };
     let mut after = (i64::MIN, i64::MIN);
     while limit > 0 && search.looked < LOOKS_MAX {
         let page = page(conn, now, after).await?;
@@ -165,12 +163,11 @@ pub(crate) async fn leases_ended(
 /// `leases_ended` does: what it writes anew stands behind the position, and comes again.
 pub(crate) async fn in_flight(
     conn: &mut MySqlConnection,
-    density: &Density,
     after: Option<(i64, i64)>,
     limit: usize,
     is_here: &(dyn Fn(Partition) -> bool + Sync),
 ) -> sqlx::Result<(Vec<Task>, Option<(i64, i64)>)> {
-    let mut search = Search { now: Millis::MAX, is_here, density, ended: HashMap::new(), looked: 0 };
+    let mut search = Search { now: Millis::MAX, is_here, ended: HashMap::new(), looked: 0 };
     let page = page(conn, Millis::MAX, after.unwrap_or((i64::MIN, i64::MIN))).await?;
     let is_last = i64::try_from(page.len()).is_ok_and(|it| it < PAGE);
     let mut next = None;
@@ -223,7 +220,6 @@ fn portions(page: &[Batch]) -> Vec<&[Batch]> {
 
 struct Search<'h> {
     now: Millis,
-    density: &'h Density,
     /// Of another partition are copies, or remains: their tasks are found where they are.
     is_here: &'h (dyn Fn(Partition) -> bool + Sync),
     /// By id: a task may stand in two batches.
@@ -235,7 +231,7 @@ impl Search<'_> {
     async fn look(&mut self, conn: &mut MySqlConnection, batches: &[Batch]) -> sqlx::Result<()> {
         let places: Vec<TaskRef> = batches.iter().flat_map(|it| &it.entries).map(|it| it.0).collect();
         self.looked += places.len();
-        let found = rows(conn, &places, self.density).await?;
+        let found = rows(conn, &places).await?;
         let (mut again, mut gone) = (Ends::default(), Vec::new());
         let mut found = found.into_iter();
         for batch in batches {
@@ -267,14 +263,10 @@ impl Search<'_> {
 }
 
 /// Fence and end of the lease of each that is in flight.
-async fn rows(
-    conn: &mut MySqlConnection,
-    places: &[TaskRef],
-    density: &Density,
-) -> sqlx::Result<Vec<Option<(i64, Millis)>>> {
+async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Vec<Option<(i64, Millis)>>> {
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
-    if let Some(condition) = near::condition(&sorted, density) {
+    if let Some(condition) = alike::condition(&sorted) {
         let text = sql::BATCH_NEAR.replacen("{places}", &condition, 1);
         let mut found = HashMap::new();
         for it in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {

@@ -8,9 +8,7 @@ mod replace;
 mod standing;
 
 use self::standing::Standing;
-use super::{
-    density::Density, floor::LateCommits, ids::Ids, ledger::Ledger, lookup::Entries, pauses::Pauses,
-};
+use super::{floor::LateCommits, ids::Ids, ledger::Ledger, lookup::Entries, pauses::Pauses};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     insert::{Decision, Existing, decide},
@@ -89,7 +87,6 @@ impl Fate {
 pub(crate) struct Context {
     pub(crate) partitions: u16,
     pub(crate) ids: Ids,
-    pub(crate) density: Density,
     pub(crate) late: Arc<LateCommits>,
 }
 

@@ -297,7 +297,7 @@ impl Opening {
 
     /// Rests on what the callers know, and reads the rest without locks where that is cheap. If one row is otherwise, the
     /// transaction is undone, and begins again with a look.
-    pub(crate) fn with_facts(jobs: &[Job], context: &Context) -> Self {
+    pub(crate) fn with_facts(jobs: &[Job]) -> Self {
         let ids = |it: &Job| it.places().map(|it| it.id).collect::<Vec<_>>();
         if has_twins(jobs.iter().flat_map(ids).collect()) {
             return Self::with_a_look(jobs);
@@ -307,7 +307,7 @@ impl Opening {
             return Self { look: None, rests_on_facts: !known.is_empty() };
         };
         places.retain(|it| !known.contains(&it.id));
-        let unlocked = || FirstLook::unlocked(places.clone(), &context.density);
+        let unlocked = || FirstLook::unlocked(places.clone());
         let look = if text == sql::AT { None } else { unlocked() };
         let look = look.or_else(|| FirstLook::new(text, places));
         Self { look, rests_on_facts: !known.is_empty() }
@@ -382,29 +382,27 @@ async fn together(
         Work::Apply(..) => {
             let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
             let (all, now) = (all(&steps), latest(works));
-            let known = (*pauses, &context.density);
-            let applied = moves::apply(conn, trips, ledger, known, (&all, *rests_on_facts), now).await?;
+            let applied = moves::apply(conn, trips, ledger, pauses, (&all, *rests_on_facts), now).await?;
             apart(&steps, applied, Done::Applied)
         }
         Work::Dispatch(..) => {
             let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
             let (all, now) = (all(&grants), latest(works));
-            let known = (*pauses, &context.density);
             let dispatched =
-                lease::dispatch(conn, trips, ledger, known, (&all, *rests_on_facts), now).await?;
+                lease::dispatch(conn, trips, ledger, pauses, (&all, *rests_on_facts), now).await?;
             apart(&grants, dispatched, Done::Dispatched)
         }
         Work::Extend(..) => {
             let beats = each(works, |it| if let Work::Extend(beats, ..) = it { beats } else { &[] });
             apart(
                 &beats,
-                lease::extend(conn, trips, ledger, &context.density, &all(&beats), latest(works)).await?,
+                lease::extend(conn, trips, ledger, &all(&beats), latest(works)).await?,
                 Done::Extended,
             )
         }
         Work::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
         Work::Retire(it, _) => {
-            let retired = retention::retire(conn, ledger, &context.density, open, *it).await?;
+            let retired = retention::retire(conn, ledger, open, *it).await?;
             vec![Done::Retired(retired)]
         }
         Work::Forget(asked, _) => {

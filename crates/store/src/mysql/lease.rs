@@ -1,7 +1,6 @@
 //! Leases: handing tasks over, signs of life, requests to stop. A lease never outlives the task's `timeout_ms`.
 
 use super::{
-    density::Density,
     ended::{self, Ends},
     ledger::Ledger,
     moves::{From, Moves},
@@ -25,7 +24,7 @@ pub(crate) async fn dispatch(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
-    (pauses, density): (&Pauses, &Density),
+    pauses: &Pauses,
     (grants, rests_on_facts): (&[Grant], bool),
     now: Millis,
 ) -> sqlx::Result<Vec<Dispatched>> {
@@ -58,7 +57,7 @@ pub(crate) async fn dispatch(
             }
         }
         given.sort_unstable_by_key(|it| it.1.place);
-        let mut moves = if are_unseen { Moves::unseen(density, now) } else { Moves::new(density, now) };
+        let mut moves = if are_unseen { Moves::unseen(now) } else { Moves::new(now) };
         let mut note = Note::default();
         for (nth, from, assignment) in given {
             let Some(executor) = grants.get(nth).map(|it| &it.executor) else { continue };
@@ -164,7 +163,6 @@ pub(crate) async fn extend(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
-    density: &Density,
     beats: &[Beat],
     now: Millis,
 ) -> sqlx::Result<Vec<Extended>> {
@@ -174,7 +172,7 @@ pub(crate) async fn extend(
         let places: Vec<TaskRef> =
             round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
         let found = place::find(conn, sql::HELD, &places).await?;
-        let moves = Moves::new(density, now);
+        let moves = Moves::new(now);
         let (rows, said, fired) = (Rows::default(), Rows::default(), Rows::default());
         let mut signs = Signs { now, rows, said, fired, moves };
         for (nth, it) in round.iter().zip(found.rows) {
@@ -190,16 +188,16 @@ pub(crate) async fn extend(
 }
 
 /// The signs of life of one round.
-struct Signs<'d> {
+struct Signs {
     now: Millis,
     rows: Rows,
     said: Rows,
     /// Of attempts that were over before the store was told.
     fired: Rows,
-    moves: Moves<'d>,
+    moves: Moves,
 }
 
-impl Signs<'_> {
+impl Signs {
     /// Columns of lease/held.sql.
     fn sign(
         &mut self,

@@ -4,10 +4,9 @@
 //! and if one row is otherwise, the transaction is undone and begun again with a lock.
 
 use super::{
-    density::Density,
-    labels,
+    alike, labels,
     ledger::Ledger,
-    lookup, near,
+    lookup,
     pauses::Pauses,
     place::{self, One, Rows, Spotted},
     retention::ahead,
@@ -34,7 +33,7 @@ pub(crate) async fn apply(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
-    (pauses, density): (&Pauses, &Density),
+    pauses: &Pauses,
     (steps, rests_on_facts): (&[Step], bool),
     now: Millis,
 ) -> sqlx::Result<Vec<Stepped>> {
@@ -48,11 +47,11 @@ pub(crate) async fn apply(
             looked_at.push((nth, step));
         }
     }
-    succeed_unseen(conn, ledger, density, unseen, now).await?;
+    succeed_unseen(conn, ledger, unseen, now).await?;
     for round in place::rounds(looked_at.iter().map(|it| it.1.place.id)) {
         let round: Vec<(usize, &Step)> = round.iter().filter_map(|it| looked_at.get(*it)).copied().collect();
         let steps: Vec<&Step> = round.iter().map(|it| it.1).collect();
-        let moved = one_round(conn, trips, ledger, (pauses, density), &steps, now).await?;
+        let moved = one_round(conn, trips, ledger, pauses, &steps, now).await?;
         for ((nth, _), moved) in round.iter().zip(moved) {
             if let Some(answer) = applied.get_mut(*nth) {
                 *answer = moved;
@@ -67,14 +66,13 @@ pub(crate) async fn apply(
 async fn succeed_unseen(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
-    density: &Density,
     mut unseen: Vec<(&Step, &LeaseFacts)>,
     now: Millis,
 ) -> sqlx::Result<()> {
     // In the order of the key, so that the updates walk the pages in their order.
     let place = |(step, lease): &(&Step, &LeaseFacts)| TaskRef { due_at: lease.due_at, ..step.place };
     unseen.sort_unstable_by_key(place);
-    let mut moves = Moves::unseen(density, now);
+    let mut moves = Moves::unseen(now);
     for (step, lease) in unseen {
         let (Change::Succeed { result, keep_until }, Some(fence)) = (&step.change, step.fence) else {
             return Err(sqlx::Error::RowNotFound);
@@ -96,14 +94,14 @@ async fn one_round(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
-    (pauses, density): (&Pauses, &Density),
+    pauses: &Pauses,
     steps: &[&Step],
     now: Millis,
 ) -> sqlx::Result<Vec<Stepped>> {
     let places: Vec<TaskRef> = steps.iter().map(|it| it.place).collect();
     let found = place::find_ahead(conn, trips, sql::AT, &places).await?;
     let mut moved = vec![Stepped::LOST; steps.len()];
-    let mut moves = Moves::new(density, now);
+    let mut moves = Moves::new(now);
     // In the order of the key, so that the updates walk the pages in their order.
     let mut order: Vec<(usize, Spot)> = Vec::with_capacity(steps.len());
     for (nth, it) in found.rows.iter().enumerate() {
@@ -193,8 +191,7 @@ impl Spot {
 }
 
 /// The rows of one job, by the statement that moves them.
-pub(crate) struct Moves<'d> {
-    density: &'d Density,
+pub(crate) struct Moves {
     now: Millis,
     rows: BTreeMap<Event, Rows>,
     /// Rows whose place in the key changes.
@@ -207,15 +204,15 @@ pub(crate) struct Moves<'d> {
     are_seen: bool,
 }
 
-impl<'d> Moves<'d> {
+impl Moves {
     /// Of rows that were read without locks, or not at all.
-    pub(crate) fn unseen(density: &'d Density, now: Millis) -> Self {
-        Self { are_seen: false, ..Self::new(density, now) }
+    pub(crate) fn unseen(now: Millis) -> Self {
+        Self { are_seen: false, ..Self::new(now) }
     }
 
-    pub(crate) fn new(density: &'d Density, now: Millis) -> Self {
+    pub(crate) fn new(now: Millis) -> Self {
         let (rows, places, entries) = (BTreeMap::new(), Vec::new(), lookup::Entries::default());
-        Self { density, now, rows, places, line: None, entries, are_seen: true }
+        Self { now, rows, places, line: None, entries, are_seen: true }
     }
 
     async fn step(
@@ -359,7 +356,7 @@ impl<'d> Moves<'d> {
             return Err(sqlx::Error::Protocol(format!("{event:?} is not made here")));
         };
         let wanted = rows.len();
-        let moved = match near::send(conn, event, &rows, self.density, self.now).await? {
+        let moved = match alike::send(conn, event, &rows, self.now).await? {
             Some(moved) => moved,
             None => {
                 let update = sqlx::query(text).bind(rows.json()).bind(self.now.0);

@@ -15,7 +15,6 @@ pub(crate) mod ahead;
 
 use super::{
     archive::PLACE,
-    density::Density,
     job::Retire,
     ledger::Ledger,
     moves::{From, Moves},
@@ -43,7 +42,6 @@ const AHEAD_MS: i64 = 24 * 3_600_000;
 pub(crate) async fn retire(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
-    density: &Density,
     open: &BTreeSet<Partition>,
     Retire { now, stopped_until, limit }: Retire,
 ) -> sqlx::Result<Retired> {
@@ -65,7 +63,7 @@ pub(crate) async fn retire(
     if progress != began {
         keep_progress(conn, progress).await?;
     }
-    let rows = end(conn, ledger, density, now, stopped_until, &over.places).await?;
+    let rows = end(conn, ledger, now, stopped_until, &over.places).await?;
     let has_more = ahead_has_more || spans_have_more;
     let mut retired = Retired { stopped: rows.stopped, deleted: 0, has_more };
     if has_archives {
@@ -118,13 +116,12 @@ struct Ended {
 async fn end(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
-    density: &Density,
     now: Millis,
     stopped_until: Millis,
     over: &[TaskRef],
 ) -> sqlx::Result<Ended> {
     let mut ended = Ended::default();
-    let mut moves = Moves::new(density, now);
+    let mut moves = Moves::new(now);
     let note = Note { by: BY.to_owned(), ..Note::default() };
     for it in place::find(conn, sql::OVER, over).await?.rows.into_iter().flatten() {
         let Spent { namespace, queue, from, attempt } = match over_at(&it, now)? {

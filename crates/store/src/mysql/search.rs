@@ -159,7 +159,7 @@ pub(super) async fn leases_ended(
     let placement = inner.routing.placement();
     let is_here = |it: Partition| placement.shard_of(it) == part;
     let mut conn = shard.reader().await?;
-    let mut found = ended::leases_ended(&mut conn, &inner.context.density, (now, limit), &is_here).await?;
+    let mut found = ended::leases_ended(&mut conn, (now, limit), &is_here).await?;
     // Of a partition that has left meanwhile: what was read may be remains, and the lease extended where it is now.
     let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
     found.retain(|it| !gone.contains(&it.place.partition));
@@ -177,8 +177,7 @@ pub(super) async fn in_flight(
     let placement = inner.routing.placement();
     let is_here = |it: Partition| placement.shard_of(it) == number;
     let mut conn = shard.reader().await?;
-    let density = &inner.context.density;
-    let (mut found, next) = ended::in_flight(&mut conn, density, position, limit, &is_here).await?;
+    let (mut found, next) = ended::in_flight(&mut conn, position, limit, &is_here).await?;
     // As above: what has left is found where it is now, if that shard comes later, or at the next look.
     let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
     found.retain(|it| !gone.contains(&it.place.partition));

@@ -1,7 +1,7 @@
 //! The statements of moves, leases, scans and retention, by name. Their texts lie in `sql/mysql`, as the others.
 
 use super::{
-    near::{Few, Near},
+    alike::Alike,
     statements::{Many, sql},
 };
 use punctual_domain::state::Event;
@@ -51,15 +51,13 @@ pub(crate) const OVER: &str = sql!("retire/over.sql");
 pub(crate) const DELETE: &str = sql!("retire/delete.sql");
 pub(crate) const REPLIES_OVER: &str = sql!("retire/replies.sql");
 
-pub(crate) static NEAR_OTHERS: Near = Near::new(sql!("near/others.sql"));
-static CLAIM: (Few, Near) = (Few::new(sql!("few/claim.sql")), Near::new(sql!("near/claim.sql")));
-static DISPATCH: (Few, Near) = (Few::new(sql!("few/dispatch.sql")), Near::new(sql!("near/dispatch.sql")));
-static START: (Few, Near) = (Few::new(sql!("few/start.sql")), Near::new(sql!("near/start.sql")));
-static SUCCEED: (Few, Near) = (Few::new(sql!("few/succeed.sql")), Near::new(sql!("near/succeed.sql")));
+static CLAIM: Alike = Alike::new(sql!("alike/claim.sql"));
+static DISPATCH: Alike = Alike::new(sql!("alike/dispatch.sql"));
+static START: Alike = Alike::new(sql!("alike/start.sql"));
+static SUCCEED: Alike = Alike::new(sql!("alike/succeed.sql"));
 
-/// The guarded statements of an event for rows that are alike, where there are such: for a few of them, and for many
-/// that are near each other.
-pub(crate) const fn alike_of_event(event: Event) -> Option<&'static (Few, Near)> {
+/// The guarded statement of an event for rows that are alike, where there is one.
+pub(crate) const fn alike_of_event(event: Event) -> Option<&'static Alike> {
     match event {
         Event::Claim => Some(&CLAIM),
         Event::Dispatch => Some(&DISPATCH),

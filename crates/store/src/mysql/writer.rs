@@ -298,7 +298,7 @@ impl Writer {
         let done = loop {
             tries += 1;
             let opening = match rests {
-                Rests::OnFacts if tries == 1 => Opening::with_facts(jobs, &self.context),
+                Rests::OnFacts if tries == 1 => Opening::with_facts(jobs),
                 _ => Opening::with_a_look(jobs),
             };
             let failed = match self.transaction(jobs, opening).await {

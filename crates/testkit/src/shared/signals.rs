@@ -28,7 +28,12 @@ type Listening = Arc<parking_lot::Mutex<Vec<String>>>;
 
 impl Default for SignalHub {
     fn default() -> Self {
-        Self { sender: broadcast::channel(SIGNALS_KEPT).0, is_mute: Arc::default(), listening: Arc::default(), unheard: Arc::default() }
+        Self {
+            sender: broadcast::channel(SIGNALS_KEPT).0,
+            is_mute: Arc::default(),
+            listening: Arc::default(),
+            unheard: Arc::default(),
+        }
     }
 }
 

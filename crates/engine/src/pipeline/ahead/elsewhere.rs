@@ -7,12 +7,12 @@
 //!    they come back into its table, and that engine gets nothing until it says again what it takes. Lost, or the other engine dies:
 //!    the owner's look at what is overdue finds them in the store, `overdue_after_ms` after their instant.
 //! 3. *Taken in.* The other engine has them in its table. From here on the steps are those of `ahead`. It stops: what has not fired
-//!    goes to the hot set, whence the owner takes it (`give_back`).
+//!    goes to the hot set, whence the owner takes it (`Engine::leave`).
 //!
 //! A cancel or a change at the owner is decided by the store's conditional update, or by the lease that the other engine has made.
 //! Only for queues of which nothing is set. Must not lease anything.
 
-use crate::{core::Core, live::Loaded, pipeline::intake, sharing::announce};
+use crate::{core::Core, live::Loaded, sharing::announce};
 use hashbrown::HashMap;
 use punctual_contract::{
     hot::HotEntry,
@@ -77,14 +77,6 @@ async fn send(core: &Core, engine: String, queue: &QueueKey, entries: Vec<HotEnt
         // What is of partitions that were given up meanwhile their new owner has in the store.
         let loaded = core.live.lock().load(entries, |_| false, |_| true);
         note_loaded(core, &loaded);
-    }
-}
-
-/// This engine stops: what was passed to it and has not fired goes to where its owner finds it.
-pub(super) async fn give_back(core: &Arc<Core>) {
-    let waiting = core.live.lock().take_passed();
-    if !waiting.is_empty() {
-        intake::admit(core, waiting).await;
     }
 }
 

@@ -2,17 +2,13 @@
 //! time. The steps stand in `elsewhere`. Must not lease anything.
 
 use super::{elsewhere::note_loaded, may_be_leased, room};
-use crate::{core::Core, pipeline::intake};
+use crate::core::Core;
 use punctual_contract::ownership::Passed;
 use punctual_domain::name::QueueKey;
 use std::sync::Arc;
 
 /// The owner of their partitions has passed these to this engine.
-pub(crate) fn take_in(core: &Arc<Core>, passed: Passed) {
-    if core.work.stopping.is_cancelled() {
-        let stopping = Arc::clone(core);
-        return core.work.detach_claim(async move { intake::admit(&stopping, passed.entries).await });
-    }
+pub(crate) fn take_in(core: &Core, passed: Passed) {
     let loaded = core.live.lock().load_passed(passed.entries, |entry| may_be_leased(core, entry));
     note_loaded(core, &loaded);
     say_wanted(core, &Arc::new(passed.queue));

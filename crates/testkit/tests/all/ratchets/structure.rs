@@ -5,9 +5,9 @@ use super::tree::{File, RUST, all, before_tests, root, without_words};
 use std::fs;
 
 /// Closures whose parameter is called `it`: a noun says what it is.
-const CLOSURES_NAMED_IT: usize = 5_035;
+const CLOSURES_NAMED_IT: usize = 5_003;
 /// Files of statements: one a subject, not one a statement.
-const SQL_FILES: usize = 625;
+const SQL_FILES: usize = 620;
 /// Scripts of the hot set in Redis, and of its limiter.
 const SCRIPTS: usize = 16;
 /// Fields of the engine's `Core`, which every step can reach.

@@ -1,5 +1,5 @@
--- As move/succeed.sql, for a few rows that differ in nothing but their places: without a list that is made a
--- table, which costs as much as thirty rows.
+-- As move/succeed.sql, for rows that differ in nothing but their places: half the
+-- cost of a join with a list.
 -- In order: ids in order, the fired_at (ms) of each (where all fired equally long after their due time, that time (ms) stands
 -- for both; where it is to stay as it is, nothing does), history line, keep_until (ms), result code, message, whether its body is JSON or NULL,
 -- body or NULL, now (ms), and of each row: partition, due_at (ms), id; at last the state and the fence that all have.
@@ -16,4 +16,4 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     state = 8,
     updated_at = ?,
     room = ''
-WHERE ((partition_no = ? AND due_at = ? AND id = ?)) AND state IN (4, 5) AND state = ? AND fence = ?
+WHERE (partition_no, due_at, id) IN ((?, ?, ?)) AND state IN (4, 5) AND state = ? AND fence = ?
