@@ -18,6 +18,7 @@ mod clock;
 mod console;
 mod count;
 mod counts;
+mod duration;
 mod engine;
 mod execute;
 #[cfg(test)]

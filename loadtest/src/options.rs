@@ -1,5 +1,6 @@
 //! The command line: what can be asked, with defaults and units. Checks what clap cannot; decides nothing else.
 
+pub(crate) use crate::duration::parse_ms;
 use crate::http::Target;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -208,6 +209,12 @@ pub(crate) struct RunOptions {
     /// No executors: only how fast inserts are accepted
     #[arg(long)]
     pub(crate) insert_only: bool,
+    /// Tasks have so many priorities in turns [default: they name none]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=5))]
+    pub(crate) priorities: u8,
+    /// How many tasks of the queue run at once at most [default: no limit]
+    #[arg(long)]
+    pub(crate) concurrency: Option<u32>,
     #[arg(long, default_value_t = 4)]
     pub(crate) executors: usize,
     /// Executors that receive from Redis Streams, beside those that pull; the engines push the queue then
@@ -489,6 +496,9 @@ impl RunOptions {
         {
             return Err(Usage("--insert-at and --execute-at name one of the --engines"));
         }
+        if self.scenario == Scenario::Flood && (self.priorities > 0 || self.concurrency.is_some()) {
+            return Err(Usage("--priorities and --concurrency are not of a flood, which has --slots"));
+        }
         if self.scenario == Scenario::Flood && (self.insert_only || self.subscribers > 0 || self.disturbs()) {
             return Err(Usage("a flood has executors that pull, and no faults"));
         }
@@ -552,21 +562,6 @@ impl RunOptions {
     pub(crate) fn connections(&self) -> usize {
         self.common.connections.unwrap_or(if self.singles { 64 } else { 2 })
     }
-}
-
-/// `250ms`, `30s`, `10m`, `2h`, `7d`.
-pub(crate) fn parse_ms(text: &str) -> Result<i64, String> {
-    let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
-    let unit_ms = match text.strip_prefix(digits) {
-        Some("ms") => 1,
-        Some("s") => 1_000,
-        Some("m") => 60_000,
-        Some("h") => 3_600_000,
-        Some("d") => 86_400_000,
-        _ => return Err("expected a number with ms, s, m, h or d".into()),
-    };
-    let count: u32 = digits.parse().map_err(|_| "expected a whole number before the unit")?;
-    Ok(i64::from(count) * unit_ms)
 }
 
 /// For tests: the server that these words ask for.

@@ -139,7 +139,7 @@ fn a_flood_has_a_rate_and_nothing_is_done_to_its_server() {
         (3, Some(8), 20, 1)
     );
     assert_eq!(flood.check(), Ok(()));
-    for bad in ["--insert-only", "--kill-after 1s"] {
+    for bad in ["--concurrency 5", "--priorities 3", "--insert-only", "--kill-after 1s"] {
         assert!(run(&format!("--scenario flood --rate 5 {bad}")).check().is_err(), "{bad}");
     }
 }

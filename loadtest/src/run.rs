@@ -21,6 +21,7 @@ use std::{sync::Arc, time::Duration};
 /// From planning to the first insert: threads and connections start meanwhile.
 const LEAD_MS: i64 = 50;
 const TOKEN_LIMIT: Duration = Duration::from_secs(10);
+const SETTING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Starts the server, or looks at the one that runs.
 pub(crate) async fn prepare(options: &ServerOptions, push: Option<Push>) -> anyhow::Result<(Server, Target)> {
@@ -85,11 +86,15 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     } else {
         None
     };
+    if let Some(concurrency) = options.concurrency {
+        limit(target.clone(), &queue, concurrency).await?;
+    }
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let start_ms = now_ms() + LEAD_MS;
     let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch: options.batch(), seed };
     let targets = options.targets(&target);
-    let job = Job::at(target, targets, shape(&options.common, queue, start_ms)?, Plan::new(load, frame));
+    let shape = shape(&options.common, queue, start_ms)?.with_priorities(options.priorities);
+    let job = Job::at(target, targets, shape, Plan::new(load, frame));
     let before = (server.used(), Usage::of_self());
     let mut watcher = Watcher::new(options, server, Arc::clone(&job), start_ms)?;
     let end = watcher.watch().await?;
@@ -110,6 +115,14 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     report.spent(before, after);
     report.disturbed(disturbance);
     Ok(report)
+}
+
+async fn limit(target: Target, queue: &str, concurrency: u32) -> anyhow::Result<()> {
+    let body = format!(r#"{{"concurrency":{concurrency}}}"#);
+    let mut connection = Connection::new(target);
+    let answer = connection.put(&format!("/v1/queues/{queue}"), body.as_bytes(), SETTING_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "limiting the queue: {}", answer.describe());
+    Ok(())
 }
 
 impl RunOptions {

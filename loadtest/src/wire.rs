@@ -14,13 +14,19 @@ pub(crate) struct Shape {
     payload_bytes: usize,
     /// `xxx…"}`: the end of every payload.
     filler: Vec<u8>,
+    /// Tasks have these priorities in turns, from 1 on. 0: they name none.
+    priorities: u8,
 }
 
 impl Shape {
     pub(crate) fn new(queue: String, base: i64, payload_bytes: usize) -> Self {
         let mut filler = vec![b'x'; payload_bytes];
         filler.extend_from_slice(b"\"}");
-        Self { queue, base, payload_bytes, filler }
+        Self { queue, base, payload_bytes, filler, priorities: 0 }
+    }
+
+    pub(crate) fn with_priorities(self, priorities: u8) -> Self {
+        Self { priorities, ..self }
     }
 
     pub(crate) fn task_id(&self, n: usize) -> i64 {
@@ -41,6 +47,10 @@ impl Shape {
         out.write_fmt(head).expect("a vector takes every write");
         out.extend_from_slice(payload_head(n).as_bytes());
         out.extend_from_slice(self.filler_for(n));
+        if self.priorities > 0 {
+            let priority = 1 + n % usize::from(self.priorities);
+            write!(out, r#","priority":{priority}"#).expect("a vector takes every write");
+        }
         out.push(b'}');
     }
 
@@ -212,6 +222,20 @@ mod tests {
         }
         let shortest = payload_of(&Shape::new("q".into(), 1_000, 0), 7);
         assert_eq!(shortest, r#"{"n":7,"pad":""}"#);
+    }
+
+    #[test]
+    fn priorities_go_in_turns_where_they_are_asked_for() {
+        let priority = |shape: &Shape, n| {
+            let mut body = Vec::new();
+            shape.write_task(n, 5, &mut body);
+            let task: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            task.get("priority").and_then(serde_json::Value::as_u64)
+        };
+        let plain = Shape::new("q".to_owned(), 1, 20);
+        assert_eq!(priority(&plain, 0), None);
+        let shape = plain.with_priorities(5);
+        assert_eq!([0, 4, 5].map(|n| priority(&shape, n)), [Some(1), Some(5), Some(1)]);
     }
 
     #[test]

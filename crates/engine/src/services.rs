@@ -204,12 +204,10 @@ impl Engine {
     fn supervise_maintenance(&self, supervisor: &Supervisor) {
         let core = &self.core;
         let period = Duration::from_millis(core.options.sweep_interval_ms);
-        supervisor.every(core, "refill", period, |core| async move {
-            // None of them is left out because another failed.
+        let asked = |core: Arc<Core>| async move { core.filling.overdue.asked().await };
+        supervisor.every_or_when(core, "refill", period, asked, |core| async move {
             core.live.lock().forget_old_attempts(core.now());
-            let found = refill::run_once(&core).await;
-            fire::fire_all(&core).await;
-            found
+            refill::run(core).await
         });
         let period = Duration::from_millis(core.options.reconcile_interval_ms);
         supervisor.every_or_when(core, "reconcile", period, reconcile::when_asked, |core| async move {

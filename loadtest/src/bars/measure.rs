@@ -56,6 +56,10 @@ pub(super) enum Measure {
     },
     Pending,
     EmbeddedBurst,
+    /// A burst in a queue with a limit and priorities, over one in a plain queue.
+    LimitedBurst {
+        server: &'static str,
+    },
     Cost {
         server: &'static str,
         ahead: &'static str,
@@ -117,6 +121,7 @@ impl Site {
             Measure::Flat { servers: [a, b] } => self.flat(what, [a.join(" "), b.join(" ")]).await,
             Measure::Pending => self.pending(what).await,
             Measure::EmbeddedBurst => self.embedded_burst(what).await,
+            Measure::LimitedBurst { server } => self.limited_burst(what, server).await,
             Measure::Cost { server, ahead, bar } => self.cost(what, (server, ahead), bar).await,
             Measure::Overload { server } => return self.overload(what, server).await,
             Measure::Push => self.push(what).await,
@@ -320,6 +325,14 @@ impl Site {
         let mysql = self.drained(ONE, BURST / 2).await?;
         let figure = Figure::at_least(what, Unit::Times, embedded / mysql, 1.0);
         Ok(figure.of(format_args!("{embedded:.0} and {mysql:.0}/s")))
+    }
+
+    async fn limited_burst(&self, what: &str, server: &str) -> anyhow::Result<Figure> {
+        let plain = self.drained(server, BURST / 2).await?;
+        let limits = format!("{server} --concurrency 1000 --priorities 5 --lease-max 250");
+        let limited = self.drained(&limits, BURST / 2).await?;
+        let figure = Figure::at_least(what, Unit::Share, limited / plain, 0.7);
+        Ok(figure.of(format_args!("{limited:.0} and {plain:.0}/s")))
     }
 
     async fn cost(&mut self, what: &str, (server, ahead): (&str, &str), bar: f64) -> anyhow::Result<Figure> {

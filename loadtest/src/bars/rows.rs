@@ -117,6 +117,16 @@ pub(super) const ROWS: &[Row] = &[
         "embedded at 1,000/s; bar as in P4",
         Measure::Lateness { server: EMBEDDED, rate: 1_000, bars_ms: [None, Some(1.0), None] },
     ),
+    row(
+        "limited-one",
+        "50,000 at one instant: a queue with 1,000 slots and five priorities over a plain one; one engine",
+        Measure::LimitedBurst { server: ONE },
+    ),
+    row(
+        "limited-two",
+        "50,000 at one instant: a queue with 1,000 slots and five priorities over a plain one; two engines",
+        Measure::LimitedBurst { server: TWO },
+    ),
     row("P12-burst", "50,000 at one instant: embedded over one engine on MySQL", Measure::EmbeddedBurst),
     row(
         "P13-one",

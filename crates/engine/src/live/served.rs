@@ -18,8 +18,8 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// Tasks in the line of one queue: some 50 MiB.
-const LINE_MAX: usize = 100_000;
+/// Tasks in the line of one queue: some 200 MiB.
+const LINE_MAX: usize = 400_000;
 /// With so many tasks in the table, longer lines than this do not grow.
 const TABLE_MAX: usize = 1_000_000;
 const LINE_FAIR: usize = 1_000;
@@ -35,6 +35,7 @@ impl Table {
         for entry in entries {
             let is_served = self.serves(entry);
             if !is_served && self.is_long(&entry.queue) {
+                self.has_left_some = true;
                 continue;
             }
             if self.keep_served(entry, (Event::Lined, SERVED), level(entry), None) {
@@ -50,6 +51,13 @@ impl Table {
     fn is_long(&self, queue: &QueueKey) -> bool {
         let standing = self.standing(queue).all();
         standing >= LINE_MAX || (standing >= LINE_FAIR && self.slots.len() >= TABLE_MAX)
+    }
+
+    /// A line has left tasks to the store, and has room for half of what it takes. Says so once.
+    pub(crate) fn has_room_again(&mut self, queue: &QueueKey) -> bool {
+        let has_room = self.has_left_some && self.standing(queue).all() <= LINE_MAX / 2;
+        self.has_left_some &= !has_room;
+        has_room
     }
 
     /// These have fired and may not go now: out of the order, into a lane of their queue.
@@ -260,6 +268,10 @@ pub(super) mod tests {
         assert_eq!(live.lock().serve(&[HotEntry { queue: other, ..entry(most + 9, 1) }], plain), 1);
         assert_eq!(ids(&live, strict(1)), [1]);
         assert_eq!(live.lock().serve(&fired[LINE_MAX..], plain), 1, "it is shorter");
+        let queue = entry(1, 1).queue;
+        assert!(!live.lock().has_room_again(&queue));
+        assert_eq!(live.lock().take_served(&queue, strict(LINE_MAX / 2)).len(), LINE_MAX / 2);
+        assert!(live.lock().has_room_again(&queue) && !live.lock().has_room_again(&queue), "said once");
     }
 
     #[test]

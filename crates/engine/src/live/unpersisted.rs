@@ -58,9 +58,16 @@ impl Table {
         self.settle(nth);
     }
 
-    /// All of which the store does not know.
+    /// All of which the store does not know, by their due times.
     pub(crate) fn unpersisted(&self) -> impl Iterator<Item = &HotEntry> {
         self.index.all(Group::Unpersisted).filter_map(|nth| Some(&self.slots.get(nth)?.entry))
+    }
+
+    /// Those of them that have fired until an instant, by their due times.
+    pub(crate) fn unpersisted_until(&self, until: Millis) -> impl Iterator<Item = &HotEntry> {
+        let due = self.index.until(Group::Unpersisted, until);
+        let entries = due.filter_map(|nth| Some(&self.slots.get(nth)?.entry));
+        entries.filter(move |entry| entry.fired_at <= until)
     }
 
     /// When this attempt has fired, if the store does not know of it.

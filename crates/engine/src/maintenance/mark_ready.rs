@@ -5,13 +5,13 @@
 pub(crate) mod state;
 
 use crate::{core::Core, options::STEP_LIMIT, parts, pipeline::ahead};
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use punctual_contract::{
     Error,
     hot::HotEntry,
     store::{Change, Step},
 };
-use punctual_domain::{name::QueueKey, state::State, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
 use state::CHUNK;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -34,7 +34,9 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     let core = &*core;
     let before = now.plus(-WORTH_MS);
     let now = core.now();
-    let is_here = |entry: &HotEntry| parts::is_in(core, part, entry.place.partition);
+    let here: Vec<bool> =
+        (0..core.store.partitions()).map(|number| parts::is_in(core, part, Partition(number))).collect();
+    let is_here = |entry: &HotEntry| here.get(usize::from(entry.place.partition.0)) == Some(&true);
     let (waiting, soon_gone) = worth_it(core, before, now, core.maintenance.mark_pace.most(), is_here);
     let (mut done, mut result) = (0, Ok(()));
     for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
@@ -70,12 +72,9 @@ async fn mark_served(core: Arc<Core>, part: usize, now: Millis) -> Result<usize,
     let before = now.plus(-FOR_OTHERS_MS);
     let served: Vec<HotEntry> = {
         let table = core.live.lock();
-        let is_one = |entry: &&HotEntry| {
-            entry.fired_at <= before
-                && parts::is_in(&core, part, entry.place.partition)
-                && table.serves(entry)
-        };
-        table.unpersisted().filter(is_one).take(STEP_LIMIT * 10).cloned().collect()
+        let is_one =
+            |entry: &&HotEntry| parts::is_in(&core, part, entry.place.partition) && table.serves(entry);
+        table.unpersisted_until(before).filter(is_one).take(STEP_LIMIT * 10).cloned().collect()
     };
     for chunk in served.chunks(CHUNK) {
         mark(&core, chunk, now).await?;
@@ -93,24 +92,38 @@ fn worth_it(
     soon_gone_most: usize,
     is_here: impl Fn(&HotEntry) -> bool,
 ) -> (Vec<HotEntry>, Vec<HotEntry>) {
-    let is_old = |entry: &HotEntry| entry.fired_at <= before && is_here(entry);
-    let queues: HashSet<Arc<QueueKey>> = {
+    let queues = {
         let table = core.live.lock();
-        table.unpersisted().filter(|entry| is_old(entry)).map(|entry| Arc::clone(&entry.queue)).collect()
+        let mut queues: Vec<Arc<QueueKey>> = Vec::new();
+        for entry in table.unpersisted_until(before) {
+            // Most of a crowd are of one queue.
+            if !queues.last().is_some_and(|last| Arc::ptr_eq(last, &entry.queue)) {
+                queues.push(Arc::clone(&entry.queue));
+            }
+        }
+        queues
     };
     // Asked without the table: who waits is behind locks of its own, that are taken before the table's.
-    let worked_on = |queue: Arc<QueueKey>| {
-        let is_worked_on = ahead::is_worked_on(core, &queue, now);
-        (queue, is_worked_on)
-    };
-    let queues: HashMap<Arc<QueueKey>, bool> = queues.into_iter().map(worked_on).collect();
+    let mut worked_on: HashMap<Arc<QueueKey>, bool> = HashMap::new();
+    for queue in queues {
+        worked_on.entry_ref(&queue).or_insert_with(|| ahead::is_worked_on(core, &queue, now));
+    }
     let (mut waiting, mut soon_gone) = (Vec::new(), Vec::new());
-    for entry in core.live.lock().unpersisted().filter(|entry| is_old(entry)) {
+    let (waiting_most, worth_soon_gone) = (STEP_LIMIT * 10, now.plus(-WORTH_SOON_GONE_MS));
+    let mut last: Option<(Arc<QueueKey>, bool)> = None;
+    for entry in core.live.lock().unpersisted_until(before).filter(|entry| is_here(entry)) {
+        if waiting.len() >= waiting_most && soon_gone.len() >= soon_gone_most {
+            break;
+        }
+        let known = last.as_ref().filter(|last| Arc::ptr_eq(&last.0, &entry.queue)).map(|last| last.1);
         // What has fired since then is looked at in the next run.
-        let Some(is_worked_on) = queues.get(&entry.queue).copied() else { continue };
+        let Some(is_worked_on) = known.or_else(|| worked_on.get(&entry.queue).copied()) else { continue };
+        if known.is_none() {
+            last = Some((Arc::clone(&entry.queue), is_worked_on));
+        }
         let (to, most) =
-            if is_worked_on { (&mut soon_gone, soon_gone_most) } else { (&mut waiting, STEP_LIMIT * 10) };
-        let is_worth_it = !is_worked_on || entry.fired_at <= now.plus(-WORTH_SOON_GONE_MS);
+            if is_worked_on { (&mut soon_gone, soon_gone_most) } else { (&mut waiting, waiting_most) };
+        let is_worth_it = !is_worked_on || entry.fired_at <= worth_soon_gone;
         if is_worth_it && to.len() < most {
             to.push(entry.clone());
         }

@@ -28,7 +28,14 @@ pub(crate) fn serve(core: &Core, entries: &[HotEntry]) -> usize {
 
 /// Those of a queue that go next.
 pub(crate) fn admit(core: &Core, queue: &QueueKey, admission: Admission) -> Vec<HotEntry> {
-    core.live.lock().take_served(queue, admission)
+    let (taken, has_room) = {
+        let mut table = core.live.lock();
+        (table.take_served(queue, admission), table.has_room_again(queue))
+    };
+    if has_room {
+        core.filling.overdue.ask();
+    }
+    taken
 }
 
 /// These are not to be handed over.

@@ -36,6 +36,8 @@ use std::sync::Arc;
 const LOOK_LIMIT: usize = 500;
 /// And of those that were.
 const AGAIN_LIMIT: usize = 50;
+/// Looks of one run.
+const LOOKS_MAX: usize = 20;
 /// What was offered so short a time ago may be in the hands of an engine that is about to lease it.
 const IN_HANDS_MS: i64 = 3_000;
 
@@ -64,6 +66,21 @@ async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
         fire::fire_all(core).await;
     }
     result.map(|()| loaded)
+}
+
+/// Looks until hardly anything is missing, so that a long backlog comes as fast as it is read. Tasks that were missing.
+pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
+    let mut all = 0;
+    for _ in 0..LOOKS_MAX {
+        let looked = run_once(&core).await;
+        fire::fire_all(&core).await;
+        let found = looked?;
+        all += found;
+        if found < LOOK_LIMIT || core.work.stopping.is_cancelled() {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 /// Looks at what is overdue. Tasks that were missing.
@@ -99,11 +116,14 @@ async fn run_asked(core: &Arc<Core>) -> Result<usize, Error> {
 /// One part of the store.
 async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (mut found, mut result) = (0, Ok(()));
+    let mut scanned = Scanned::begun(core.now());
     for partition in parts::owned(&core, part) {
-        if let Err(error) = overdue_of(&core, partition, &mut found).await {
+        if let Err(error) = overdue_of(&core, partition, &mut scanned, &mut found).await {
             result = Err(error);
         }
     }
+    // Once for all partitions: it passes by all that executors are served with.
+    scanned.forget_what_is_gone(&core);
     if found > 0 {
         tracing::warn!(tasks = found, "overdue tasks were missing, and have been loaded or offered again");
         core.meters.swept(found);
@@ -113,15 +133,18 @@ async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
 }
 
 /// Adds to `found` what was missing, also when a later look fails.
-async fn overdue_of(core: &Arc<Core>, partition: Partition, found: &mut usize) -> Result<(), Error> {
+async fn overdue_of(
+    core: &Arc<Core>,
+    partition: Partition,
+    scanned: &mut Scanned,
+    found: &mut usize,
+) -> Result<(), Error> {
     let Some(tenure) = core.holdings.tenure(partition) else { return Ok(()) };
     let (until, before) = (core.now().plus(-core.options.overdue_after_ms), core.now().plus(-IN_HANDS_MS));
     let mut at = core.filling.overdue.position(partition, tenure.term);
-    let mut scanned = Scanned::begun(core.now());
     let looked = look(core, Scan { partition, until, after: at.front, limit: LOOK_LIMIT }).await?;
     let next = looked.next;
     scanned.add(partition, at.front, &looked.rows, next.unwrap_or((until, i64::MAX)));
-    scanned.forget_what_is_gone(core);
     let missing = looked.bring_back(core, before).await?;
     *found += missing;
     let looks_again = at.looked(next, missing > 0, until);

@@ -59,6 +59,7 @@ impl Gaps {
 pub(crate) struct OverdueLooks {
     /// By partition.
     positions: Mutex<HashMap<Partition, Position>>,
+    asked: Notify,
 }
 
 /// Where to go on in a partition.
@@ -75,6 +76,16 @@ pub(super) struct Position {
 }
 
 impl OverdueLooks {
+    /// Tasks were left to the store, and there is room for them: the next look begins with the oldest, and does not wait for its turn.
+    pub(crate) fn ask(&self) {
+        self.positions.lock().clear();
+        self.asked.notify_one();
+    }
+
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
     pub(super) fn position(&self, partition: Partition, term: i64) -> Position {
         let known = self.positions.lock().get(&partition).copied();
         known
