@@ -21,7 +21,7 @@ const CIRCLES: [(&str, usize); 20] = [
     ("engine", 11),
     ("expressions", 3),
     ("hot", 3),
-    ("loadtest", 25),
+    ("loadtest", 24),
     ("protocol", 3),
     ("schedules", 7),
     ("sdk", 9),
