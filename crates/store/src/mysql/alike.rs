@@ -1,5 +1,5 @@
-//! Updates of rows that differ in nothing but their places and instants: one statement names them all by their keys, in one list of
-//! row constructors. On MariaDB 10.11 a row costs 7 us of processor so, in batches of 500; joined with a list that is passed as JSON
+//! Updates of rows that differ in nothing but their places and instants, and of successes with results of their own: one statement
+//! names them all by their keys, in one list of row constructors. On MariaDB 10.11 a row costs 7 us of processor so, in batches of 500; joined with a list that is passed as JSON
 //! it costs 13, because the server writes what such an update changes to a temporary table first (decision 0050). Must not decide what
 //! moves: each row has to be in the state and have the fence that the caller says, or it stays.
 
@@ -7,6 +7,7 @@ use super::{
     place::{One, Rows, Value},
     row, statements_moves as sql,
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use punctual_domain::{place::TaskRef, state::Event, time::Millis};
 use sqlx::{Arguments as _, MySqlConnection, mysql::MySqlArguments};
 use std::{fmt::Write as _, sync::OnceLock};
@@ -17,6 +18,8 @@ const LENGTHS: [usize; 11] = [2, 3, 5, 8, 16, 32, 64, 128, 256, 512, ROWS_MAX];
 const ROWS_MAX: usize = 1_000;
 /// Each group of rows that are alike is a statement: with more of them than this, all rows are one statement of another form.
 const GROUPS_MAX: usize = 12;
+/// Rows of a statement in which each has values of its own: a list of ids and one of values for each column.
+const EACH_MAX: usize = 256;
 /// Places in a condition of a SELECT: three numbers each, fewer than MariaDB's `in_predicate_conversion_threshold` in all.
 const READ_MAX: usize = 300;
 const ONE_ROW: &str = "((?, ?, ?))";
@@ -25,21 +28,47 @@ const ONE_ROW: &str = "((?, ?, ?))";
 #[derive(Debug)]
 pub(crate) struct Alike {
     one: &'static str,
-    texts: [OnceLock<[&'static str; LENGTHS.len()]>; OWN],
+    texts: [Texts; OWN],
+    /// For rows with values of their own, where the statement has that form.
+    of_each: Option<[Texts; OWN]>,
+}
+
+/// By their lengths. Made once for each statement, and never given back: that bounds them.
+type Texts = OnceLock<[&'static str; LENGTHS.len()]>;
+
+const fn no_texts() -> [Texts; OWN] {
+    [OnceLock::new(), OnceLock::new(), OnceLock::new()]
 }
 
 impl Alike {
     pub(crate) const fn new(one: &'static str) -> Self {
-        Self { one, texts: [OnceLock::new(), OnceLock::new(), OnceLock::new()] }
+        Self { one, texts: no_texts(), of_each: None }
+    }
+
+    /// The statement also has the form in which each row has values of its own: it does not compute with its values.
+    pub(crate) const fn or_each(one: &'static str) -> Self {
+        Self { one, texts: no_texts(), of_each: Some(no_texts()) }
     }
 
     /// The text for at least so many rows, and for how many.
     fn text(&self, rows: usize, own: Own) -> Option<(usize, &'static str)> {
         let texts = own.of_three(&self.texts);
-        // Made once for each statement, and never given back: that bounds it.
-        let texts = texts.get_or_init(|| LENGTHS.map(|length| &*text(self.one, length, own).leak()));
-        LENGTHS.into_iter().zip(texts.iter().copied()).find(|(length, _)| *length >= rows)
+        found(texts.get_or_init(|| LENGTHS.map(|length| &*text(self.one, length, own).leak())), rows)
     }
+
+    /// The same for rows with values of their own.
+    fn text_of_each(&self, rows: usize, own: Own) -> Option<(usize, &'static str)> {
+        let texts = own.of_three(self.of_each.as_ref()?);
+        let made = |length| &*each(&text(self.one, length, own), length).leak();
+        found(
+            texts.get_or_init(|| LENGTHS.map(|length| if length <= EACH_MAX { made(length) } else { "" })),
+            rows,
+        )
+    }
+}
+
+fn found(texts: &[&'static str; LENGTHS.len()], rows: usize) -> Option<(usize, &'static str)> {
+    LENGTHS.into_iter().zip(texts.iter().copied()).find(|(length, _)| *length >= rows)
 }
 
 /// What rows have of their own, besides their places.
@@ -93,6 +122,18 @@ fn text(one: &str, rows: usize, own: Own) -> String {
     }
 }
 
+/// The text with a value for each row where it has one for all, but for the time.
+fn each(text: &str, rows: usize) -> String {
+    let list = vec!["?"; rows].join(", ");
+    let (set, rest) = text.split_once("updated_at = ?").expect("a move says when it was made");
+    // What is there of a row's own already is a list, or the one number that all have.
+    let (own, shared) = set.split_once("history").expect("a move writes a line of history");
+    // MySQL takes parameters of ELT for texts.
+    let shared = shared.replace("result_body = ?", "result_body = FROM_BASE64(?)");
+    let shared = shared.replace('?', &format!("ELT(INTERVAL(id, {list}), {list})"));
+    format!("{own}history{shared}updated_at = ?{rest}")
+}
+
 /// Moves the rows, if many of them are alike. Answers how many moved; None: it is not the way for these, and nothing
 /// is done.
 pub(crate) async fn send(
@@ -102,20 +143,33 @@ pub(crate) async fn send(
     now: Millis,
 ) -> sqlx::Result<Option<u64>> {
     let Some(alike) = sql::alike_of_event(event) else { return Ok(None) };
-    let Some(groups) = rows.alike().filter(|groups| groups.len() <= GROUPS_MAX) else { return Ok(None) };
+    let Some(groups) = rows.alike() else { return Ok(None) };
+    let (groups, are_alike) = match groups.len() {
+        ..=GROUPS_MAX => (groups, true),
+        _ => (rows.guarded(), false),
+    };
+    if groups.len() > GROUPS_MAX || !(are_alike || alike.of_each.is_some()) {
+        return Ok(None);
+    }
     let mut moved = 0;
     for group in groups {
-        for some in group.chunks(ROWS_MAX) {
-            moved += update(conn, alike, some, now).await?;
+        for some in group.chunks(if are_alike { ROWS_MAX } else { EACH_MAX }) {
+            moved += update(conn, (alike, are_alike), some, now).await?;
         }
     }
     Ok(Some(moved))
 }
 
-async fn update(conn: &mut MySqlConnection, alike: &Alike, group: &[&One], now: Millis) -> sqlx::Result<u64> {
+async fn update(
+    conn: &mut MySqlConnection,
+    (alike, are_alike): (&Alike, bool),
+    group: &[&One],
+    now: Millis,
+) -> sqlx::Result<u64> {
     let own = Own::of(group);
-    let Some((length, text)) = alike.text(group.len(), own) else { return Ok(0) };
-    let mut values = changes(group, length, own, now)?;
+    let text = if are_alike { alike.text(group.len(), own) } else { alike.text_of_each(group.len(), own) };
+    let Some((length, text)) = text else { return Ok(0) };
+    let mut values = changes((group, are_alike), length, own, now)?;
     for row in group.iter().chain(group.last().into_iter().cycle()).take(length) {
         super::statements::bind!(
             values,
@@ -158,10 +212,18 @@ where
     Ok(())
 }
 
-/// What the rows are set to: what each has of its own besides its fence, then what they share, then the time.
-fn changes(group: &[&One], length: usize, own: Own, now: Millis) -> sqlx::Result<MySqlArguments> {
+/// What the rows are set to: the instants of their own, then what they share or what each has, then the time.
+fn changes(
+    (group, are_alike): (&[&One], bool),
+    length: usize,
+    own: Own,
+    now: Millis,
+) -> sqlx::Result<MySqlArguments> {
     let mut values = MySqlArguments::default();
     let Some(first) = group.first() else { return Ok(values) };
+    let mut by_id = group.to_vec();
+    by_id.sort_unstable_by_key(|row| row.place.id);
+    let ids: Vec<i64> = by_id.iter().map(|row| row.place.id).collect();
     match own {
         Own::Nothing => {}
         Own::Even => {
@@ -169,25 +231,40 @@ fn changes(group: &[&One], length: usize, own: Own, now: Millis) -> sqlx::Result
             super::statements::bind!(values, late);
         }
         Own::Listed => {
-            let instant = |row: &&One| Some((row.place.id, row.own.get(1).copied()?));
-            let mut instants: Vec<(i64, i64)> = group.iter().filter_map(instant).collect();
-            instants.sort_unstable();
-            let (ids, instants): (Vec<i64>, Vec<i64>) = instants.into_iter().unzip();
+            let instants: Vec<i64> = by_id.iter().filter_map(|row| row.own.get(1).copied()).collect();
             fill(&mut values, &ids, length)?;
             fill(&mut values, &instants, length)?;
         }
     }
-    for value in &first.shared {
-        match value {
-            Value::Null => values.add(None::<i64>),
-            Value::Int(number) => values.add(*number),
-            Value::Text(text) => values.add(text.as_str()),
-            Value::Bytes(bytes) => values.add(bytes.as_slice()),
+    for (nth, shared) in first.shared.iter().enumerate() {
+        if are_alike {
+            add(&mut values, shared)?;
+            continue;
         }
-        .map_err(sqlx::Error::Encode)?;
+        // No row has the ids behind the last, and so none of them repeats a long result.
+        for id in ids.iter().copied().chain(std::iter::repeat(i64::MAX)).take(length) {
+            values.add(id).map_err(sqlx::Error::Encode)?;
+        }
+        let of_rows = by_id.iter().filter_map(|row| row.shared.get(nth));
+        for value in of_rows.chain(std::iter::repeat(&Value::Null)).take(length) {
+            match value {
+                Value::Bytes(bytes) => add(&mut values, &Value::Text(BASE64_STANDARD.encode(bytes)))?,
+                value => add(&mut values, value)?,
+            }
+        }
     }
     super::statements::bind!(values, now.0);
     Ok(values)
+}
+
+fn add(values: &mut MySqlArguments, value: &Value) -> sqlx::Result<()> {
+    match value {
+        Value::Null => values.add(None::<i64>),
+        Value::Int(number) => values.add(*number),
+        Value::Text(text) => values.add(text.as_str()),
+        Value::Bytes(bytes) => values.add(bytes.as_slice()),
+    }
+    .map_err(sqlx::Error::Encode)
 }
 
 #[cfg(test)]
@@ -210,6 +287,18 @@ mod tests {
         assert_eq!(alike.text(1, Own::Even), Some((2, even)));
         let none = "SET x = fired_at, y = ? WHERE (p, d, id) IN ((?, ?, ?), (?, ?, ?)) AND state IN (1)";
         assert_eq!(alike.text(1, Own::Nothing), Some((2, none)));
+    }
+
+    #[test]
+    fn a_statement_takes_values_of_each_row_by_its_id() {
+        let one = "SET fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED), history = CONCAT(history, ?), result_body = ?, updated_at = ? \
+                   WHERE (p, d, id) IN ((?, ?, ?)) AND state = ?";
+        assert!(Alike::new(one).text_of_each(2, Own::Even).is_none(), "it computes with its values");
+        let alike = Alike::or_each(one);
+        let wanted = "SET fired_at = due_at + ?, history = CONCAT(history, ELT(INTERVAL(id, ?, ?), ?, ?)), \
+                      result_body = FROM_BASE64(ELT(INTERVAL(id, ?, ?), ?, ?)), updated_at = ? WHERE (p, d, id) IN ((?, ?, ?), (?, ?, ?)) AND state = ?";
+        assert_eq!(alike.text_of_each(1, Own::Even), Some((2, wanted)));
+        assert_eq!(alike.text_of_each(EACH_MAX, Own::Nothing).map(|text| text.0), Some(EACH_MAX));
     }
 
     #[test]

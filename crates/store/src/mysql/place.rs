@@ -10,7 +10,10 @@ use super::{
 };
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
-use std::{collections::HashMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+};
 
 /// Rows of one statement: its parameter stays under a MiB unless results are long.
 pub(crate) const ROWS_MAX: usize = 1_000;
@@ -235,6 +238,15 @@ impl Rows {
             }
         }
         Some(groups)
+    }
+
+    /// The same by their guard alone.
+    pub(crate) fn guarded(&self) -> Vec<Vec<&One>> {
+        let mut groups: BTreeMap<((i64, i64), usize), Vec<&One>> = BTreeMap::new();
+        for row in &self.rows {
+            groups.entry((row.guard, row.own.len())).or_default().push(row);
+        }
+        groups.into_values().collect()
     }
 
     pub(crate) fn json(&self) -> String {

@@ -54,7 +54,7 @@ pub(crate) const REPLIES_OVER: &str = sql!("retire/replies.sql");
 static CLAIM: Alike = Alike::new(sql!("alike/claim.sql"));
 static DISPATCH: Alike = Alike::new(sql!("alike/dispatch.sql"));
 static START: Alike = Alike::new(sql!("alike/start.sql"));
-static SUCCEED: Alike = Alike::new(sql!("alike/succeed.sql"));
+static SUCCEED: Alike = Alike::or_each(sql!("alike/succeed.sql"));
 
 /// The guarded statement of an event for rows that are alike, where there is one.
 pub(crate) const fn alike_of_event(event: Event) -> Option<&'static Alike> {

@@ -170,15 +170,27 @@ pub async fn rows_that_are_not_alike_are_handed_over_with_facts(store: Arc<dyn S
         assert_eq!((last.event, last.from), (Some(Event::Dispatch), Some(from)), "{nth}");
         assert_eq!((task.attempt, task.lease.unwrap().executor), (1, format!("executor-{nth}")));
     }
+    let result = |nth: i64| {
+        let content = match nth % 4 {
+            0 => None,
+            1 => Some(Content::json(format!("{{\"nth\":{nth},\"said\":\"it's \u{1F980} \\\\\"}}").as_str())),
+            2 => {
+                Some(Content { bytes: vec![0, 255, b'\'', u8::try_from(nth).unwrap()], ..Content::default() })
+            }
+            _ => Some(Content::json(format!("\"{}\"", "x".repeat(900)).as_str())),
+        };
+        TaskResult { status_code: nth, status_msg: format!("{nth}'s \u{1F980}\n"), content }
+    };
     let successes = leases.iter().zip(0..).map(|(lease, nth)| {
-        let result = TaskResult { status_code: nth, ..TaskResult::default() };
+        let result = result(nth);
         let change = Change::Succeed { result, keep_until: KEEP.plus(nth) };
         Step { change, ..known_success(lease) }
     });
     let applied = store.apply(successes.collect(), LATER).await.unwrap();
     assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
     for (nth, lease) in (0..).zip(&leases) {
-        assert_eq!(read(&*store, lease.place).await.result.unwrap().status_code, nth);
+        let task = read(&*store, lease.place).await;
+        assert_eq!((task.result.unwrap(), task.keep_until), (result(nth), Some(KEEP.plus(nth))));
     }
 }
 
