@@ -109,7 +109,9 @@ impl Engine {
             self.core.work.settle_down().await;
             ahead::clear(&self.core).await;
             let passed = self.core.live.lock().take_passed();
-            intake::admit(&self.core, passed).await;
+            if !passed.is_empty() {
+                intake::admit(&self.core, passed).await;
+            }
             self.core.work.claims_settled().await;
             // Fired and not handed over: marked ready.
             while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}

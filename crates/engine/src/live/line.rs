@@ -37,6 +37,8 @@ pub(super) struct Line {
     /// None of them is empty.
     lanes: BTreeMap<Arc<Lane>, Order<Served>>,
     parked: usize,
+    /// It was long, and has left tasks to the store.
+    pub(super) has_left_some: bool,
 }
 
 /// How many of a queue are where.

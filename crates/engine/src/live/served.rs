@@ -35,7 +35,7 @@ impl Table {
         for entry in entries {
             let is_served = self.serves(entry);
             if !is_served && self.is_long(&entry.queue) {
-                self.has_left_some = true;
+                self.index.line_mut(&entry.queue).into_iter().for_each(|line| line.has_left_some = true);
                 continue;
             }
             if self.keep_served(entry, (Event::Lined, SERVED), level(entry), None) {
@@ -53,11 +53,15 @@ impl Table {
         standing >= LINE_MAX || (standing >= LINE_FAIR && self.slots.len() >= TABLE_MAX)
     }
 
-    /// A line has left tasks to the store, and has room for half of what it takes. Says so once.
+    /// The line of the queue has left tasks to the store, and has room for half of what it takes, and so has the table. Says so once:
+    /// else a full table would have the store read at each hand-over.
     pub(crate) fn has_room_again(&mut self, queue: &QueueKey) -> bool {
-        let has_room = self.has_left_some && self.standing(queue).all() <= LINE_MAX / 2;
-        self.has_left_some &= !has_room;
-        has_room
+        let has_room = self.standing(queue).all() <= LINE_MAX / 2 && self.slots.len() <= TABLE_MAX / 2;
+        let Some(line) = self.index.line_mut(queue).filter(|line| has_room && line.has_left_some) else {
+            return false;
+        };
+        line.has_left_some = false;
+        true
     }
 
     /// These have fired and may not go now: out of the order, into a lane of their queue.
@@ -265,7 +269,11 @@ pub(super) mod tests {
         assert_eq!(live.lock().serve(&fired[LINE_MAX..], plain), 0, "it takes no more");
         assert_eq!(live.lock().unpersisted().count(), 2, "the store is to know them as ready");
         let other = Arc::new(QueueKey { queue: Name::new("other").unwrap(), ..(*entry(1, 1).queue).clone() });
-        assert_eq!(live.lock().serve(&[HotEntry { queue: other, ..entry(most + 9, 1) }], plain), 1);
+        assert_eq!(
+            live.lock().serve(&[HotEntry { queue: Arc::clone(&other), ..entry(most + 9, 1) }], plain),
+            1
+        );
+        assert!(!live.lock().has_room_again(&other), "it has left nothing");
         assert_eq!(ids(&live, strict(1)), [1]);
         assert_eq!(live.lock().serve(&fired[LINE_MAX..], plain), 1, "it is shorter");
         let queue = entry(1, 1).queue;

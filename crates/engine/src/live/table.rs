@@ -31,8 +31,6 @@ pub(crate) struct Table {
     pub(super) unfired: usize,
     /// Of how many attempts at executors something is known.
     pub(super) known_attempts: usize,
-    /// A line was long, and has left tasks to the store.
-    pub(super) has_left_some: bool,
     /// By partition, whether this engine works on it. Nothing waits for its instant in the others.
     open: Vec<bool>,
     /// How often each move was made.
@@ -161,7 +159,6 @@ impl Table {
             index: Index::default(),
             unfired: 0,
             known_attempts: 0,
-            has_left_some: false,
             open: vec![are_open; partitions],
             #[cfg(test)]
             moves: HashMap::new(),

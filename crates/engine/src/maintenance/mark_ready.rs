@@ -5,7 +5,7 @@
 pub(crate) mod state;
 
 use crate::{core::Core, options::STEP_LIMIT, parts, pipeline::ahead};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
     hot::HotEntry,
@@ -94,20 +94,22 @@ fn worth_it(
 ) -> (Vec<HotEntry>, Vec<HotEntry>) {
     let queues = {
         let table = core.live.lock();
-        let mut queues: Vec<Arc<QueueKey>> = Vec::new();
+        let (mut queues, mut last) = (HashSet::new(), None);
         for entry in table.unpersisted_until(before) {
             // Most of a crowd are of one queue.
-            if !queues.last().is_some_and(|last| Arc::ptr_eq(last, &entry.queue)) {
-                queues.push(Arc::clone(&entry.queue));
+            if !last.is_some_and(|last| Arc::ptr_eq(last, &entry.queue)) {
+                queues.get_or_insert_with(&entry.queue, Arc::clone);
+                last = Some(&entry.queue);
             }
         }
         queues
     };
     // Asked without the table: who waits is behind locks of its own, that are taken before the table's.
-    let mut worked_on: HashMap<Arc<QueueKey>, bool> = HashMap::new();
-    for queue in queues {
-        worked_on.entry_ref(&queue).or_insert_with(|| ahead::is_worked_on(core, &queue, now));
-    }
+    let is_worked_on = |queue: Arc<QueueKey>| {
+        let is_worked_on = ahead::is_worked_on(core, &queue, now);
+        (queue, is_worked_on)
+    };
+    let worked_on: HashMap<Arc<QueueKey>, bool> = queues.into_iter().map(is_worked_on).collect();
     let (mut waiting, mut soon_gone) = (Vec::new(), Vec::new());
     let (waiting_most, worth_soon_gone) = (STEP_LIMIT * 10, now.plus(-WORTH_SOON_GONE_MS));
     let mut last: Option<(Arc<QueueKey>, bool)> = None;

@@ -119,7 +119,7 @@ impl Signals for RedisSignals {
     }
 
     async fn close(&self) {
-        // Held: somebody still listens.
+        // Held: `next` still listens.
         if let Ok(mut listener) = self.listener.try_lock() {
             *listener = None;
         }

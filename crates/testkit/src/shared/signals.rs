@@ -107,7 +107,7 @@ impl Signals for MemorySignals {
         });
         self.unheard.fetch_add(unheard.len(), SeqCst);
         if !signals.is_empty() {
-            // Where nobody listens, nobody needs to hear it.
+            // An error says that there are no listeners: then there is nothing to deliver.
             let _ = self.sender.send(signals);
         }
         Ok(unheard)

@@ -410,7 +410,7 @@ async fn a_signal_for_an_engine_that_does_not_listen_comes_back() {
         let unheard = if is_told { vec!["one".to_owned(); 2] } else { Vec::new() };
         assert_eq!(tell().await, unheard, "it has no channel yet");
         one.belongs_to("one");
-        // Whoever waits listens.
+        // `next` listens while it waits.
         until("it listens", async || {
             drop(timeout(Duration::from_millis(20), one.next()).await);
             tell().await.is_empty()

@@ -36,7 +36,8 @@ pub(super) fn pass_on(
     let mut queues: HashMap<Arc<QueueKey>, Vec<HotEntry>> = HashMap::new();
     for entry in near {
         // What was passed to this engine goes no further, and what a database cannot lease here it cannot lease there.
-        let is_doubtful = doubtful.contains(&core.store.part_of(entry.place.partition));
+        let is_doubtful =
+            !doubtful.is_empty() && doubtful.contains(&core.store.part_of(entry.place.partition));
         if core.holdings.tenure(entry.place.partition).is_some() && !is_doubtful {
             queues.entry(Arc::clone(&entry.queue)).or_default().push(entry);
         } else {

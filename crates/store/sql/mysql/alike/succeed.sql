@@ -3,6 +3,8 @@
 -- In order: ids in order, the fired_at (ms) of each (where all fired equally long after their due time, that time (ms) stands
 -- for both; where it is to stay as it is, nothing does), history line, keep_until (ms), result code, message, whether its body is JSON or NULL,
 -- body or NULL, now (ms), and of each row: partition, due_at (ms), id; at last the state and the fence that all have.
+-- Where rows have results of their own, each value from the history line to the body is one of a list, found by the row's id, and the
+-- body is in base 64 (mysql/alike.rs).
 -- moves: succeed from (4, 5) to 8
 UPDATE task FORCE INDEX (PRIMARY) SET
     fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED),
