@@ -38,6 +38,9 @@ pub(crate) struct BarsOptions {
     /// The server's binary [default: $PUNCTUAL_BIN, or `punctual` beside this program]
     #[arg(long)]
     server_bin: Option<PathBuf>,
+    /// Tasks that wait, of the row P10-pending
+    #[arg(long, default_value_t = 400_000)]
+    pending: usize,
 }
 
 /// Whatever ends it, no process is left behind: what was started goes with the future that measures.
@@ -48,7 +51,8 @@ pub(crate) async fn bars(options: &BarsOptions) -> anyhow::Result<Table> {
     }
     let mut terminated = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
-    let mut site = Site { server_bin: options.server_bin.clone(), parts: Vec::new() };
+    let (server_bin, pending) = (options.server_bin.clone(), options.pending);
+    let mut site = Site { server_bin, pending, parts: Vec::new() };
     tokio::select! {
         figures = measure_all(&mut site, &chosen) => {
             let figures = figures?;
@@ -88,6 +92,7 @@ async fn measure_all(site: &mut Site, rows: &[&'static Row]) -> anyhow::Result<V
 /// What all rows have in common.
 struct Site {
     server_bin: Option<PathBuf>,
+    pending: usize,
     /// Each measurement with its instant.
     parts: Vec<(i64, PartsReport)>,
 }

@@ -272,6 +272,7 @@ impl Runner {
                 mended: Vec::new(),
             };
             if inner.store.advance_bulk(advance, now).await? == Applied::Moved {
+                inner.has_work.notify_one();
                 let step = before.step + 1;
                 let after = StoredBulk { step, state, progress, wake_at, updated_at: now, ..before.clone() };
                 return Ok(Changed { before, after });

@@ -50,6 +50,7 @@ pub(crate) async fn preview(
     };
     let new = NewBulk { namespace: namespace.clone(), bulk, progress, by: by.to_owned() };
     let stored = inner.store.create_bulk(new, now).await?;
+    inner.has_work.notify_one();
     Ok(Previewed { stored, sample })
 }
 

@@ -27,8 +27,11 @@ use punctual_domain::{
 };
 use punctual_engine::{Engine, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict};
 use punctual_workflows::Runner as Workflows;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::Notify, time::sleep};
 
+/// Between two runs for an operation that is not over.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Operations of one run, and those that are carried on at one time.
 const BULKS: usize = 64;
 const BULKS_AT_ONCE: usize = 4;
@@ -62,6 +65,8 @@ pub(crate) struct Inner {
     /// When it was last looked for what is old.
     forgot_at: Mutex<Option<Millis>>,
     meters: Meters,
+    /// Some operation may be carried on here at once.
+    pub(crate) has_work: Notify,
 }
 
 /// What became of a batch.
@@ -84,8 +89,18 @@ impl Runner {
         options: Options,
         workflows: Option<Workflows>,
     ) -> Self {
-        let (forgot_at, meters) = (Mutex::new(None), Meters::default());
-        Self { inner: Arc::new(Inner { engine, store, options, workflows, forgot_at, meters }) }
+        let (forgot_at, meters, has_work) = (Mutex::new(None), Meters::default(), Notify::new());
+        let inner = Inner { engine, store, options, workflows, forgot_at, meters, has_work };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Waits until this engine has begun or changed an operation, or has carried one on that is perhaps not over. Then `run_once`
+    /// need not wait for its period.
+    pub fn until_there_is_work(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.inner.has_work.notified().await;
+            sleep(PAUSE).await;
+        })
     }
 
     /// Carries on what may be carried on by now. How many tasks were looked after.
@@ -101,6 +116,9 @@ impl Runner {
                 return Ok(0);
             }
             let due = inner.store.due_bulks(slots, now, BULKS).await?;
+            if !due.is_empty() {
+                inner.has_work.notify_one();
+            }
             inner.evaluate(due).await
         })
     }

@@ -1,6 +1,8 @@
 //! Opens what an engine stands on: a file and memory, or MySQL and Redis, or MySQL alone; and the machine's clock. The only place where
 //! back ends are named.
 
+mod services;
+
 use crate::{
     archive, audited,
     clock::Machine,
@@ -22,25 +24,15 @@ use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
 use punctual_workflows::Runner as Workflows;
+use services::{supervise_bulk, supervise_payloads, supervise_traces, supervise_workflows};
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 /// With the time that requests under way are given, less than the 30 s after which Kubernetes kills.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
 
-/// Between two looks which workflows are to be looked at; what was told of goes on at once.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// What could not be gone on with, because the store was away, is tried again then.
-const GO_ON_EVERY: Duration = Duration::from_secs(1);
-const RECONCILE_EVERY: Duration = Duration::from_secs(30);
-/// Between two looks which bulk operations may go on.
-const BULK_EVERY: Duration = Duration::from_millis(100);
-/// Between two messages to a collector of traces.
-const TRACE_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at what has happened to the cluster.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// A database that was added, or that did not answer, has its payloads counted within this.
-const COUNT_EVERY: Duration = Duration::from_secs(60);
 
 /// An engine at work on its back ends.
 #[derive(Debug)]
@@ -173,11 +165,7 @@ impl Standing {
             async move { planning.run_once(now).await }
         });
         supervise_workflows(&running, &workflows);
-        let carrying_on = bulk.clone();
-        running.supervise("bulk", BULK_EVERY, move |now| {
-            let carrying_on = carrying_on.clone();
-            async move { carrying_on.run_once(now).await }
-        });
+        supervise_bulk(&running, &bulk);
         if let Some(traces) = &traces {
             supervise_traces(&running, traces.clone());
         }
@@ -227,43 +215,6 @@ impl Standing {
             )
         })
     }
-}
-
-/// After an upgrade, once: what each later run costs is a look.
-fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {
-    running.supervise("payload_bytes", COUNT_EVERY, move |_| {
-        let store = Arc::clone(&store);
-        async move { store.count_old_payloads().await }
-    });
-}
-
-fn supervise_traces(running: &Running, telling: Traces) {
-    running.supervise("traces", TRACE_EVERY, move |_| {
-        let telling = telling.clone();
-        async move { Ok(telling.run_once().await) }
-    });
-}
-
-fn supervise_workflows(running: &Running, workflows: &Workflows) {
-    let looking = workflows.clone();
-    running.supervise("workflows", LOOK_EVERY, move |now| {
-        let looking = looking.clone();
-        async move { looking.run_once(now).await }
-    });
-    let (told, going_on) = (workflows.clone(), workflows.clone());
-    let asked = move || {
-        let told = told.clone();
-        async move { told.until_told().await }
-    };
-    running.supervise_when("workflow_ends", GO_ON_EVERY, asked, move |_| {
-        let going_on = going_on.clone();
-        async move { going_on.go_on().await }
-    });
-    let reconciling = workflows.clone();
-    running.supervise("workflow_reconciler", RECONCILE_EVERY, move |_| {
-        let reconciling = reconciling.clone();
-        async move { reconciling.reconcile().await }
-    });
 }
 
 async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Blobs>>> {

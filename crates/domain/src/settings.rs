@@ -72,6 +72,17 @@ pub const SCAN_BATCH: u32 = 200;
 pub const SCAN_LATENESS_BUDGET_MS: i64 = 600_000;
 
 impl QueueSettings {
+    /// Nothing limits, orders or times out the starts of its tasks.
+    #[must_use]
+    pub fn lets_all_start(&self) -> bool {
+        let has_limit = self.concurrency.is_some() || self.key_concurrency.is_some();
+        let has_rate = self.rate.is_some() || self.key_rate.is_some();
+        let has_order = self.choice != Choice::default() || self.retries != Retries::default();
+        let has_conditions =
+            self.pause.is_some() || self.pending_timeout_ms.is_some() || self.while_store_is_away.is_some();
+        !has_limit && !has_rate && !has_order && !has_conditions && !self.is_scanned()
+    }
+
     /// Its tasks are found by scans of the store, and nothing of it is in the hot set.
     #[must_use]
     pub fn is_scanned(&self) -> bool {

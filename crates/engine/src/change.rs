@@ -17,7 +17,7 @@ use crate::{
     },
     live::Withdrawal,
     outside::{self, Owned, Put},
-    pipeline::{intake, line},
+    pipeline::{entry::entry_of, intake, line},
 };
 use punctual_contract::{
     Happened,
@@ -70,7 +70,7 @@ impl Subject {
         match std::mem::replace(self, Self::At(place)) {
             Self::At(place) => {
                 let task = read(core, place).await?;
-                changed::read_as(core, intake::entry_of(&task));
+                changed::read_as(core, entry_of(&task));
                 Ok(task)
             }
             Self::Seen(task) => Ok(*task),
@@ -276,7 +276,7 @@ async fn withdraw(
 /// It had fired, and waited for an executor: nobody is to have it any more, with or without its database.
 fn settle(core: &Arc<Core>, task: &Task) {
     core.live.lock().forget_fired(task.place.id, task.fence);
-    line::discard(core, &[intake::entry_of(task)]);
+    line::discard(core, &[entry_of(task)]);
 }
 
 fn note(by: &str) -> Note {
@@ -305,7 +305,7 @@ async fn apply(
     } else {
         let is_taken_out = matches!(change, Change::Withdraw { .. });
         let has_fired = matches!(task.state, State::Ready | State::DispatchFailed);
-        changed::begin(core, intake::entry_of(task), is_taken_out || has_fired)
+        changed::begin(core, entry_of(task), is_taken_out || has_fired)
     };
     let Some(changing) = changing else { return Ok(Applied::Lost) };
     let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
@@ -324,7 +324,7 @@ async fn apply(
         }
         Err(error) => {
             if !is_ahead {
-                come_back(core, vec![(intake::entry_of(task), changing)], &error).await;
+                come_back(core, vec![(entry_of(task), changing)], &error).await;
             }
             Err(error.into())
         }
@@ -484,14 +484,14 @@ pub(crate) async fn bury(
 /// What an earlier try has taken out of the hot set, and is not to be changed any more: without this the refill would find it.
 async fn put_back_unchanged(core: &Arc<Core>, task: &Task, removed: Removed) {
     if removed.is_some && task.state.is_waiting() {
-        intake::admit(core, vec![intake::entry_of(task)]).await;
+        intake::admit(core, vec![entry_of(task)]).await;
     }
 }
 
 async fn put_back(core: &Arc<Core>, place: TaskRef) -> Result<Task, Error> {
     let task = read_changed(core, place).await?;
     if task.state.is_waiting() {
-        intake::admit(core, vec![intake::entry_of(&task)]).await;
+        intake::admit(core, vec![entry_of(&task)]).await;
     }
     Ok(task)
 }

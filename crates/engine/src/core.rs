@@ -17,7 +17,7 @@ use crate::{
     meters::Meters,
     options::Options,
     parts::state::Parts,
-    pipeline::{ahead::pace::Ahead, filling::Filling, from_store::state::FromStore, timer::Timer},
+    pipeline::{filling::Filling, firing::Firing, from_store::state::FromStore},
     settings::Settings,
     sharing::{holdings::Holdings, state::Sharing},
     work::Work,
@@ -35,7 +35,6 @@ use std::{sync::Arc, time::Duration};
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hot: Arc<dyn Hot>,
-    pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Long payloads and results. None: everything is in the store.
@@ -58,12 +57,11 @@ pub(crate) struct Core {
     pub(crate) holdings: Holdings,
     pub(crate) parts: Parts,
     pub(crate) filling: Filling,
-    pub(crate) timer: Arc<Timer>,
+    pub(crate) firing: Firing,
     /// What is due soon, is leased ahead of its instant, or has fired and is not settled with the store.
     pub(crate) live: Live,
     pub(crate) from_store: FromStore,
     pub(crate) arrivals: Arrivals,
-    pub(crate) ahead: Ahead,
     pub(crate) ends: Ends,
 }
 
@@ -81,21 +79,19 @@ impl Core {
             evaluations: Evaluations::of(&options.name, !sole),
             callers: Callers::new(options.admin_token),
             health: Health::default(),
-            limits: Limits::default(),
+            limits: Limits::new(from_store.patient_limiter(limiter)),
             maintenance: Maintenance::default(),
             sharing: Sharing::default(),
             work: Work::default(),
             holdings: Holdings::new(partitions, sole),
             parts: Parts::default(),
             filling: Filling::default(),
-            timer: Arc::new(Timer::new(clock.now())),
+            firing: Firing::new(clock.now()),
             live: Live::new(partitions, sole),
             arrivals: Arrivals::default(),
-            ahead: Ahead::default(),
             ends: Ends::default(),
             store,
             hot: from_store.patient_hot(),
-            limiter: from_store.patient_limiter(limiter),
             from_store,
             bus,
             clock,
@@ -139,18 +135,18 @@ impl Core {
 
     /// Who holds the limits of a queue.
     pub(crate) fn limiter_of(&self, queue: &QueueKey) -> &Arc<dyn Limiter> {
-        self.stored_limiter().filter(|_| self.settings.is_scanned(queue)).unwrap_or(&self.limiter)
+        self.stored_limiter().filter(|_| self.settings.is_scanned(queue)).unwrap_or(&self.limits.limiter)
     }
 
     /// All that hold limits.
     pub(crate) fn limiters(&self) -> impl Iterator<Item = &Arc<dyn Limiter>> {
         let stored = self.stored_limiter().filter(|_| !self.settings.known().scanned.is_empty());
-        std::iter::once(&self.limiter).chain(stored)
+        std::iter::once(&self.limits.limiter).chain(stored)
     }
 
     /// The hot set is away, and with it what holds the limits of this queue.
     pub(crate) fn hides_limits_of(&self, queue: &QueueKey) -> bool {
-        Arc::ptr_eq(self.limiter_of(queue), &self.limiter) && self.from_store.hides_limits()
+        Arc::ptr_eq(self.limiter_of(queue), &self.limits.limiter) && self.from_store.hides_limits()
     }
 
     pub(crate) fn now(&self) -> Millis {

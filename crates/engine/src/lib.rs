@@ -59,8 +59,10 @@ mod pipeline {
     pub(crate) mod ahead;
     pub(crate) mod bounds;
     pub(crate) mod elsewhere;
+    pub(crate) mod entry;
     pub(crate) mod filling;
     pub(crate) mod fire;
+    pub(crate) mod firing;
     pub(crate) mod freed;
     pub(crate) mod from_store;
     pub(crate) mod granted;

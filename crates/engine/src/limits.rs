@@ -5,13 +5,30 @@ use crate::{
     backlog::Backlog, caps::state::Caps, pipeline::admit::state::Admissions, quota::state::Quotas,
     shares::state::Shares,
 };
+use punctual_contract::Limiter;
+use std::sync::Arc;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Limits {
+    /// Of all queues but those that are scanned.
+    pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) caps: Caps,
     pub(crate) quotas: Quotas,
     /// How long an insert waits for the store.
     pub(crate) backlog: Backlog,
     pub(crate) admissions: Admissions,
     pub(crate) shares: Shares,
+}
+
+impl Limits {
+    pub(crate) fn new(limiter: Arc<dyn Limiter>) -> Self {
+        Self {
+            limiter,
+            caps: Caps::default(),
+            quotas: Quotas::default(),
+            backlog: Backlog::default(),
+            admissions: Admissions::default(),
+            shares: Shares::default(),
+        }
+    }
 }

@@ -2,7 +2,10 @@
 //! not dead any more is passed over. A crash leaves some redriven and the rest dead; asked again, the call goes on with
 //! those that are still dead.
 
-use crate::{core::Core, pipeline::intake};
+use crate::{
+    core::Core,
+    pipeline::{entry::entry_of, intake},
+};
 use punctual_contract::{
     Error,
     store::{Applied, Change, Query, Step},
@@ -120,7 +123,7 @@ async fn redrive(
         Vec::new()
     });
     let waiting = now.into_iter().flatten().filter(|it| it.state.is_waiting());
-    intake::admit(core, waiting.map(|it| intake::entry_of(&it)).collect()).await;
+    intake::admit(core, waiting.map(|it| entry_of(&it)).collect()).await;
     Ok(places.len())
 }
 

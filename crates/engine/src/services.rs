@@ -33,7 +33,7 @@ impl Running {
     pub fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             self.engine.core.work.stopping.cancel();
-            self.engine.core.timer.stop();
+            self.engine.core.firing.timer.stop();
             self.supervisor.stopped().await;
             if self.wheel_thread.join().is_err() {
                 tracing::error!("the wheel's thread had panicked");
@@ -97,7 +97,7 @@ impl Engine {
     pub fn start(&self) -> std::io::Result<Running> {
         let (due, ticks) = unbounded_channel();
         let meters = self.core.meters.service("wheel");
-        let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due, meters)?;
+        let wheel_thread = self.core.firing.timer.spawn(Arc::clone(&self.core.clock), due, meters)?;
         self.core.health.firing.beat();
         readiness::begin(&self.core);
         let supervisor = Supervisor::default();

@@ -94,13 +94,13 @@ impl Settings {
         Arc::clone(self.known.read().queues.get(queue).unwrap_or(&self.default))
     }
 
-    /// Nothing is set for the queue, or for anything that it is a part of.
+    /// Nothing that is set for the queue, or for anything that it is a part of, limits or orders its starts.
     pub(crate) fn is_plain(&self, queue: &QueueKey) -> bool {
         if !self.is_loaded() || self.refused.lock().contains(queue) {
             return false;
         }
         let known = self.known.read();
-        !known.queues.contains_key(queue)
+        known.queues.get(queue).is_none_or(|settings| settings.lets_all_start())
             && known.everything.lets_all_start()
             && known.namespaces.get(&queue.namespace).is_none_or(ScopeSettings::lets_all_start)
     }

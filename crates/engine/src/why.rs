@@ -4,7 +4,7 @@ mod crew;
 
 use crate::{
     core::Core,
-    pipeline::{intake, scan::state::next_scan_at, terms::Terms},
+    pipeline::{entry::entry_of, scan::state::next_scan_at, terms::Terms},
     shares::Share,
 };
 use punctual_contract::limiter::{Answer, Held};
@@ -219,7 +219,7 @@ fn waiting(core: &Core, task: &Task, now: Millis) -> Why {
 
 /// Its time has passed, and whatever this engine knows does not say that it has fired.
 fn has_not_fired_in_time(core: &Core, task: &Task, now: Millis) -> bool {
-    let is_claimed = || core.live.lock().holds(&intake::entry_of(task));
+    let is_claimed = || core.live.lock().holds(&entry_of(task));
     let settings = core.settings.queue(&task.ask.queue);
     let scan_ms = if settings.is_scanned() { settings.scan_interval_ms() } else { 0 };
     now.since(task.due_at) > core.options.overdue_after_ms + scan_ms

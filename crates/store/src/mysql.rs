@@ -24,6 +24,7 @@ mod ids;
 mod insert;
 mod job;
 mod labels;
+mod late_commits;
 mod lease;
 mod ledger;
 mod limits;

@@ -94,7 +94,6 @@ const FOR: &str = "--duration 10s --grace 10s";
 const COST_RATE: u64 = 2_000;
 const FLAT: f64 = 1.25;
 const BURST: u64 = 100_000;
-const PENDING: usize = 400_000;
 /// Between the ids of tasks that are far away and those of a run.
 const IDS_APART: i64 = 1 << 50;
 const FAR_MS: i64 = 7 * 24 * 3_600_000;
@@ -284,7 +283,7 @@ impl Site {
 
     /// One server, measured empty and again with tasks that wait.
     async fn pending(&self, what: &str) -> anyhow::Result<Figure> {
-        let Command::Run(options) = self.parsed(&format!("run --scenario sustained --rate 1 {ONE}"))? else {
+        let Command::Run(options) = self.parsed(&format!("run --scenario sustained --rate 1 {ONE} --databases 2"))? else {
             anyhow::bail!("the words say run")
         };
         let (server, target) = prepare(&options.server, None).await?;
@@ -294,7 +293,7 @@ impl Site {
             if nth == 1 {
                 let shape = Shape::new("far".to_owned(), now_us() + IDS_APART, 200);
                 let due_ms = now_ms() + FAR_MS;
-                fill(&target, (PENDING, 2), move |body, nth| {
+                fill(&target, (self.pending, 2), move |body, nth| {
                     let mut task = Vec::new();
                     shape.write_task(nth, due_ms, &mut task);
                     body.push_str(&String::from_utf8_lossy(&task));
@@ -317,7 +316,7 @@ impl Site {
         server.end().await?;
         let [empty, filled] = us;
         let figure = Figure::at_most(what, Unit::Times, filled / empty, FLAT);
-        Ok(figure.of(format_args!("{empty:.0} and {filled:.0} us")))
+        Ok(figure.of(format_args!("{} pending; {empty:.0} and {filled:.0} us", self.pending)))
     }
 
     async fn embedded_burst(&self, what: &str) -> anyhow::Result<Figure> {

@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         "P10-pending",
-        "CPU a task at 2,000/s: 400,000 tasks pending (bar: 100 million) over none",
+        "CPU a task at 2,000/s, two databases: --pending tasks that wait (bar: 100 million) over none",
         Measure::Pending,
     ),
     row(

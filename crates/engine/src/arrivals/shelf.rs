@@ -37,7 +37,7 @@ impl Versioned for Box<Shelved> {
 }
 
 impl Shelved {
-    /// Nothing is set for a queue of which something stands here: neither how it chooses nor where retries stand.
+    /// Only of queues whose starts nothing limits or orders: neither how they choose nor where retries stand is set.
     fn position(&self) -> Position {
         let Assignment { priority, attempt, due_at, place, .. } = &self.assignment;
         (Level::of(*priority, attempt.saturating_sub(1), Retries::default()), *due_at, place.id)

@@ -4,7 +4,7 @@
 
 use super::{
     Cancel, Cancelled, Changing, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef,
-    cancel_removed, changed, come_back, hold, intake, note, put_back_held,
+    cancel_removed, changed, come_back, entry_of, hold, note, put_back_held,
 };
 use crate::answer::Error;
 use futures_util::{StreamExt as _, stream};
@@ -99,7 +99,7 @@ async fn cancel_plain(
             Ok((Hold::Held, removed)) => {
                 taken_out.insert(nth, removed);
                 // One that an executor is about to have is decided by itself.
-                if let Some(changing) = changed::begin(core, intake::entry_of(task), false) {
+                if let Some(changing) = changed::begin(core, entry_of(task), false) {
                     held.push((nth, task, changing));
                 }
             }
@@ -107,7 +107,7 @@ async fn cancel_plain(
             Err(error) => failed = Some(error),
         }
     }
-    let entry = |(_, task, changing)| (intake::entry_of(task), changing);
+    let entry = |(_, task, changing)| (entry_of(task), changing);
     if let Some(error) = failed {
         // The store was not asked.
         put_back_held(core, held.into_iter().map(entry).collect()).await;

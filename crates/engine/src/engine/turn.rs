@@ -59,7 +59,7 @@ impl Engine {
             core.live.lock().forget_old_attempts(now);
             ahead::run_once(core).await?;
             core.work.claims_settled().await;
-            core.timer.expired(now);
+            core.firing.timer.expired(now);
             let mut fired = fired_from_store + scanned + fire::fire_all(core).await + fire::fire_again(core);
             unknown::run_once(core, now).await?;
             parts::run_once(core).await?;

@@ -245,8 +245,8 @@ impl World {
                 answered.iter().for_each(|entry| _ = self.awaited.remove(&key(entry)));
             }
             _ => {
-                let fired = self.live.lock().claimed(&answered);
-                self.gives_up(&fired);
+                let claimed = self.live.lock().claimed(&answered, |_| true);
+                self.gives_up(&claimed.fired);
             }
         }
     }

@@ -27,6 +27,15 @@ pub(crate) struct Loaded {
     pub(crate) has_first_candidate: bool,
 }
 
+/// What claims have led to.
+#[derive(Debug, Default)]
+pub(crate) struct AfterClaims {
+    /// Fired while the store was asked.
+    pub(crate) fired: Vec<HotEntry>,
+    /// As in `Loaded`.
+    pub(crate) has_first_candidate: bool,
+}
+
 /// What a caller that withdraws a task finds of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Withdrawal {
@@ -163,9 +172,13 @@ impl Table {
         self.slots.get(nth).is_some_and(|slot| slot.entry.fence == entry.fence && !is_executors(slot.stage))
     }
 
-    /// The store has made these claims: they say in which state it has them now. Returns what has fired meanwhile.
-    pub(crate) fn claimed(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
-        let mut fired = Vec::new();
+    /// The store has made these claims: they say in which state it has them now. `may_lease`: as in `load`, of what still waits.
+    pub(crate) fn claimed(
+        &mut self,
+        entries: &[HotEntry],
+        may_lease: impl Fn(&HotEntry) -> bool,
+    ) -> AfterClaims {
+        let (mut fired, had_candidates) = (Vec::new(), !self.index.is_empty(Group::Candidate));
         for entry in entries {
             let Some(nth) = self.at(entry) else { continue };
             match self.advance(nth, Event::Claimed) {
@@ -176,12 +189,17 @@ impl Table {
                     if let Some(slot) = self.slots.get_mut(nth) {
                         slot.is_claimed = true;
                         slot.entry.state = entry.state;
+                        if slot.stage == Stage::Waiting && may_lease(&slot.entry) {
+                            let rank = slot.as_candidate();
+                            self.index.insert(rank, nth);
+                        }
                     }
                 }
                 None => {}
             }
         }
-        fired
+        let has_first_candidate = !had_candidates && !self.index.is_empty(Group::Candidate);
+        AfterClaims { fired, has_first_candidate }
     }
 
     /// Nobody knows whether the store has made these claims. Returns what has fired meanwhile; the others are claimed when they fire.

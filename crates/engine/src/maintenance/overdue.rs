@@ -10,7 +10,7 @@
 
 pub(crate) mod state;
 
-use crate::{core::Core, pipeline::intake};
+use crate::{core::Core, pipeline::entry::entry_of};
 use hashbrown::HashSet;
 use punctual_contract::{
     Error,
@@ -174,7 +174,7 @@ impl Look<'_> {
             let budget_ms = self.core.settings.queue(&entry.queue).lateness_budget_ms();
             budget_ms.is_some_and(|budget_ms| budget_ms == 0 || self.now.since(entry.due_at) <= budget_ms)
         };
-        for entry in tasks.iter().flatten().map(intake::entry_of) {
+        for entry in tasks.iter().flatten().map(entry_of) {
             let waits = if self.core.settings.is_scanned(&entry.queue) {
                 has_time(&entry)
             } else {

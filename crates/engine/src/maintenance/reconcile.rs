@@ -70,7 +70,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     }
     let (mut count, mut result) = (0, Ok(()));
     for limiter in core.limiters() {
-        let is_stored = !Arc::ptr_eq(limiter, &core.limiter);
+        let is_stored = !Arc::ptr_eq(limiter, &core.limits.limiter);
         if !is_stored && core.from_store.hides_limits() {
             continue;
         }
@@ -122,7 +122,7 @@ pub(crate) fn is_back(core: &Core) {
 }
 
 fn reconciler_of<'c>(core: &'c Core, limiter: &Arc<dyn Limiter>) -> &'c Reconciler {
-    let is_stored = !Arc::ptr_eq(limiter, &core.limiter);
+    let is_stored = !Arc::ptr_eq(limiter, &core.limits.limiter);
     if is_stored { &core.maintenance.stored_reconciler } else { &core.maintenance.reconciler }
 }
 

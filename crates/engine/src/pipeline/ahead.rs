@@ -96,9 +96,9 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     }
     let mut count = 0;
     while !core.work.stopping.is_cancelled() {
-        if core.ahead.has_no_shelves() && core.live.lock().is_ahead_idle() {
+        if core.firing.ahead.has_no_shelves() && core.live.lock().is_ahead_idle() {
             tokio::select! {
-                () = core.ahead.something.notified() => {}
+                () = core.firing.ahead.something.notified() => {}
                 () = core.work.stopping.cancelled() => break,
             }
         }
@@ -139,7 +139,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
     let near = elsewhere::pass_on(core, near, |queue| is_worked_on(core, queue, now));
     let mut near = parts::split(core, near, |it| it.place.partition);
-    near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !parts::is_doubtful(core, it.0));
+    near.retain(|it| !core.firing.ahead.is_too_slow(it.0, now) && !parts::is_doubtful(core, it.0));
     let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
     let chosen = core.live.lock().begin_leases(chosen, core.moment());
     let count = chosen.len();
@@ -222,7 +222,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
     let asked = Instant::now();
     let answer = parts::leasing(core, part, parts::PATIENCE, core.store.dispatch(grants, now)).await;
     let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);
-    core.ahead.answered(part, took_ms <= core.options.ahead_ms, core.now());
+    core.firing.ahead.answered(part, took_ms <= core.options.ahead_ms, core.now());
     let dispatched = match answer {
         Ok(it) => it,
         Err(error) => {
@@ -310,12 +310,12 @@ pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>
     if !arrival.hand(leased, core.present()) {
         return;
     }
-    let mut shelves = core.ahead.shelves.lock();
+    let mut shelves = core.firing.ahead.shelves.lock();
     if !shelves.iter().any(|known| Arc::ptr_eq(known, arrival)) {
         shelves.push(Arc::clone(arrival));
     }
     drop(shelves);
-    core.ahead.something.notify_one();
+    core.firing.ahead.something.notify_one();
 }
 
 /// An executor gets these now: the lease is its own from here on. But for those that lie behind a break of time: their
@@ -335,7 +335,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
     }
     let mut table = core.live.lock();
     if table.is_all_reported() {
-        core.ahead.something.notify_one();
+        core.firing.ahead.something.notify_one();
     }
     let leased: Vec<Assignment> = given
         .into_iter()
@@ -384,7 +384,7 @@ async fn report_holders_in(core: Arc<Core>, old: Vec<Beat>) {
 /// What found nobody: its queue goes the usual way for a while.
 fn clear_shelves(core: &Core, now: Millis) -> Vec<Assignment> {
     let mut found_nobody = Vec::new();
-    core.ahead.shelves.lock().retain(|arrival| {
+    core.firing.ahead.shelves.lock().retain(|arrival| {
         found_nobody.extend(arrival.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS)));
         arrival.has_some_here()
     });
@@ -411,7 +411,7 @@ pub(crate) async fn clear(core: &Arc<Core>) {
 /// Time was set back: nothing that was leased ahead of it is kept, and nobody has asked beyond the present.
 pub(crate) async fn begin_anew(core: &Arc<Core>) {
     clear(core).await;
-    core.ahead.begin_anew();
+    core.firing.ahead.begin_anew();
     core.arrivals.each(Arrival::begin_anew);
 }
 

@@ -4,8 +4,9 @@
 //!
 //! 1. Popped from the hot set. Crash: the next owner refills from the store. Answer lost: a gap, which `refill` closes at once.
 //! 2. In the table, and on the wheel. Crash: the same.
-//! 3. Tasks of push queues are marked `dispatching` in the store. Crash: the next owner finds the mark. Refused: the task was
-//!    cancelled, changed or handed over, and leaves the table. Not answered: it is marked when it fires.
+//! 3. Tasks of push queues that may not be leased ahead of their instants are marked `dispatching` in the store. Crash: the next owner
+//!    finds the mark. Refused: the task was cancelled, changed or handed over, and leaves the table. Not answered, or not leased ahead
+//!    after all: it is marked when it fires.
 //!
 //! Must not decide what fires: the table does.
 
@@ -96,13 +97,15 @@ pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn
     if entries.is_empty() {
         return TakenIn::default();
     }
-    let is_claimed = |entry: &HotEntry| needs_mark(core, entry);
     let may_lease = |entry: &HotEntry| ahead::may_be_leased(core, entry);
+    // A lease in the engine's name says as much as the mark. What is not leased ahead after all is marked as it fires.
+    let is_claimed =
+        |entry: &HotEntry| needs_mark(core, entry) && !(may_lease(entry) && core.settings.is_plain(&entry.queue));
     let loaded = core.live.lock().load(entries, is_claimed, may_lease);
     let Loaded { accepted, to_claim, elsewhere, has_first_candidate } = loaded;
-    core.timer.insert(accepted.iter().map(|entry| entry.due_at));
+    core.firing.timer.insert(accepted.iter().map(|entry| entry.due_at));
     if has_first_candidate {
-        core.ahead.something.notify_one();
+        core.firing.ahead.something.notify_one();
     }
     claim(core, to_claim);
     TakenIn { count: accepted.len(), elsewhere }
@@ -121,7 +124,12 @@ async fn claim_in(core: &Arc<Core>, entries: Vec<HotEntry>) {
         Ok((won, lost)) => {
             let mut table = core.live.lock();
             table.refuse_claims(&lost);
-            table.claimed(&won)
+            let claimed = table.claimed(&won, |entry| ahead::may_be_leased(core, entry));
+            drop(table);
+            if claimed.has_first_candidate {
+                core.firing.ahead.something.notify_one();
+            }
+            claimed.fired
         }
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "tasks could not be marked; they are marked when they fire");

@@ -47,7 +47,7 @@ async fn release(core: &Arc<Core>, ended: Vec<EndedOf>, is_bounded: bool) {
         return;
     }
     if !core.from_store.hides_limits() {
-        return release_from(core, &core.limiter, others).await;
+        return release_from(core, &core.limits.limiter, others).await;
     }
     // The limiter may have them when it is back. Nothing is granted meanwhile, so they are no more than there are places.
     let holds = |queue: &Option<QueueKey>| {
@@ -55,7 +55,7 @@ async fn release(core: &Arc<Core>, ended: Vec<EndedOf>, is_bounded: bool) {
         is_bounded || queue.as_ref().is_none_or(is_limited)
     };
     let members = others.into_iter().filter(|(_, queue)| holds(queue)).map(|(member, _)| member);
-    reconcile::gives_up_later(core, &core.limiter, members.collect());
+    reconcile::gives_up_later(core, &core.limits.limiter, members.collect());
 }
 
 async fn release_from(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, ended: Vec<EndedOf>) {

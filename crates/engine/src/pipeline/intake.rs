@@ -7,19 +7,10 @@ use crate::{
     core::Core,
     for_later::{changed, inserts},
     outside,
-    pipeline::{drain, line, room},
+    pipeline::{drain, entry::entry_of, line, room},
 };
-use punctual_contract::{
-    Ask, Error, Happened,
-    hot::{Details, HotEntry},
-    store::Inserted,
-};
-use punctual_domain::{
-    insert::Decision,
-    place::Partition,
-    task::{NewTask, Task},
-    time::Millis,
-};
+use punctual_contract::{Error, Happened, hot::HotEntry, store::Inserted};
+use punctual_domain::{insert::Decision, place::Partition, task::NewTask, time::Millis};
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// What is due this soon is loaded whatever is known of the preloader, which may not have begun.
@@ -195,27 +186,5 @@ fn announce_soon(core: &Core, entries: &[HotEntry]) {
     let is_anothers = |it: &&HotEntry| core.holdings.tenure(it.place.partition).is_none();
     for it in entries.iter().filter(|it| it.due_at <= soon).filter(is_anothers) {
         core.sharing.announcer.due(it.place.partition, it.due_at);
-    }
-}
-
-pub(crate) fn entry_of(task: &Task) -> HotEntry {
-    let deadline_at = task.ask.deadline_ms.map_or(Millis::MAX, |it| task.ask.execute_at.plus(it));
-    HotEntry {
-        place: task.place,
-        due_at: task.due_at,
-        fence: task.fence,
-        queue: Arc::new(task.ask.queue.clone()),
-        priority: task.ask.priority,
-        task_id: task.task_id(),
-        task_version: task.ask.task_version,
-        deadline_at,
-        state: task.state,
-        fired_at: Millis::ZERO,
-        attempt: task.attempt,
-        details: Arc::new(Details {
-            kind: Some(task.ask.kind.clone()),
-            demands: task.ask.demands.clone(),
-            ask: Ask::of(&task.ask).map(Arc::new),
-        }),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     live::{Ended, Unreported},
     outside::{self, Owned, Put},
     parts,
-    pipeline::{freed, intake},
+    pipeline::{entry::entry_of, freed, intake},
 };
 use hashbrown::HashMap;
 use punctual_contract::{
@@ -60,7 +60,7 @@ async fn settle_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Settled>,
     let settled = write(&core, reports, known, now).await;
     if settled.is_err() {
         core.live.lock().not_ended(unreported);
-        core.ahead.something.notify_one();
+        core.firing.ahead.something.notify_one();
     }
     settled
 }
@@ -275,7 +275,7 @@ pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
     match core.store.read(places).await {
         Ok(tasks) => {
             let waiting = tasks.iter().flatten().filter(|task| task.state.is_waiting());
-            intake::admit(core, waiting.map(intake::entry_of).collect()).await;
+            intake::admit(core, waiting.map(entry_of).collect()).await;
         }
         Err(error) => tracing::warn!(%error, "next attempts wait for the refill"),
     }

@@ -171,7 +171,7 @@ pub(crate) async fn shared_slots(core: &Core) -> Result<Vec<SharedSlots>, Error>
     limited.sort_unstable();
     limited.truncate(SLOTS_SHOWN);
     let scope = |it: &(Option<Name>, u32)| it.0.clone().map_or(Scope::Everything, Scope::Namespace);
-    let held = core.limiter.held(&limited.iter().map(scope).collect::<Vec<_>>()).await?;
+    let held = core.limits.limiter.held(&limited.iter().map(scope).collect::<Vec<_>>()).await?;
     let slots = limited.into_iter().zip(held);
     Ok(slots.map(|((namespace, most), held)| SharedSlots { namespace, held, most }).collect())
 }

@@ -66,7 +66,7 @@ async fn gather(
     now: Millis,
 ) -> Result<BTreeMap<QueueKey, Found>, Error> {
     let seen = core.limits.shares.take_seen(now);
-    let demands = core.limiter.demands(&core.options.name, &seen, now).await?;
+    let demands = core.limits.limiter.demands(&core.options.name, &seen, now).await?;
     let ready = core.live.lock().count_served();
     let mut queues: BTreeMap<QueueKey, Found> = BTreeMap::new();
     for it in demands {
@@ -91,7 +91,7 @@ async fn gather(
         queues.pop_last();
     }
     let scopes: Vec<Scope> = queues.keys().map(|it| Scope::Queue(it.clone())).collect();
-    let held = core.limiter.held(&scopes).await?;
+    let held = core.limits.limiter.held(&scopes).await?;
     for (it, held) in queues.values_mut().zip(held) {
         it.held = u64::try_from(held).unwrap_or(u64::MAX);
     }
@@ -102,7 +102,7 @@ async fn search(core: &Core, memory: &mut Memory, now: Millis) -> Result<Vec<Que
     if memory.searched_at.is_some_and(|at| (0..SEARCH_EVERY_MS).contains(&now.since(at))) {
         return Ok(Vec::new());
     }
-    let members = core.limiter.members(Millis::MAX, 0, SEARCHED_MAX).await?;
+    let members = core.limits.limiter.members(Millis::MAX, 0, SEARCHED_MAX).await?;
     memory.searched_at = Some(now);
     let queue = |scope: Scope| if let Scope::Queue(it) = scope { Some(it) } else { None };
     Ok(members.into_iter().flat_map(|it| it.scopes).filter_map(queue).collect())

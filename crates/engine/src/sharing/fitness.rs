@@ -34,7 +34,7 @@ impl Unfit {
 /// The first reason against owning partitions; None: it is fit.
 pub(crate) fn unfit(core: &Core) -> Option<Unfit> {
     let stuck = |pulse: &Pulse, after| pulse.silent_for().is_some_and(|it| it > after);
-    if stuck(core.timer.pulse(), WHEEL_STUCK_AFTER) {
+    if stuck(core.firing.timer.pulse(), WHEEL_STUCK_AFTER) {
         return Some(Unfit::WheelStuck);
     }
     stuck(&core.health.firing, FIRING_STUCK_AFTER).then_some(Unfit::FiringStuck)

@@ -1,7 +1,7 @@
 //! Connections to one database for short work, made when they are needed and kept for the next. The driver's own pool
 //! takes a connection back whatever becomes of the work (crates that drop a future in the middle leave it within a
 //! transaction), and waits without limit for one that has fallen silent; here one goes back only after work that came to
-//! its end, and each answers a ping first. Must not know what is asked on them.
+//! its end, and each answers a ping first, unless who asks for it can do without. Must not know what is asked on them.
 
 use super::{
     limits::{ACQUIRE, PING, Unit, elsewhere},
@@ -24,6 +24,8 @@ use tokio::{
 const WRITERS: u32 = 16;
 /// One that nobody used for so long is closed when somebody looks.
 const IDLE_MAX: Duration = Duration::from_secs(600);
+/// One that was used so short a time ago need not be asked whether it is alive by who can do without an answer (`acquire_unasked`).
+const FRESH: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Connections {
@@ -77,8 +79,19 @@ impl Connections {
     /// Of work that runs `within` a limit; outside of one, the connection is closed after it.
     /// Boxed: nearly all work awaits it, and for each piece of work the compiler would look anew at all that is in it.
     pub(crate) fn acquire(&self) -> BoxFuture<'_, sqlx::Result<Lent>> {
-        Box::pin(async {
-            let (permit, known) = elsewhere(self.free()).await?;
+        self.acquire_after(Duration::ZERO)
+    }
+
+    /// The same without a ping, if it was used a moment ago: it may be dead, and whoever asks for it tries again with `acquire`. A look
+    /// that is repeated each second in each partition would else be half pings.
+    pub(crate) fn acquire_unasked(&self) -> BoxFuture<'_, sqlx::Result<Lent>> {
+        self.acquire_after(FRESH)
+    }
+
+    /// One that was used less than `fresh` ago is not asked whether it is alive.
+    fn acquire_after(&self, fresh: Duration) -> BoxFuture<'_, sqlx::Result<Lent>> {
+        Box::pin(async move {
+            let (permit, known) = elsewhere(self.free(fresh)).await?;
             let unit = Unit::current();
             if let Some(unit) = &unit {
                 unit.holds(known.number, &self.pool.door);
@@ -87,7 +100,7 @@ impl Connections {
         })
     }
 
-    async fn free(&self) -> sqlx::Result<(OwnedSemaphorePermit, Known)> {
+    async fn free(&self, fresh: Duration) -> sqlx::Result<(OwnedSemaphorePermit, Known)> {
         let permit = timeout(ACQUIRE, Arc::clone(&self.pool.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
         loop {
@@ -96,7 +109,7 @@ impl Connections {
                 let known = if self.pool.write { door.writer().await? } else { door.known().await? };
                 return Ok((permit, known));
             };
-            if let Some(known) = alive(idle).await {
+            if let Some(known) = alive(idle, fresh).await {
                 return Ok((permit, known));
             }
         }
@@ -130,9 +143,13 @@ impl Connections {
 }
 
 /// None: it is closed.
-async fn alive(Idle { mut known, since }: Idle) -> Option<Known> {
-    if since.elapsed() > IDLE_MAX {
+async fn alive(Idle { mut known, since }: Idle, fresh: Duration) -> Option<Known> {
+    let idle_for = since.elapsed();
+    if idle_for > IDLE_MAX {
         return None;
+    }
+    if idle_for < fresh {
+        return Some(known);
     }
     match timeout(PING, known.conn.ping()).await {
         Ok(Ok(())) => Some(known),

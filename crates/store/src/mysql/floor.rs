@@ -6,7 +6,9 @@
 //! not, and finds what was committed later than that by an engine that died before it could load it. Nor do looks trust it
 //! while a database has just been silent: what it commits when it goes on may have been due long before.
 
-use super::{hosted, query::wanted, row, statements_moves as sql};
+use super::{
+    late_commits::LateCommits, query::wanted, row, statements::with_numbers, statements_moves as sql,
+};
 use parking_lot::Mutex;
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -19,9 +21,7 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering::Relaxed},
     },
-    time::Duration,
 };
-use tokio::time::Instant;
 
 /// How long after its time a new row may appear: longer than a call waits for a partition that
 /// moves and then a transaction may take, and than clocks differ.
@@ -45,10 +45,7 @@ const LOOKS: u32 = 60;
 /// Nor does one before which nobody has looked for so long. Less than `SOON_MS`: a database that was silent for as long as that has
 /// answered no look either.
 const STALE_MS: i64 = 3_000;
-/// A transaction of this engine that takes so long commits rows behind the second floor, or soon will.
-const LATE_COMMIT: Duration = Duration::from_secs(3);
 /// After a silence rows may appear behind the second floor for so long, until the last transaction that was under way is over.
-const DOUBT: Duration = Duration::from_secs(10);
 const DOUBT_MS: i64 = 10_000;
 /// Meanwhile so often a look trusts in nothing that is less than a minute old: such a look reads all that was finished in that minute,
 /// and a database that is merely slow must not become slower by it.
@@ -63,23 +60,6 @@ pub(crate) struct Floors {
     /// The latest that the engine's clock has shown since it last went back, in milliseconds; 0: it has not said.
     present: AtomicI64,
     late: Arc<LateCommits>,
-}
-
-/// When a transaction of this engine last took so long that its rows may appear behind the second floor. The writers note it.
-#[derive(Debug, Default)]
-pub(crate) struct LateCommits(Mutex<Option<Instant>>);
-
-impl LateCommits {
-    /// A transaction took so long. Of one whose answer was lost, until it was given up.
-    pub(crate) fn note(&self, took: Duration) {
-        if took >= LATE_COMMIT {
-            *self.0.lock() = Some(Instant::now());
-        }
-    }
-
-    fn are_recent(&self) -> bool {
-        self.0.lock().is_some_and(|at| at.elapsed() < DOUBT)
-    }
 }
 
 #[derive(Debug, Default)]
@@ -110,11 +90,82 @@ pub(crate) struct Floor {
     pub(crate) left: BTreeSet<Key>,
 }
 
+/// A look from the beginning that is under way.
+#[derive(Debug)]
+pub(crate) struct Look {
+    partition: Partition,
+    kept: Kept,
+    beginnings: u64,
+    present: Millis,
+    /// It moves the second floor, and begins there.
+    trusts: bool,
+    bounds: Bounds,
+}
+
+impl Look {
+    const fn moving(&mut self) -> &mut Floor {
+        if self.trusts { &mut self.kept.soon } else { &mut self.kept.floor }
+    }
+
+    fn moved(&mut self) {
+        if !self.trusts {
+            self.kept.soon = self.kept.floor.clone();
+            (self.kept.looks, self.kept.wholly_at) = (0, self.present);
+        }
+    }
+
+    /// Where the look begins, once the floor is moved.
+    pub(crate) const fn floor(&self) -> &Floor {
+        &self.kept.soon
+    }
+
+    /// Moves the floor by statements of its own.
+    pub(crate) async fn walk(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
+        let (partition, bounds) = (self.partition, self.bounds);
+        self.moving().walk(conn, partition, bounds).await?;
+        self.moved();
+        Ok(())
+    }
+
+    /// The walk as a part of a text of several statements, if it is a short one: the statement of scan/unfinished.sql.
+    pub(crate) fn short_walk(&mut self) -> Option<String> {
+        let (number, bounds) = (i64::from(row::partition_no(self.partition)), self.bounds);
+        let floor = self.moving();
+        let (due_at, id) = floor.short_from(bounds)?;
+        let limit = i64::try_from(floor.room(bounds) + 1).unwrap_or(i64::MAX);
+        let values = [number, due_at.0, bounds.until.0, number, due_at.0, id, limit];
+        Some(with_numbers(sql::SCAN_UNFINISHED, &values))
+    }
+
+    /// Where the floor will be if the short walk leaves room: what comes after it can be read together with the walk.
+    pub(crate) const fn after_short_walk(&self) -> Key {
+        self.bounds.end()
+    }
+
+    /// The answer to the short walk. False: the floor does not come as far as `after_short_walk`.
+    pub(crate) fn walked(&mut self, rows: &[MySqlRow]) -> sqlx::Result<bool> {
+        let keys: sqlx::Result<Vec<Key>> = rows.iter().map(key).collect();
+        let (keys, bounds, end) = (keys?, self.bounds, self.after_short_walk());
+        let floor = self.moving();
+        floor.pass_short(&keys, bounds);
+        let is_there = floor.passed == Some(end);
+        self.moved();
+        Ok(is_there)
+    }
+}
+
 /// What a floor does not pass.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     until: Millis,
     left_max: usize,
+}
+
+impl Bounds {
+    /// The last key that may be passed.
+    const fn end(self) -> Key {
+        (Millis(self.until.0 - 1), i64::MAX)
+    }
 }
 
 impl Floors {
@@ -134,13 +185,8 @@ impl Floors {
         }
     }
 
-    /// The floor for a look from the beginning, moved first when it is time for that. None: this database does not
-    /// have the partition, or has no longer, and what was met may be remains.
-    pub(crate) async fn moved(
-        &self,
-        conn: &mut MySqlConnection,
-        partition: Partition,
-    ) -> sqlx::Result<Option<Floor>> {
+    /// Begins a look from the beginning: which floor is moved before it, and how far.
+    pub(crate) fn begin(&self, partition: Partition) -> Look {
         let present = Millis(self.present.load(Relaxed));
         let (mut kept, beginnings) = {
             let floors = self.floors.lock();
@@ -149,27 +195,24 @@ impl Floors {
         if kept.is_stale(present) {
             kept.doubted_until = present.plus(DOUBT_MS);
         }
-        if kept.trusts(present, self.late.are_recent()) {
-            let bounds = Bounds { until: present.plus(-SOON_MS), left_max: LEFT_SOON_MAX };
-            kept.soon.walk(conn, partition, bounds).await?;
+        let trusts = kept.trusts(present, self.late.are_recent());
+        let bounds = if trusts {
+            Bounds { until: present.plus(-SOON_MS), left_max: LEFT_SOON_MAX }
         } else {
-            let bounds = Bounds { until: present.plus(-LATE_MS), left_max: LEFT_MAX };
-            kept.floor.walk(conn, partition, bounds).await?;
-            kept.soon = kept.floor.clone();
-            (kept.looks, kept.wholly_at) = (0, present);
-        }
-        if !hosted::missing(conn, [partition]).await?.is_empty() {
-            return Ok(None);
-        }
+            Bounds { until: present.plus(-LATE_MS), left_max: LEFT_MAX }
+        };
+        Look { partition, kept, beginnings, present, trusts, bounds }
+    }
+
+    /// The look has ended, and the database has had its partition until then. What another look has forgotten meanwhile is not kept.
+    pub(crate) fn keep(&self, look: Look) {
+        let Look { partition, mut kept, beginnings, present, .. } = look;
         kept.looks += 1;
         kept.looked_at = present;
-        let floor = kept.soon.clone();
         let mut floors = self.floors.lock();
         if floors.beginnings == beginnings {
             floors.kept.insert(partition, kept);
         }
-        drop(floors);
-        Ok(Some(floor))
     }
 
     /// What is certain. For a look that goes on where another stopped.
@@ -220,7 +263,7 @@ impl Floor {
         bounds: Bounds,
     ) -> sqlx::Result<()> {
         let number = row::partition_no(partition);
-        if let Some((due_at, id)) = self.passed.filter(|it| bounds.until.since(it.0) <= SHORT_MS) {
+        if let Some((due_at, id)) = self.short_from(bounds) {
             let limit = self.room(bounds) + 1;
             let walk = sqlx::query(sql::SCAN_UNFINISHED).bind(number).bind(due_at.0).bind(bounds.until.0);
             let walk = walk.bind(number).bind(due_at.0).bind(id);
@@ -234,11 +277,29 @@ impl Floor {
             let walk = sqlx::query(sql::SCAN_WALK).bind(number).bind(due_at.0).bind(bounds.until.0);
             let walk = walk.bind(number).bind(due_at.0).bind(id).bind(CHUNK_ROWS);
             let met: sqlx::Result<Vec<Met>> = walk.fetch_all(&mut *conn).await?.iter().map(met).collect();
-            if self.pass(&met?, bounds) < usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX) {
+            if self.pass_chunk(&met?, bounds) {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The next rows before the bound, in order. Whether the walk ends with them.
+    fn pass_chunk(&mut self, met: &[Met], bounds: Bounds) -> bool {
+        let passed = self.pass(met, bounds);
+        if passed < met.len() {
+            return true;
+        }
+        let is_last = met.len() < usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX);
+        if is_last {
+            self.passed = self.passed.max(Some(bounds.end()));
+        }
+        is_last
+    }
+
+    /// Where a walk begins that is one statement.
+    fn short_from(&self, bounds: Bounds) -> Option<Key> {
+        self.passed.filter(|passed| bounds.until.since(passed.0) <= SHORT_MS)
     }
 
     /// How many more it may leave behind.
@@ -254,7 +315,7 @@ impl Floor {
         self.left.extend(unfinished.iter().take(room));
         let passed = match unfinished.get(room) {
             Some((due_at, id)) => (*due_at, id - 1),
-            None => (bounds.until.plus(-1), i64::MAX),
+            None => bounds.end(),
         };
         self.passed = self.passed.max(Some(passed));
     }
@@ -270,7 +331,7 @@ impl Floor {
             if !it.is_finished {
                 self.left.insert(it.key);
             }
-            self.passed = Some(it.key);
+            self.passed = self.passed.max(Some(it.key));
             passed += 1;
         }
         passed
@@ -335,6 +396,23 @@ mod tests {
         assert_eq!(floor.passed, Some((Millis(NOW - LATE_MS - 1), 3)));
         assert_eq!(floor.pass(&[], until(i64::MAX)), 0);
         assert_eq!(floor.passed, Some((Millis(NOW - LATE_MS - 1), 3)));
+    }
+
+    #[test]
+    fn a_walk_that_has_met_all_rows_has_passed_all_there_is_before_its_bound() {
+        let (mut floor, bounds) = (Floor { passed: None, ..Floor::default() }, until(NOW));
+        assert!(floor.pass_chunk(&[], bounds), "nothing is there");
+        assert_eq!(floor.passed, Some(bounds.end()));
+        assert!(floor.pass_chunk(&[met(1, 1, true)], until(NOW - 1)), "it never goes back");
+        assert_eq!(floor.passed, Some(bounds.end()));
+        let mut held = Floor::default();
+        let rows: Vec<Met> = (0..=i64::try_from(LEFT_MAX).unwrap()).map(|id| met(id, id, false)).collect();
+        assert!(held.pass_chunk(&rows, bounds), "no room for the last one");
+        assert_eq!(held.passed, Some((Millis(rows.len() as i64 - 2), rows.len() as i64 - 2)));
+        let chunk: Vec<Met> = (0..CHUNK_ROWS).map(|id| met(id, id, true)).collect();
+        let mut long = Floor::default();
+        assert!(!long.pass_chunk(&chunk, bounds), "there may be more");
+        assert_eq!(long.passed, Some((Millis(CHUNK_ROWS - 1), CHUNK_ROWS - 1)));
     }
 
     #[test]
@@ -413,14 +491,5 @@ mod tests {
         assert!(trusts(NOW, NOW - DOUBTED_EVERY_MS, false), "no longer doubted");
         assert!(!trusts(NOW + 1, NOW - DOUBTED_EVERY_MS, false) && !trusts(0, NOW - DOUBTED_EVERY_MS, true));
         assert!(trusts(NOW + 1, NOW - DOUBTED_EVERY_MS + 1, true), "not more often");
-    }
-
-    #[test]
-    fn transactions_that_take_seconds_are_late() {
-        let late = LateCommits::default();
-        late.note(LATE_COMMIT.saturating_sub(Duration::from_millis(1)));
-        assert!(!late.are_recent());
-        late.note(LATE_COMMIT);
-        assert!(late.are_recent());
     }
 }

@@ -72,7 +72,7 @@ pub(crate) async fn begin(
 }
 
 /// The rows of each statement of a text.
-async fn answers(conn: &mut MySqlConnection, text: String) -> sqlx::Result<Vec<Vec<MySqlRow>>> {
+pub(crate) async fn answers(conn: &mut MySqlConnection, text: String) -> sqlx::Result<Vec<Vec<MySqlRow>>> {
     let (mut answers, mut rows) = (Vec::new(), Vec::new());
     let mut coming = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
     while let Some(it) = coming.try_next().await? {
@@ -108,6 +108,11 @@ pub(crate) async fn missing(
         missing.remove(&row::partition(&it, 0)?);
     }
     Ok(missing)
+}
+
+/// The question of `missing` about one partition, as a part of a text of several statements: no row answers that it is missing.
+pub(crate) fn here_text(partition: Partition) -> String {
+    sql!("hosted/here.sql").replacen('?', &format!("'[{}]'", partition.0), 1)
 }
 
 /// All that this database has.

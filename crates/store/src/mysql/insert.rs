@@ -8,7 +8,7 @@ mod replace;
 mod standing;
 
 use self::standing::Standing;
-use super::{floor::LateCommits, ids::Ids, ledger::Ledger, lookup::Entries, pauses::Pauses};
+use super::{ids::Ids, late_commits::LateCommits, ledger::Ledger, lookup::Entries, pauses::Pauses};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     insert::{Decision, Existing, decide},

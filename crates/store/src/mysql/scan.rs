@@ -2,8 +2,10 @@
 //! nothing.
 
 use super::{
-    floor::{Floors, Key},
-    hosted, row, statements_moves as sql,
+    floor::{Floor, Floors, Key, Look},
+    hosted, row,
+    statements::with_numbers,
+    statements_moves as sql,
 };
 use punctual_contract::{
     Ask,
@@ -16,7 +18,7 @@ use punctual_domain::{
     time::Millis,
 };
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// None: the partition is not in this database.
 pub(crate) async fn scan(
@@ -24,26 +26,117 @@ pub(crate) async fn scan(
     floors: &Floors,
     scan: &Scan,
 ) -> sqlx::Result<Option<Vec<HotEntry>>> {
-    let mut names = Names::default();
-    let mut found = Vec::new();
-    let floor = match scan.after {
-        None => floors.moved(conn, scan.partition).await?,
-        Some(_) => Some(floors.of(scan.partition)),
-    };
-    let Some(floor) = floor else { return Ok(None) };
-    let (behind, over) = floor.behind(conn, scan.partition, scan.after).await?;
-    add(&mut found, &behind, scan, &mut names)?;
-    found.retain(|it| it.state.is_waiting() && it.due_at <= scan.until);
-    found.truncate(scan.limit);
-    // Nothing is below the floor but what was just looked at.
-    let after = scan.after.max(floor.passed);
     let is_past = floors.is_past(scan.until);
-    ahead(conn, scan, after, is_past, &mut found, &mut names).await?;
+    if scan.after.is_none() {
+        return from_the_beginning(conn, floors, scan, is_past).await;
+    }
+    let floor = floors.of(scan.partition);
+    let (mut found, mut names) = (Vec::new(), Names::default());
+    let over = behind(conn, scan, &floor, &mut found, &mut names).await?;
+    // Nothing is below the floor but what was just looked at.
+    ahead(conn, scan, scan.after.max(floor.passed), is_past, &mut found, &mut names).await?;
     if !hosted::missing(conn, [scan.partition]).await?.is_empty() {
         return Ok(None);
     }
     floors.forget(scan.partition, &over);
     Ok(Some(found))
+}
+
+/// Moves the floor, and reads what waits after it: in one round trip where the walk is short and nothing was left behind, which is how
+/// nearly all looks of an engine go that has little to do.
+async fn from_the_beginning(
+    conn: &mut MySqlConnection,
+    floors: &Floors,
+    scan: &Scan,
+    is_past: bool,
+) -> sqlx::Result<Option<Vec<HotEntry>>> {
+    let mut look = floors.begin(scan.partition);
+    let page = match look.short_walk() {
+        Some(walk) => match walk_and_read(conn, &mut look, &walk, scan, is_past).await? {
+            Some(page) => page,
+            None => return Ok(None),
+        },
+        None => {
+            look.walk(conn).await?;
+            Page::Unread
+        }
+    };
+    let floor = look.floor();
+    let is_whole = floor.left.is_empty() && matches!(page, Page::Whole(_));
+    let (mut found, mut names) = (Vec::new(), Names::default());
+    let over = behind(conn, scan, floor, &mut found, &mut names).await?;
+    match page {
+        Page::Whole(rows) => {
+            let left = scan.limit - found.len();
+            add(&mut found, rows.get(..left).unwrap_or(&rows), scan, &mut names)?;
+        }
+        Page::From(due_at) => {
+            let after = Some((due_at.plus(-1), i64::MAX));
+            ahead(conn, scan, after, false, &mut found, &mut names).await?;
+        }
+        Page::Unread => ahead(conn, scan, floor.passed, is_past, &mut found, &mut names).await?,
+    }
+    if !is_whole && !hosted::missing(conn, [scan.partition]).await?.is_empty() {
+        return Ok(None);
+    }
+    floors.keep(look);
+    floors.forget(scan.partition, &over);
+    Ok(Some(found))
+}
+
+/// What was read together with the walk of what comes after the floor.
+enum Page {
+    /// All of it, as far as the scan goes.
+    Whole(Vec<MySqlRow>),
+    /// When the first of it is due.
+    From(Millis),
+    Unread,
+}
+
+/// The walk, what comes after it, and whether the partition is still in this database. None: it is not.
+async fn walk_and_read(
+    conn: &mut MySqlConnection,
+    look: &mut Look,
+    walk: &str,
+    scan: &Scan,
+    is_past: bool,
+) -> sqlx::Result<Option<Page>> {
+    let (number, after) = (i64::from(row::partition_no(scan.partition)), look.after_short_walk().0);
+    let page = if is_past {
+        with_numbers(sql::SCAN_FIRST, &[number, after.0, scan.until.0])
+    } else {
+        with_numbers(sql::SCAN, &[number, after.0, scan.until.0, rows(scan.limit)])
+    };
+    let answers = hosted::answers(conn, format!("{walk};\n{page};\n{}", hosted::here_text(scan.partition)));
+    let Ok([walked, page, here]) = <[Vec<MySqlRow>; 3]>::try_from(answers.await?) else {
+        return Err(sqlx::Error::RowNotFound);
+    };
+    if here.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(match look.walked(&walked)? {
+        false => Page::Unread,
+        true if !is_past => Page::Whole(page),
+        true => match page.first() {
+            Some(first) => Page::From(row::millis(first, 0)?),
+            None => Page::Whole(Vec::new()),
+        },
+    }))
+}
+
+/// What the floor has left behind and still waits. Answers what is over of that.
+async fn behind(
+    conn: &mut MySqlConnection,
+    scan: &Scan,
+    floor: &Floor,
+    found: &mut Vec<HotEntry>,
+    names: &mut Names,
+) -> sqlx::Result<BTreeSet<Key>> {
+    let (rows, over) = floor.behind(conn, scan.partition, scan.after).await?;
+    add(found, &rows, scan, names)?;
+    found.retain(|entry| entry.state.is_waiting() && entry.due_at <= scan.until);
+    found.truncate(scan.limit);
+    Ok(over)
 }
 
 /// What comes after a key, until enough is found.

@@ -122,13 +122,21 @@ pub(super) async fn scan(inner: Arc<Inner>, scan: Scan) -> Result<Vec<HotEntry>,
     if !inner.is_partition(scan.partition) {
         return Ok(Vec::new());
     }
-    let mut patience = Patience::new();
+    let (mut patience, mut is_unasked) = (Patience::new(), true);
     loop {
-        let mut conn = inner.shard_of(scan.partition)?.reader().await?;
-        if let Some(found) = scans::scan(&mut conn, &inner.floors, &scan).await? {
-            return Ok(found);
+        let readers = &inner.shard_of(scan.partition)?.readers;
+        let conn = if is_unasked { readers.acquire_unasked() } else { readers.acquire() };
+        let mut conn = conn.await?;
+        match scans::scan(&mut conn, &inner.floors, &scan).await {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => drop(conn),
+            Err(_) if is_unasked => {
+                conn.close_on_drop();
+                is_unasked = false;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         }
-        drop(conn);
         inner.follow(&mut patience, &[scan.partition].into()).await?;
     }
 }

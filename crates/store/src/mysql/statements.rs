@@ -5,7 +5,7 @@
 //! ids for each partition, 16 with a chain of ORs, and 380 with lists of partitions and ids. One that locks says of which
 //! tables, in a comment that only MySQL reads: asked to lock a `JSON_TABLE` it refuses, and MariaDB does not know the words.
 
-use std::sync::OnceLock;
+use std::{fmt::Write as _, sync::OnceLock};
 
 /// The text of a file under `sql/mysql`.
 macro_rules! sql {
@@ -42,6 +42,21 @@ pub(crate) const fn without_header(file: &'static str) -> &'static str {
         rest = rest.split_at(rest.len() - after.len()).1;
     }
     rest
+}
+
+/// A statement with numbers in the places of its parameters, in their order.
+pub(crate) fn with_numbers(statement: &str, values: &[i64]) -> String {
+    let mut text = String::with_capacity(statement.len() + values.len() * 12);
+    let mut values = values.iter();
+    for part in statement.split_inclusive('?') {
+        match part.strip_suffix('?').zip(values.next()) {
+            Some((before, value)) => {
+                let _ = write!(text, "{before}{value}");
+            }
+            None => text.push_str(part),
+        }
+    }
+    text
 }
 
 /// How many rows one statement takes: few sizes, so that all of them stay prepared on every connection.
@@ -172,6 +187,11 @@ pub(crate) static HOSTED_FIRST: Many = Many::new(sql!("hosted/first.sql"));
 mod tests {
     use super::*;
     use crate::mysql::row::TASK_COLUMNS;
+
+    #[test]
+    fn numbers_stand_in_the_places_of_parameters() {
+        assert_eq!(with_numbers("a = ? AND b < ? LIMIT 1", &[-3, 7]), "a = -3 AND b < 7 LIMIT 1");
+    }
 
     #[test]
     fn a_row_of_values_is_repeated_and_nothing_else() {

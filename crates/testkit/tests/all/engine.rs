@@ -130,7 +130,7 @@ fn succeeded(it: &Assignment) -> OutcomeReport {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_whose_instant_comes_before_the_answer_to_its_claim_fires_with_the_answer() {
-    let rig = rig(Options { push_queues: vec![queue()], ..slow_repair() });
+    let rig = rig(Options { push_queues: vec![queue()], ahead_ms: 0, ..slow_repair() });
     let running = rig.engine.start().unwrap();
     // Enough for every partition to have something on the wheel, so that each fires while the claim is out.
     let task = || NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now().plus(2_500));
@@ -217,8 +217,9 @@ async fn a_service_that_panics_runs_again_and_is_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_graceful_stop_hands_back_what_was_claimed_and_the_next_engine_fires_it() {
     let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
-    // Only tasks of push queues are marked ahead of their instants.
-    let first = rig_on(Arc::clone(&truth), Options { push_queues: vec![queue()], ..slow_repair() });
+    // Only tasks of push queues are marked ahead of their instants, where they are not leased then.
+    let marks = Options { push_queues: vec![queue()], ahead_ms: 0, ..slow_repair() };
+    let first = rig_on(Arc::clone(&truth), marks);
     let running = first.engine.start().unwrap();
     let place = first.insert(900).await;
     until("it is claimed", || async { first.state(place).await == State::Dispatching }).await;

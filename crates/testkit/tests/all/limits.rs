@@ -38,6 +38,7 @@ use tokio::{sync::Barrier, task::JoinSet, time::timeout};
 mod behind;
 mod executors;
 mod several;
+mod storm;
 
 fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() }

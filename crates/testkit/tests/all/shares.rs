@@ -399,3 +399,8 @@ async fn a_flood_leaves_the_other_its_slots_embedded() {
 async fn a_flood_leaves_the_other_its_slots_on_two_engines_and_servers() {
     shared_on(OnServers::ground().await, 2).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_flood_leaves_the_other_its_slots_on_four_engines_and_servers() {
+    shared_on(OnServers::ground().await, 4).await;
+}

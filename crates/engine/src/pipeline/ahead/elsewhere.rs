@@ -10,7 +10,7 @@
 //!    goes to the hot set, whence the owner takes it (`Engine::leave`).
 //!
 //! A cancel or a change at the owner is decided by the store's conditional update, or by the lease that the other engine has made.
-//! Only for queues of which nothing is set. Must not lease anything.
+//! Only for queues whose starts nothing limits or orders. Must not lease anything.
 
 use crate::{core::Core, live::Loaded, sharing::announce};
 use hashbrown::HashMap;
@@ -83,8 +83,8 @@ async fn send(core: &Core, engine: String, queue: &QueueKey, entries: Vec<HotEnt
 
 /// The table has taken these in: the timer is to wake for them, and they may be leased ahead.
 pub(super) fn note_loaded(core: &Core, loaded: &Loaded) {
-    core.timer.insert(loaded.accepted.iter().map(|entry| entry.due_at));
+    core.firing.timer.insert(loaded.accepted.iter().map(|entry| entry.due_at));
     if loaded.has_first_candidate {
-        core.ahead.something.notify_one();
+        core.firing.ahead.something.notify_one();
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     for_later::hand_over as without_store,
     live::leased_entry,
     parts,
-    pipeline::{admit, freed::EndedOf, intake},
+    pipeline::{admit, entry::entry_of, freed::EndedOf, intake},
 };
 use punctual_contract::{
     Error,
@@ -79,7 +79,7 @@ async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
         Ok(tasks) => {
             let now = core.now();
             let entry_of = |task: &Task| {
-                let entry = intake::entry_of(task);
+                let entry = entry_of(task);
                 // Leased ahead, and given back before its instant: it has yet to fire. A task of a push queue stays ready: the
                 // engine has answered "already fired" for it, and its answers never go back to "waiting".
                 let is_to_fire = entry.due_at > now && !core.pushes(&entry.queue);

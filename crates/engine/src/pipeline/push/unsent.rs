@@ -4,7 +4,7 @@ use crate::{
     core::Core,
     live::leased_entry,
     parts,
-    pipeline::{freed, intake},
+    pipeline::{entry::entry_of, freed},
 };
 use punctual_contract::{
     limiter::Member,
@@ -70,7 +70,7 @@ async fn remember(core: &Core, places: &[TaskRef]) {
     }
     match core.store.read(&mine).await {
         Ok(tasks) => {
-            let entries = tasks.iter().flatten().map(intake::entry_of).collect();
+            let entries = tasks.iter().flatten().map(entry_of).collect();
             core.maintenance.unsent.sort_out(entries, core.now());
         }
         Err(error) => tracing::debug!(%error, "the refill finds what could not be sent"),

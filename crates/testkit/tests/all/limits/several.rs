@@ -37,13 +37,13 @@ async fn settle(engine: &Engine, leased: &[Assignment]) {
 }
 
 /// Engines that run by themselves.
-struct Site {
+pub(super) struct Site {
     engines: Vec<Engine>,
     running: Vec<Running>,
 }
 
 impl Site {
-    async fn of(ground: Arc<dyn Ground>, engines: usize) -> Self {
+    pub(super) async fn of(ground: Arc<dyn Ground>, engines: usize) -> Self {
         let mut site = Self { engines: Vec::new(), running: Vec::new() };
         for nth in 0..engines {
             let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
@@ -57,15 +57,15 @@ impl Site {
         site
     }
 
-    fn engine(&self, nth: usize) -> &Engine {
+    pub(super) fn engine(&self, nth: usize) -> &Engine {
         &self.engines[nth % self.engines.len()]
     }
 
-    async fn insert(&self, tasks: Vec<NewTask>) {
+    pub(super) async fn insert(&self, tasks: Vec<NewTask>) {
         self.engines[0].insert(tasks, "test").await.unwrap();
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         for it in self.running {
             it.stop().await;
         }

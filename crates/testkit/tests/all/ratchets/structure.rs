@@ -5,13 +5,13 @@ use super::tree::{File, RUST, all, before_tests, root, without_words};
 use std::fs;
 
 /// Closures whose parameter is called `it`: a noun says what it is.
-const CLOSURES_NAMED_IT: usize = 5_003;
+const CLOSURES_NAMED_IT: usize = 5_001;
 /// Files of statements: one a subject, not one a statement.
 const SQL_FILES: usize = 620;
 /// Scripts of the hot set in Redis, and of its limiter.
 const SCRIPTS: usize = 16;
 /// Fields of the engine's `Core`, which every step can reach.
-const FIELDS_OF_CORE: usize = 27;
+const FIELDS_OF_CORE: usize = 25;
 /// Places where the engine asks in which mode it runs.
 const MODE_BRANCHES: usize = 25;
 const LONG_FILES: usize = 20;

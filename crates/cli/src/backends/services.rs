@@ -1,0 +1,70 @@
+//! What runs beside an engine's own services: workflows, bulk operations, traces, and what the store needs after an upgrade. Holds
+//! no step of theirs, only how often each runs and what wakes it.
+
+use punctual_bulk::Runner as Bulk;
+use punctual_engine::Running;
+use punctual_store::MysqlStore;
+use punctual_traces::Traces;
+use punctual_workflows::Runner as Workflows;
+use std::{sync::Arc, time::Duration};
+
+/// Between two looks which workflows are to be looked at; what was told of goes on at once.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// What could not be gone on with, because the store was away, is tried again then.
+const GO_ON_EVERY: Duration = Duration::from_secs(1);
+const RECONCILE_EVERY: Duration = Duration::from_secs(30);
+/// Between two looks for bulk operations that another engine has begun or changed.
+const BULK_EVERY: Duration = Duration::from_millis(500);
+/// Between two messages to a collector of traces.
+const TRACE_EVERY: Duration = Duration::from_secs(1);
+/// A database that was added, or that did not answer, has its payloads counted within this.
+const COUNT_EVERY: Duration = Duration::from_secs(60);
+
+/// After an upgrade, once: what each later run costs is a look.
+pub(super) fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {
+    running.supervise("payload_bytes", COUNT_EVERY, move |_| {
+        let store = Arc::clone(&store);
+        async move { store.count_old_payloads().await }
+    });
+}
+
+pub(super) fn supervise_traces(running: &Running, telling: Traces) {
+    running.supervise("traces", TRACE_EVERY, move |_| {
+        let telling = telling.clone();
+        async move { Ok(telling.run_once().await) }
+    });
+}
+
+pub(super) fn supervise_workflows(running: &Running, workflows: &Workflows) {
+    let looking = workflows.clone();
+    running.supervise("workflows", LOOK_EVERY, move |now| {
+        let looking = looking.clone();
+        async move { looking.run_once(now).await }
+    });
+    let (told, going_on) = (workflows.clone(), workflows.clone());
+    let asked = move || {
+        let told = told.clone();
+        async move { told.until_told().await }
+    };
+    running.supervise_when("workflow_ends", GO_ON_EVERY, asked, move |_| {
+        let going_on = going_on.clone();
+        async move { going_on.go_on().await }
+    });
+    let reconciling = workflows.clone();
+    running.supervise("workflow_reconciler", RECONCILE_EVERY, move |_| {
+        let reconciling = reconciling.clone();
+        async move { reconciling.reconcile().await }
+    });
+}
+
+pub(super) fn supervise_bulk(running: &Running, bulk: &Bulk) {
+    let (asking, carrying_on) = (bulk.clone(), bulk.clone());
+    let has_work = move || {
+        let asking = asking.clone();
+        async move { asking.until_there_is_work().await }
+    };
+    running.supervise_when("bulk", BULK_EVERY, has_work, move |now| {
+        let carrying_on = carrying_on.clone();
+        async move { carrying_on.run_once(now).await }
+    });
+}

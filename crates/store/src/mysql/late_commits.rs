@@ -1,0 +1,41 @@
+//! When a transaction of this engine last took so long that its rows may appear behind a floor (`floor`). Must not decide what follows.
+
+use parking_lot::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A transaction of this engine that takes so long commits rows behind the second floor, or soon will.
+const LATE_COMMIT: Duration = Duration::from_secs(3);
+/// After that, rows may appear late for so long: until the last transaction that was under way is over.
+const DOUBT: Duration = Duration::from_secs(10);
+
+/// When a transaction of this engine last took so long that its rows may appear behind the second floor. The writers note it.
+#[derive(Debug, Default)]
+pub(crate) struct LateCommits(Mutex<Option<Instant>>);
+
+impl LateCommits {
+    /// A transaction took so long. Of one whose answer was lost, until it was given up.
+    pub(crate) fn note(&self, took: Duration) {
+        if took >= LATE_COMMIT {
+            *self.0.lock() = Some(Instant::now());
+        }
+    }
+
+    pub(crate) fn are_recent(&self) -> bool {
+        self.0.lock().is_some_and(|at| at.elapsed() < DOUBT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_that_take_seconds_are_late() {
+        let late = LateCommits::default();
+        late.note(LATE_COMMIT.saturating_sub(Duration::from_millis(1)));
+        assert!(!late.are_recent());
+        late.note(LATE_COMMIT);
+        assert!(late.are_recent());
+    }
+}
