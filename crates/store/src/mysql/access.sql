@@ -15,8 +15,8 @@ DELETE FROM token WHERE revoked_at < ? OR expires_at < ? ORDER BY id LIMIT ?
 -- Inserts or updates a token. An update keeps when and by whom it was created, when it was last used, and
 -- `required_at`.
 -- parameters: 1 id, 2 name, 3 reach (JSON), 4 secret (hex), 5 previous secret (hex), 6 previous secret valid until
--- (ms), 7 created at (ms), 8 created by, 9 expires at (ms), 10 rotated at (ms), 11 revoked at (ms), 12 revoked by, 13
--- revision, 14 required at (ms).
+-- (ms), 7 created at (ms), 8 created by, 9 expires at (ms), 10 rotated at (ms), 11 revoked at (ms), 12 revoked by,
+-- 13 revision, 14 required at (ms).
 INSERT INTO token (id, name, reach, secret, previous_secret, previous_until, created_at, created_by, expires_at,
     rotated_at, revoked_at, revoked_by, revision, required_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

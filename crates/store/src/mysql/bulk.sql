@@ -7,8 +7,8 @@ UPDATE bulk SET step = step + 1, state = ?, progress = ?, wake_at = ?, updated_a
 
 -- name: create
 -- Inserts an operation. In the catalog.
--- parameters: 1 namespace, 2 state, 3 body (JSON), 4 progress (JSON), 5 wake_at (ms, NULL: never), 6 now (ms), 7
--- created by, 8 now (ms).
+-- parameters: 1 namespace, 2 state, 3 body (JSON), 4 progress (JSON), 5 wake_at (ms, NULL: never), 6 now (ms),
+-- 7 created by, 8 now (ms).
 INSERT INTO bulk (namespace, step, state, body, progress, wake_at, created_at, created_by, updated_at)
 VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?)
 
@@ -52,11 +52,11 @@ FROM bulk FORCE INDEX (bulk_of) WHERE namespace = ? AND id < ? ORDER BY id DESC 
 -- name: list_matching
 -- Lists the places of tasks that match, the newest first, in a range of ids that bounds the work; only in partitions
 -- that this database hosts.
--- parameters: 1 whether labels are wanted, 2 and 3 partitions (separated by commas; NULL: all), 4 below this id, 5
--- down to this id, 6 states (bits); each other condition holds only if it is not NULL, and is given twice: 7 and 8
--- namespace, 9 and 10 queue, 11 and 12 kind, 13 and 14 due from (ms), 15 and 16 due before (ms), 17 and 18 a label as
--- it is written in the text of all labels (the caller compares again: it may be in another label's value), 19 and 20
--- a text in the last error, 21 and 22 created until (ms), 23 limit.
+-- parameters: 1 whether labels are wanted, 2 and 3 partitions (separated by commas; NULL: all), 4 below this id,
+-- 5 down to this id, 6 states (bits); each other condition holds only if it is not NULL, and is given twice: 7 and
+-- 8 namespace, 9 and 10 queue, 11 and 12 kind, 13 and 14 due from (ms), 15 and 16 due before (ms), 17 and 18 a label
+-- as it is written in the text of all labels (the caller compares again: it may be in another label's value), 19 and
+-- 20 a text in the last error, 21 and 22 created until (ms), 23 limit.
 SELECT STRAIGHT_JOIN registry.partition_no, registry.due_at, registry.id, IF(?, labels, NULL)
 FROM registry
 JOIN (
@@ -83,8 +83,8 @@ ORDER BY registry.id DESC LIMIT ?
 -- name: list_matching_by_term
 -- Lists the places of tasks that match, as `list_matching`, among the tasks that have a term in `lookup`.
 -- parameters: 1 whether labels are wanted, 2 and 3 partitions (separated by commas; NULL: all), 4 term, 5 below this
--- id, 6 down to this id, 7 states (bits); each other condition holds only if it is not NULL, and is given twice: 8
--- and 9 namespace, 10 and 11 queue, 12 and 13 kind, 14 and 15 due from (ms), 16 and 17 due before (ms), 18 and 19 a
+-- id, 6 down to this id, 7 states (bits); each other condition holds only if it is not NULL, and is given twice:
+-- 8 and 9 namespace, 10 and 11 queue, 12 and 13 kind, 14 and 15 due from (ms), 16 and 17 due before (ms), 18 and 19 a
 -- label as it is written in the text of all labels, 20 and 21 a text in the last error, 22 and 23 created until (ms),
 -- 24 limit.
 SELECT STRAIGHT_JOIN registry.partition_no, registry.due_at, registry.id, IF(?, labels, NULL)

@@ -2,8 +2,8 @@
 
 -- name: mark
 -- Marks subjects that are about to be evaluated, unless a number of other engines have marked them. In the catalog.
--- parameters: 1 kind, 2 engine, 3 turn, 4 now (ms), 5 the subjects (JSON: [id, namespace, name], by id), 6 kind, 7
--- engine, 8 number of other engines.
+-- parameters: 1 kind, 2 engine, 3 turn, 4 now (ms), 5 the subjects (JSON: [id, namespace, name], by id), 6 kind,
+-- 7 engine, 8 number of other engines.
 INSERT IGNORE INTO evaluation (kind, id, engine, turn, namespace, name, begun_at)
 SELECT ?, wanted.id, ?, ?, wanted.namespace, wanted.name, ?
 FROM JSON_TABLE(?, '$[*]' COLUMNS (

@@ -22,8 +22,8 @@ SELECT value FROM meta WHERE name = 'chunks_below'
 -- name: delete_empty_chunks
 -- Deletes rows of chunks of a queue that have no tasks any more, if no writer can remember them. The caller has
 -- looked whether they have tasks; a writer that stores one now enters the row again. The clock is the database's.
--- parameters: 1 namespace, 2 queue, 3 above this chunk, 4 below this chunk, 5 noted longer ago than this (ms), 6
--- limit.
+-- parameters: 1 namespace, 2 queue, 3 above this chunk, 4 below this chunk, 5 noted longer ago than this (ms),
+-- 6 limit.
 DELETE FROM task_chunk
 WHERE namespace = ? AND queue = ? AND chunk > ? AND chunk < ?
     AND noted_at < TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000 - ?

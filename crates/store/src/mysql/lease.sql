@@ -57,8 +57,8 @@ FOR UPDATE /*!80001 OF task */
 
 -- name: append_log
 -- Appends handlers' log lines. No move. Beyond 16,384 bytes of a task the oldest lines are dropped.
--- parameters: 1 the rows (JSON: [partition, due_at (ms), id, fence, new lines (whole lines of JSON, at most 16,384
--- bytes)]).
+-- parameters: 1 the rows (JSON: [partition, due_at (ms), id, fence, new lines (whole lines of JSON, at most
+-- 16,384 bytes)]).
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
     said LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]'

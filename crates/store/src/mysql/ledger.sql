@@ -2,8 +2,8 @@
 
 -- name: add_to_books
 -- Adds to the running account, in the transaction that moves the tasks.
--- parameters: of each row: 1 slot, 2 namespace, 3 queue, 4 state code, 5 how many more tasks (negative: fewer), 6
--- bytes of payloads of waiting tasks.
+-- parameters: of each row: 1 slot, 2 namespace, 3 queue, 4 state code, 5 how many more tasks (negative: fewer),
+-- 6 bytes of payloads of waiting tasks.
 -- holes: {rows} repeated for each row.
 INSERT INTO books (slot, namespace, queue, state, tasks, bytes)
 VALUES {rows: (?, ?, ?, ?, ?, ?)}

@@ -145,8 +145,8 @@ SET
 
 -- name: dead_letter
 -- Buries a task on a caller's request, before an executor had it.
--- parameters: 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, keep_until (ms), error or null]), 2
--- now (ms).
+-- parameters: 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, keep_until (ms), error or null]),
+-- 2 now (ms).
 -- moves: dead_letter from (1, 2, 3, 6, 7, 12) to 9
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
@@ -197,8 +197,8 @@ SET
 
 -- name: expire
 -- Buries a task that was not started by its deadline.
--- parameters: 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, keep_until (ms), error or null]), 2
--- now (ms).
+-- parameters: 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, keep_until (ms), error or null]),
+-- 2 now (ms).
 -- moves: expire from (1, 2, 3, 6, 7) to 9
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
@@ -392,8 +392,8 @@ SET
 -- Plans another attempt, after one failed or its lease ended. A new fence, so that the old lease is refused. The
 -- deadline is an instant: it stays where it was when execute_at, from which it counts, moves.
 -- parameters: 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, the new due_at (ms), deadline_ms or
--- null, result code, message, whether its body is JSON, body (base64), all four null: no result, error or null]), 2
--- now (ms).
+-- null, result code, message, whether its body is JSON, body (base64), all four null: no result, error or null]),
+-- 2 now (ms).
 -- moves: retry from (4, 5) to 7
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
@@ -579,8 +579,8 @@ WHERE (partition_no, due_at, id) IN ({rows: (?, ?, ?)}) AND state IN (1, 2, 3, 6
 
 -- name: start_by_key
 -- Moves as `start`, for rows that differ in nothing but their places: half the cost of a join with a list.
--- parameters: 1 history line, 2 lease_until (ms) or NULL, 3 progress or NULL, 4 now (ms), of each row: 5 partition, 6
--- due_at (ms), 7 id; 8 the state and 9 the fence that all have.
+-- parameters: 1 history line, 2 lease_until (ms) or NULL, 3 progress or NULL, 4 now (ms), of each row: 5 partition,
+-- 6 due_at (ms), 7 id; 8 the state and 9 the fence that all have.
 -- holes: {rows} repeated for each row.
 -- moves: start from (4) to 5
 UPDATE task FORCE INDEX (PRIMARY) SET

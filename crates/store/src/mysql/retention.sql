@@ -95,8 +95,8 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (partition_no INT PATH '$')) AS wanted
 
 -- name: list_span_rows
 -- Lists the tasks of a span, in the order of the key.
--- parameters: 1 partition, 2 after this due_at (ms), 3 until this due_at (ms), or 4 partition, 5 at the first and 6
--- after this id; 7 limit.
+-- parameters: 1 partition, 2 after this due_at (ms), 3 until this due_at (ms), or 4 partition, 5 at the first and
+-- 6 after this id; 7 limit.
 SELECT partition_no, due_at, id, state, keep_until FROM task FORCE INDEX (PRIMARY)
 WHERE (partition_no = ? AND due_at > ? AND due_at <= ?) OR (partition_no = ? AND due_at = ? AND id > ?)
 ORDER BY partition_no, due_at, id LIMIT ?

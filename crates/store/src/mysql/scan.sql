@@ -65,8 +65,8 @@ ORDER BY partition_no, due_at, id LIMIT ?
 -- Finds where a walk over a number of rows of one partition ends, in any state; no row: the range has fewer. The
 -- state is read so that the server searches a range of the key: without it, it would read the whole partition from
 -- the key alone.
--- parameters: 1 partition, 2 due after (ms, exclusive), 3 due until (ms, inclusive), 4 partition, 5 due_at (ms), 6
--- after this id, 7 rows to skip.
+-- parameters: 1 partition, 2 due after (ms, exclusive), 3 due until (ms, inclusive), 4 partition, 5 due_at (ms),
+-- 6 after this id, 7 rows to skip.
 SELECT due_at, id, state
 FROM task FORCE INDEX (PRIMARY)
 WHERE (partition_no = ? AND due_at > ? AND due_at <= ?) OR (partition_no = ? AND due_at = ? AND id > ?)
@@ -75,8 +75,8 @@ ORDER BY partition_no, due_at, id LIMIT 1 OFFSET ?
 -- name: list_overdue
 -- Lists the tasks of one partition whose time has come and that have not fired: scheduled, dispatching or retrying.
 -- The caller keeps the range short: its finished rows are read too, and not sent.
--- parameters: 1 partition, 2 due after (ms, exclusive), 3 due until (ms, inclusive), 4 partition, 5 due_at (ms), 6
--- after this id, 7 limit.
+-- parameters: 1 partition, 2 due after (ms, exclusive), 3 due until (ms, inclusive), 4 partition, 5 due_at (ms),
+-- 6 after this id, 7 limit.
 SELECT due_at, id, place_due_at, fence
 FROM task FORCE INDEX (PRIMARY)
 WHERE ((partition_no = ? AND due_at > ? AND due_at <= ?) OR (partition_no = ? AND due_at = ? AND id > ?))

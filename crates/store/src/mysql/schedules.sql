@@ -83,8 +83,8 @@ DELETE FROM schedule WHERE id = ? AND step = ?
 
 -- name: replace
 -- Replaces the document of a schedule if its step is the expected one. In the catalog.
--- parameters: 1 revision, 2 body (JSON), 3 progress (JSON), 4 wake_at (ms, NULL: never), 5 now (ms), 6 updated by, 7
--- namespace, 8 name, 9 expected step.
+-- parameters: 1 revision, 2 body (JSON), 3 progress (JSON), 4 wake_at (ms, NULL: never), 5 now (ms), 6 updated by,
+-- 7 namespace, 8 name, 9 expected step.
 UPDATE schedule SET revision = ?, step = step + 1, body = ?, progress = ?, wake_at = ?, updated_at = ?, updated_by = ?
 WHERE namespace = ? AND name = ? AND step = ?
 

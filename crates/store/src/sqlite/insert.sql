@@ -20,10 +20,11 @@ WHERE namespace = ?1 AND task_id = ?2 ORDER BY task_version DESC LIMIT 1
 
 -- name: insert_task
 -- Inserts a task, scheduled.
--- parameters: ?1 id, ?2 partition, ?3 namespace, ?4 task_id, ?5 task_version, ?6 queue, ?7 kind, ?8 priority, ?9
--- max_attempts, ?10 execute_at (ms), ?11 due_at (ms), ?12 now (ms), ?13 timeout_ms or NULL, ?14 deadline_ms or NULL,
--- ?15 retry (JSON) or NULL (default), ?16 labels (JSON) or NULL, ?17 traceparent or NULL, ?18 whether the payload is
--- JSON, ?19 payload, or NULL when it goes to `body`, ?20 the first history line, ?21 demands (JSON) or NULL.
+-- parameters: ?1 id, ?2 partition, ?3 namespace, ?4 task_id, ?5 task_version, ?6 queue, ?7 kind, ?8 priority,
+-- ?9 max_attempts, ?10 execute_at (ms), ?11 due_at (ms), ?12 now (ms), ?13 timeout_ms or NULL, ?14 deadline_ms or
+-- NULL, ?15 retry (JSON) or NULL (default), ?16 labels (JSON) or NULL, ?17 traceparent or NULL, ?18 whether the
+-- payload is JSON, ?19 payload, or NULL when it goes to `body`, ?20 the first history line, ?21 demands (JSON) or
+-- NULL.
 INSERT INTO task (
     id, partition, namespace, task_id, task_version, queue, kind, priority, max_attempts, execute_at, due_at,
     wait_at, place_due_at, created_at, updated_at, timeout_ms, deadline_ms, retry, labels, traceparent,

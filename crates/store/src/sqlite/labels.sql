@@ -20,8 +20,8 @@ INSERT OR IGNORE INTO task_chunk (namespace, queue, chunk, kind) VALUES (?1, ?2,
 
 -- name: list_newest_chunks
 -- Lists the newest chunks that may have tasks of a queue, down from one chunk.
--- parameters: ?1 namespace, ?2 queue (empty: the whole namespace; '*': any queue may have tasks there), ?3 chunk, ?4
--- kind (NULL: any), ?5 limit.
+-- parameters: ?1 namespace, ?2 queue (empty: the whole namespace; '*': any queue may have tasks there), ?3 chunk,
+-- ?4 kind (NULL: any), ?5 limit.
 SELECT DISTINCT chunk FROM task_chunk
 WHERE namespace = ?1 AND queue = ?2 AND chunk <= ?3 AND (?4 IS NULL OR kind = ?4)
 ORDER BY chunk DESC LIMIT ?5

@@ -11,8 +11,8 @@ FROM task WHERE id = ?1
 
 -- name: abort
 -- Ends a task by its executor, which had been asked to stop.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- keep_until (ms), ?7 error or NULL, ?8 fired_at (ms) or NULL: as it was.
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms), ?7 error or NULL, ?8 fired_at (ms) or NULL: as it was.
 -- moves: abort from (4, 5) to 10
 UPDATE task SET
     state = 10,
@@ -30,10 +30,10 @@ WHERE id = ?1 AND state IN (4, 5) AND (?2 IS NULL OR fence = ?2)
 
 -- name: amend
 -- Changes a dead task on a caller's request; it stays dead. A new fence, so that one of two changes is refused.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- max_attempts or NULL (as it was), ?7 priority or NULL (as it was), ?8 whether the payload is JSON, or NULL (payload
--- as it was), ?9 payload, or NULL when it goes to `body`, ?10 timeout_ms or NULL (as it was), ?11 whether there is a
--- new retry, ?12 retry (JSON) or NULL (default).
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 max_attempts or NULL (as it was), ?7 priority or NULL (as it was), ?8 whether the payload is JSON, or NULL
+-- (payload as it was), ?9 payload, or NULL when it goes to `body`, ?10 timeout_ms or NULL (as it was), ?11 whether
+-- there is a new retry, ?12 retry (JSON) or NULL (default).
 -- moves: amend from (9) to 9
 UPDATE task SET
     state = 9,
@@ -54,8 +54,8 @@ WHERE id = ?1 AND state IN (9) AND (?2 IS NULL OR fence = ?2)
 
 -- name: bury
 -- Buries a task whose last attempt failed, or which the executor refused for good.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- keep_until (ms), ?7 to ?10 result code, message, whether its body is JSON, body (all NULL: none), ?11 error or
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms), ?7 to ?10 result code, message, whether its body is JSON, body (all NULL: none), ?11 error or
 -- NULL, ?12 fired_at (ms) or NULL: as it was.
 -- moves: bury from (4, 5) to 9
 UPDATE task SET
@@ -75,8 +75,8 @@ WHERE id = ?1 AND state IN (4, 5) AND (?2 IS NULL OR fence = ?2)
 
 -- name: cancel
 -- Cancels a task before it fired.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- keep_until (ms).
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms).
 -- moves: cancel from (1, 2, 7, 12) to 10
 UPDATE task SET
     state = 10,
@@ -106,8 +106,8 @@ WHERE id = ?1 AND state IN (1, 7) AND (?2 IS NULL OR fence = ?2)
 
 -- name: dead_letter
 -- Buries a task on a caller's request, before an executor had it.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- keep_until (ms), ?7 error or NULL.
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms), ?7 error or NULL.
 -- moves: dead_letter from (1, 2, 3, 6, 7, 12) to 9
 UPDATE task SET
     state = 9,
@@ -125,9 +125,9 @@ WHERE id = ?1 AND (state = 1 OR state = 2 OR state = 3 OR state IN (1, 2, 3, 6, 
 -- name: dispatch
 -- Hands a task to an executor: spends an attempt and makes a new fence. `read_for_grant` of lease.sql has read the
 -- row, or the caller knows it.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- fired_at (ms), ?7 executor, ?8 lease_until (ms, already bounded by timeout_ms), ?9 beginning of the attempt (ms),
--- ?10 the state that it is in.
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 fired_at (ms), ?7 executor, ?8 lease_until (ms, already bounded by timeout_ms), ?9 beginning of the attempt
+-- (ms), ?10 the state that it is in.
 -- moves: dispatch from (1, 2, 3, 6, 7) to 4
 UPDATE task SET
     state = 4,
@@ -149,8 +149,8 @@ WHERE id = ?1 AND (state = 1 OR state = 2 OR state = 3 OR state IN (1, 2, 3, 6, 
 
 -- name: expire
 -- Buries a task that was not started by its deadline.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- keep_until (ms), ?7 error or NULL.
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms), ?7 error or NULL.
 -- moves: expire from (1, 2, 3, 6, 7) to 9
 UPDATE task SET
     state = 9,
@@ -167,8 +167,8 @@ WHERE id = ?1 AND (state = 1 OR state = 2 OR state = 3 OR state IN (1, 2, 3, 6, 
 
 -- name: fail_dispatch
 -- Records that a task could not be sent: the compensator will try again.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- error or NULL.
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 error or NULL.
 -- moves: fail_dispatch from (2, 3) to 6
 UPDATE task SET
     state = 6,
@@ -183,8 +183,8 @@ WHERE id = ?1 AND state IN (2, 3) AND (?2 IS NULL OR fence = ?2)
 
 -- name: fire
 -- Fires a task whose instant has come and which nobody takes at once.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- fired_at (ms).
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 fired_at (ms).
 -- moves: fire from (2) to 3
 UPDATE task SET
     state = 3,
@@ -228,8 +228,8 @@ WHERE id = ?1 AND (state = 2 OR state = 3 OR state IN (2, 3, 6)) AND (?2 IS NULL
 
 -- name: redrive
 -- Gives a dead task new attempts. The report of its last attempt stays readable.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- execute_at (ms).
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 execute_at (ms).
 -- moves: redrive from (9) to 1
 UPDATE task SET
     state = 1,
@@ -268,10 +268,10 @@ WHERE id = ?1 AND state IN (4) AND (?2 IS NULL OR fence = ?2)
 
 -- name: replace
 -- Replaces a task by one with the same id and version. Its reference stays valid.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- queue, ?7 kind, ?8 priority, ?9 max_attempts, ?10 execute_at (ms), ?11 due_at (ms), ?12 timeout_ms or NULL, ?13
--- deadline_ms or NULL, ?14 retry (JSON) or NULL (default), ?15 labels (JSON) or NULL, ?16 traceparent or NULL, ?17
--- whether the payload is JSON, ?18 payload, or NULL when it goes to `body`, ?19 demands (JSON) or NULL.
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 queue, ?7 kind, ?8 priority, ?9 max_attempts, ?10 execute_at (ms), ?11 due_at (ms), ?12 timeout_ms or NULL,
+-- ?13 deadline_ms or NULL, ?14 retry (JSON) or NULL (default), ?15 labels (JSON) or NULL, ?16 traceparent or NULL,
+-- ?17 whether the payload is JSON, ?18 payload, or NULL when it goes to `body`, ?19 demands (JSON) or NULL.
 -- moves: replace from (1, 2, 3, 6, 7, 9, 10, 11, 12) to 1
 UPDATE task SET
     state = 1,
@@ -310,8 +310,8 @@ WHERE id = ?1 AND state IN (1, 2, 3, 6, 7, 9, 10, 11, 12) AND (?2 IS NULL OR fen
 -- name: reschedule
 -- Changes the time, payload, priority or queue of a task before it fired. A new fence, so that the old hot entry is
 -- refused.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- execute_at (ms) or NULL (as it was), ?7 priority or NULL (as it was), ?8 whether the payload is JSON, or NULL
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 execute_at (ms) or NULL (as it was), ?7 priority or NULL (as it was), ?8 whether the payload is JSON, or NULL
 -- (payload as it was), ?9 payload, or NULL when it goes to `body`, ?10 queue or NULL (as it was); the trigger
 -- `task_label_changed` enters its labels as that queue has declared them.
 -- moves: reschedule from (1, 2, 7) to 1
@@ -336,8 +336,8 @@ WHERE id = ?1 AND (state = 1 OR state = 2 OR state IN (1, 2, 7)) AND (?2 IS NULL
 
 -- name: retire
 -- Stops a success whose retention is over.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- keep_until (ms).
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms).
 -- moves: retire from (8) to 11
 UPDATE task SET
     state = 11,
@@ -353,8 +353,8 @@ WHERE id = ?1 AND state IN (8) AND (?2 IS NULL OR fence = ?2)
 -- name: retry
 -- Plans another attempt, after one failed or its lease ended. A new fence, so that the old lease is refused. The
 -- deadline is an instant: it stays where it was when execute_at, from which it counts, moves.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- due_at (ms), ?7 to ?10 result code, message, whether its body is JSON, body (all NULL: none), ?11 error or NULL.
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 due_at (ms), ?7 to ?10 result code, message, whether its body is JSON, body (all NULL: none), ?11 error or NULL.
 -- moves: retry from (4, 5) to 7
 UPDATE task SET
     state = 7,
@@ -378,8 +378,8 @@ WHERE id = ?1 AND state IN (4, 5) AND (?2 IS NULL OR fence = ?2)
 -- name: snooze
 -- Postpones a task on its executor's request: the attempt is given back. A new fence, so that the old lease is
 -- refused. The deadline is an instant: it stays where it was when execute_at, from which it counts, moves.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- due_at (ms).
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 due_at (ms).
 -- moves: snooze from (4, 5) to 1
 UPDATE task SET
     state = 1,
@@ -415,9 +415,9 @@ WHERE id = ?1 AND state IN (4) AND (?2 IS NULL OR fence = ?2)
 
 -- name: succeed
 -- Records success. A lease that has ended, but was not collected yet, still counts.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- keep_until (ms), ?7 to ?10 result code, message, whether its body is JSON, body (all NULL: none), ?11 fired_at (ms)
--- or NULL: as it was, ?12 the state that it is in or NULL (any of these).
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms), ?7 to ?10 result code, message, whether its body is JSON, body (all NULL: none), ?11 fired_at
+-- (ms) or NULL: as it was, ?12 the state that it is in or NULL (any of these).
 -- moves: succeed from (4, 5) to 8
 UPDATE task SET
     state = 8,
@@ -451,8 +451,8 @@ WHERE id = ?1 AND state IN (12) AND (?2 IS NULL OR fence = ?2)
 
 -- name: withdraw
 -- Cancels a task on request after it had fired, before an executor had it.
--- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>", ?6
--- keep_until (ms).
+-- parameters: ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms).
 -- moves: withdraw from (2, 3, 6) to 10
 UPDATE task SET
     state = 10,

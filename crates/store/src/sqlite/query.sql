@@ -21,8 +21,8 @@ ORDER BY wait_at DESC, id DESC LIMIT 1 OFFSET ?5
 -- name: find_due_bound_rising
 -- Finds how far one search along the due times of waiting tasks goes in a partition, the earliest first: the task
 -- after a number of tasks; no row: to the end of the range.
--- parameters: ?1 partition, ?2 due from (ms) and ?3 from this id there, ?4 due to (ms) and ?5 below this id there, ?6
--- tasks to skip.
+-- parameters: ?1 partition, ?2 due from (ms) and ?3 from this id there, ?4 due to (ms) and ?5 below this id there,
+-- ?6 tasks to skip.
 SELECT wait_at, id FROM task
 WHERE partition = ?1 AND wait_at >= ?2 AND wait_at <= ?4 AND (wait_at > ?2 OR id >= ?3) AND (wait_at < ?4 OR id < ?5)
 ORDER BY wait_at, id LIMIT 1 OFFSET ?6
@@ -60,9 +60,9 @@ FROM whole_task WHERE lease_until <= ?1 ORDER BY lease_until LIMIT ?2
 
 -- name: list
 -- Searches tasks, the newest first, without histories, in a range of ids that bounds the work.
--- parameters: ?1 below this id, ?2 down to this id, ?3 limit; each other condition holds only if it is not NULL: ?4
--- namespace, ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value, ?12
--- changed from (ms), ?13 a text in its last error.
+-- parameters: ?1 below this id, ?2 down to this id, ?3 limit; each other condition holds only if it is not NULL:
+-- ?4 namespace, ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value,
+-- ?12 changed from (ms), ?13 a text in its last error.
 SELECT id, partition, namespace, task_id, task_version, queue, kind, priority, state, fence, attempt,
     max_attempts, execute_at, due_at, fired_at, created_at, updated_at, keep_until, place_due_at, timeout_ms,
     deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, demands,
@@ -84,9 +84,9 @@ ORDER BY id DESC LIMIT ?3
 -- name: list_by_due
 -- Searches among waiting tasks along the due times of one partition, the latest first, without histories, in a range
 -- that bounds the work.
--- parameters: ?1 partition, ?2 due from (ms) and ?3 from this id there, ?4 due to (ms) and ?5 below this id there, ?6
--- limit; each other condition holds only if it is not NULL: ?7 namespace, ?8 queue, ?9 state code, ?10 kind, ?11
--- label and ?12 its value, ?13 changed from (ms), ?14 a text in its last error.
+-- parameters: ?1 partition, ?2 due from (ms) and ?3 from this id there, ?4 due to (ms) and ?5 below this id there,
+-- ?6 limit; each other condition holds only if it is not NULL: ?7 namespace, ?8 queue, ?9 state code, ?10 kind,
+-- ?11 label and ?12 its value, ?13 changed from (ms), ?14 a text in its last error.
 SELECT task.id, partition, namespace, task_id, task_version, queue, kind, priority, state, fence, attempt,
     max_attempts, execute_at, due_at, fired_at, created_at, updated_at, keep_until, place_due_at, timeout_ms,
     deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, demands,
@@ -108,9 +108,9 @@ ORDER BY wait_at DESC, task.id DESC LIMIT ?6
 -- name: list_by_due_rising
 -- Searches among waiting tasks along the due times of one partition, the earliest first, without histories, in a
 -- range that bounds the work.
--- parameters: ?1 partition, ?2 due from (ms) and ?3 from this id there, ?4 due to (ms) and ?5 below this id there, ?6
--- limit; each other condition holds only if it is not NULL: ?7 namespace, ?8 queue, ?9 state code, ?10 kind, ?11
--- label and ?12 its value, ?13 changed from (ms), ?14 a text in its last error.
+-- parameters: ?1 partition, ?2 due from (ms) and ?3 from this id there, ?4 due to (ms) and ?5 below this id there,
+-- ?6 limit; each other condition holds only if it is not NULL: ?7 namespace, ?8 queue, ?9 state code, ?10 kind,
+-- ?11 label and ?12 its value, ?13 changed from (ms), ?14 a text in its last error.
 SELECT task.id, partition, namespace, task_id, task_version, queue, kind, priority, state, fence, attempt,
     max_attempts, execute_at, due_at, fired_at, created_at, updated_at, keep_until, place_due_at, timeout_ms,
     deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, demands,
@@ -132,8 +132,8 @@ ORDER BY wait_at, task.id LIMIT ?6
 -- name: list_by_label
 -- Searches as `list`, among the tasks that have an entry in `task_label`.
 -- parameters: ?1 below this id, ?2 down to this id, ?3 limit, ?4 namespace, ?14 the label (key=value); each other
--- condition holds only if it is not NULL: ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10
--- label and ?11 its value, ?12 changed from (ms), ?13 a text in its last error.
+-- condition holds only if it is not NULL: ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms),
+-- ?10 label and ?11 its value, ?12 changed from (ms), ?13 a text in its last error.
 SELECT task.id, partition, task.namespace, task_id, task_version, queue, kind, priority, state, fence, attempt,
     max_attempts, execute_at, due_at, fired_at, created_at, updated_at, keep_until, place_due_at, timeout_ms,
     deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, demands,
@@ -156,8 +156,8 @@ ORDER BY task_label.id DESC LIMIT ?3
 -- name: list_dead
 -- Searches as `list`, among the dead tasks of a namespace.
 -- parameters: ?1 below this id, ?2 down to this id, ?3 limit, ?4 namespace; each other condition holds only if it is
--- not NULL: ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value, ?12
--- changed from (ms), ?13 a text in its last error.
+-- not NULL: ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value,
+-- ?12 changed from (ms), ?13 a text in its last error.
 SELECT task.id, partition, namespace, task_id, task_version, queue, kind, priority, state, fence, attempt,
     max_attempts, execute_at, due_at, fired_at, created_at, updated_at, keep_until, place_due_at, timeout_ms,
     deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, demands,
@@ -177,9 +177,9 @@ ORDER BY task.id DESC LIMIT ?3
 
 -- name: list_rising
 -- Searches tasks, the oldest first, without histories, in a range of ids that bounds the work.
--- parameters: ?1 below this id, ?2 down to this id, ?3 limit; each other condition holds only if it is not NULL: ?4
--- namespace, ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value, ?12
--- changed from (ms), ?13 a text in its last error.
+-- parameters: ?1 below this id, ?2 down to this id, ?3 limit; each other condition holds only if it is not NULL:
+-- ?4 namespace, ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value,
+-- ?12 changed from (ms), ?13 a text in its last error.
 SELECT id, partition, namespace, task_id, task_version, queue, kind, priority, state, fence, attempt,
     max_attempts, execute_at, due_at, fired_at, created_at, updated_at, keep_until, place_due_at, timeout_ms,
     deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, demands,

@@ -2,8 +2,8 @@
 
 -- name: advance
 -- Advances a workflow if its step is the expected one.
--- parameters: ?1 id, ?2 expected step, ?3 state, ?4 progress (JSON), ?5 wake_at (ms, NULL: never), ?6 now (ms), ?7
--- finished_at (ms, NULL: it is not over).
+-- parameters: ?1 id, ?2 expected step, ?3 state, ?4 progress (JSON), ?5 wake_at (ms, NULL: never), ?6 now (ms),
+-- ?7 finished_at (ms, NULL: it is not over).
 UPDATE workflow SET step = step + 1, state = ?3, progress = ?4, wake_at = ?5, updated_at = ?6, finished_at = ?7 WHERE id = ?1 AND step = ?2
 
 -- name: find_definition

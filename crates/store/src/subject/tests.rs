@@ -44,7 +44,7 @@ fn sources(ending: &str) -> Vec<PathBuf> {
     }
     let mut found = Vec::new();
     collect(&src(), &mut found);
-    found.retain(|path| path.extension().is_some_and(|it| it == ending));
+    found.retain(|path| path.extension().is_some_and(|found| found == ending));
     found.sort();
     found
 }
@@ -95,16 +95,16 @@ pub(crate) fn whole(file: &str, name: &str) -> String {
 
 /// Each statement by "file/name", with its header, and holes filled as for one row.
 pub(crate) fn for_one(dialect: &str) -> Vec<(String, String)> {
-    let of_dialect = statements().into_iter().filter(|it| it.file.starts_with(dialect));
-    let named = |it: Whole| {
-        let file = it.file.split_once('/').unwrap().1.to_owned();
-        (format!("{file}/{}", it.name), repeated(&whole(&it.file, &it.name), 1))
+    let of_dialect = statements().into_iter().filter(|statement| statement.file.starts_with(dialect));
+    let named = |statement: Whole| {
+        let file = statement.file.split_once('/').unwrap().1.to_owned();
+        (format!("{file}/{}", statement.name), repeated(&whole(&statement.file, &statement.name), 1))
     };
     of_dialect.map(named).collect()
 }
 
 fn one(file: &str, name: &str) -> Whole {
-    let found = statements().into_iter().find(|it| it.file == file && it.name == name);
+    let found = statements().into_iter().find(|known| known.file == file && known.name == name);
     found.unwrap_or_else(|| panic!("{file} has no statement {name}"))
 }
 

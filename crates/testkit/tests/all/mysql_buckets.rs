@@ -5,7 +5,7 @@ mod far;
 mod in_flight;
 mod rate;
 
-use crate::statements;
+use crate::statements::swap;
 use punctual_contract::Store;
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -39,9 +39,6 @@ const EVENTS: &str = include_str!("../../../../scripts/mysql-events.sql");
 /// As `lock_maintenance` of buckets.sql says: MySQL has no SHA1 from 9.6 on.
 const OF_BUCKETS: &str = "CONCAT('punctual ',
     /*!90600 LEFT(SHA2(DATABASE(), 256), 40 + 0 * LENGTH(' */ SHA1(DATABASE()) /*!90600 ')) */)";
-fn swap(bucket: &str) -> String {
-    statements::text("mysql", "buckets/exchange").replace("{name}", bucket)
-}
 
 /// The account as the rows say it: tasks, and the bytes of payloads that wait.
 const BOOKS: &str = "DELETE FROM books; INSERT INTO books (slot, namespace, queue, state, tasks, bytes)
@@ -274,14 +271,14 @@ async fn a_carrying_that_is_cut_off_anywhere_loses_and_doubles_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_a_crash_between_any_two_steps_the_next_run_completes_it() {
-    let swap = swap("p2026111500");
+    let swapped = swap("p2026111500");
     for (crash, forgotten) in [
         ("UPDATE gone_to SET partition_no = 7, due_at = 5, id = 5".to_owned(), 400),
-        (swap.clone(), 400),
-        (format!("{swap}; ALTER TABLE task DROP PARTITION p2026111500"), 400),
-        (format!("{swap}; ALTER TABLE task CONVERT PARTITION p2026111500 TO TABLE task_left"), 400),
-        (format!("{swap}; UPDATE gone_to SET partition_no = 2147483647"), 0),
-        (format!("{swap}; TRUNCATE TABLE task_gone; UPDATE gone_to SET partition_no = 2147483647"), 0),
+        (swapped.clone(), 400),
+        (format!("{swapped}; ALTER TABLE task DROP PARTITION p2026111500"), 400),
+        (format!("{swapped}; ALTER TABLE task CONVERT PARTITION p2026111500 TO TABLE task_left"), 400),
+        (format!("{swapped}; UPDATE gone_to SET partition_no = 2147483647"), 0),
+        (format!("{swapped}; TRUNCATE TABLE task_gone; UPDATE gone_to SET partition_no = 2147483647"), 0),
     ] {
         let shard = Shard::with_buckets_since(6).await;
         shard.put(1, 400, TODAY - 6 * DAY, 11, "1").await;

@@ -28,6 +28,11 @@ pub(crate) fn text(dialect: &str, name: &str) -> String {
     lines.join("\n")
 }
 
+/// Moves the rows of a bucket out of the table of tasks.
+pub(crate) fn swap(bucket: &str) -> String {
+    text("mysql", "buckets/exchange").replace("{name}", bucket)
+}
+
 fn once(text: &str) -> String {
     let mut parts = text.split('{');
     let first = parts.next().unwrap_or_default().to_owned();
