@@ -57,6 +57,7 @@ pub(crate) fn examined(ranges: &[RangeInclusive<i64>], full: Option<i64>) -> u64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::tests::text;
 
     #[test]
     fn neighbours_are_one_range_within_the_bounds() {
@@ -71,10 +72,10 @@ mod tests {
     #[test]
     fn the_statements_have_chunks_of_the_same_size() {
         let texts = [
-            include_str!("../../../migrations/sqlite/0016_task_chunks.sql"),
-            include_str!("../sql/sqlite/chunk/stood.sql"),
-            include_str!("../sql/sqlite/chunk/behind.sql"),
-            include_str!("../sql/mysql/chunk/stood.sql"),
+            include_str!("../../../migrations/sqlite/0016_task_chunks.sql").to_owned(),
+            text("sqlite/labels", "enter_earlier_chunks"),
+            text("sqlite/labels", "delete_empty_chunk"),
+            text("mysql/labels", "enter_earlier_chunks"),
         ];
         for it in texts {
             assert!(it.contains(&IDS.to_string()), "{it}");

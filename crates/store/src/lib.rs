@@ -1,5 +1,5 @@
 //! The durable truth. Decides nothing by itself: which move is legal stands in `domain::state`, and every
-//! statement here is a file under `sql/` that a test holds against it.
+//! statement that moves a task is held against it by a test. Statements lie in files of SQL beside the Rust that uses them.
 
 mod archived;
 mod audit;
@@ -15,6 +15,7 @@ mod known;
 pub mod mysql;
 mod runs;
 pub mod sqlite;
+mod subject;
 mod turns;
 mod workflows;
 

@@ -61,7 +61,7 @@ use punctual_domain::{
 };
 use rusqlite::Connection;
 use session::Session;
-use statements as sql;
+use statements::sql;
 use std::{
     fmt,
     path::Path,
@@ -493,7 +493,7 @@ impl Store for SqliteStore {
 
     async fn check_writers_in(&self, _only_part: usize) -> Result<(), CallError> {
         let check = |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::META_CHECK)?.execute(["writer_checks"]).map(drop)
+            conn.prepare_cached(sql!(ledger, check_writable))?.execute(["writer_checks"]).map(drop)
         };
         self.writing("check the writer", 1, check).await
     }

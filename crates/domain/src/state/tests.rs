@@ -70,8 +70,7 @@ fn what_has_fired_is_not_cancelled_but_withdrawn() {
 #[test]
 fn scripts_match_the_table() {
     let mut moved = HashSet::new();
-    for path in scripts(&repo().join("crates/store/sql")) {
-        let text = fs::read_to_string(&path).unwrap();
+    for (path, text) in scripts(&repo().join("crates/store/src")) {
         for line in text.lines().filter_map(|it| it.trim().strip_prefix("-- moves: ")) {
             let word = line.split(' ').next().unwrap();
             let event = Event::from_word(word).unwrap_or_else(|| panic!("{}: {line:?}", path.display()));
@@ -104,11 +103,17 @@ fn diagram_is_current() {
 
 const INTRO: &str = "# Task states\n\nGenerated from `domain::state::TRANSITIONS` by a test, up to the end of the diagram; do not edit that part.\n\n";
 
-fn scripts(dir: &Path) -> Vec<PathBuf> {
+/// Each statement of the files of SQL, which begins with its name.
+fn scripts(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(scripts(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(scripts(&path));
+        } else if path.extension().is_some_and(|ending| ending == "sql") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.extend(text.split("-- name: ").skip(1).map(|one| (path.clone(), one.to_owned())));
+        }
     }
     found
 }

@@ -7,7 +7,7 @@ use super::{
     limits::{PING, WRITE, silent, watched},
     row,
     session::Known,
-    statements::{self, sql},
+    statements::sql,
     to_its_end,
 };
 use crate::Error;
@@ -48,7 +48,7 @@ impl AccessStore for MysqlStore {
     async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, CallError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let work = move |inner: Arc<Inner>| async move {
-            let forget = sqlx::query(sql!("token/forget.sql")).bind(ended_before.0).bind(ended_before.0);
+            let forget = sqlx::query(sql!(access, delete_expired)).bind(ended_before.0).bind(ended_before.0);
             let done = forget.bind(limit).execute(&mut *inner.access.acquire().await?).await?;
             Ok::<_, sqlx::Error>(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
         };
@@ -60,7 +60,7 @@ impl AccessStore for MysqlStore {
         let work = |inner: Arc<Inner>| async move {
             let mut conn = inner.access.acquire().await?;
             for (id, at) in used {
-                let note = sqlx::query(sql!("token/used.sql")).bind(at.0).bind(id.as_str()).bind(at.0);
+                let note = sqlx::query(sql!(access, record_use)).bind(at.0).bind(id.as_str()).bind(at.0);
                 note.execute(&mut *conn).await?;
             }
             Ok::<_, sqlx::Error>(())
@@ -71,7 +71,7 @@ impl AccessStore for MysqlStore {
 }
 
 async fn revision(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
-    sqlx::query(statements::META_READ).bind(REVISION).fetch_one(catalog).await?.try_get(0)
+    sqlx::query(sql!(shards, read_meta)).bind(REVISION).fetch_one(catalog).await?.try_get(0)
 }
 
 /// Read again if somebody saved meanwhile: each statement sees what is committed.
@@ -79,7 +79,7 @@ async fn all(inner: Arc<Inner>) -> sqlx::Result<Tokens> {
     let mut conn = inner.access.acquire().await?;
     let mut before = revision(&mut conn).await?;
     loop {
-        let rows = sqlx::query(sql!("token/all.sql")).fetch_all(&mut *conn).await?;
+        let rows = sqlx::query(sql!(access, list_all)).fetch_all(&mut *conn).await?;
         let after = revision(&mut conn).await?;
         if before == after {
             let all = rows.iter().map(token).collect::<sqlx::Result<_>>()?;
@@ -157,13 +157,13 @@ async fn change(tx: &mut MySqlConnection, token: &Token, expected: i64) -> sqlx:
     // First: whoever else saves waits here.
     let revision = counted_by(tx, REVISION, 1).await?;
     let stands =
-        sqlx::query(sql!("token/stands.sql")).bind(token.id.as_str()).fetch_optional(&mut *tx).await?;
+        sqlx::query(sql!(access, read_revision)).bind(token.id.as_str()).fetch_optional(&mut *tx).await?;
     let stands: i64 = stands.map(|it| it.try_get(0)).transpose()?.unwrap_or(0);
     if stands != expected {
         return Ok(Saved::Conflict(stands));
     }
     let reach = serde_json::to_string(&token.grant).expect("lists of texts always have a JSON form");
-    let save = sqlx::query(sql!("token/save.sql")).bind(token.id.as_str()).bind(&token.name).bind(reach);
+    let save = sqlx::query(sql!(access, save)).bind(token.id.as_str()).bind(&token.name).bind(reach);
     let save = save.bind(token.secret.to_hex()).bind(token.previous.as_ref().map(|it| it.secret.to_hex()));
     let save = save
         .bind(token.previous.as_ref().map(|it| it.until.0))

@@ -5,8 +5,9 @@
 
 use super::{
     place::{One, Rows, Value},
-    row, statements_moves as sql,
+    row, statements_moves,
 };
+use crate::subject::repeated;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use punctual_domain::{place::TaskRef, state::Event, time::Millis};
 use sqlx::{Arguments as _, MySqlConnection, mysql::MySqlArguments};
@@ -22,7 +23,9 @@ const GROUPS_MAX: usize = 12;
 const EACH_MAX: usize = 256;
 /// Places in a condition of a SELECT: three numbers each, fewer than MariaDB's `in_predicate_conversion_threshold` in all.
 const READ_MAX: usize = 300;
-const ONE_ROW: &str = "((?, ?, ?))";
+/// The hole of the statements that is a list of rows, and the one for what sets the column of the same name.
+const ROWS: &str = "{rows: (?, ?, ?)}";
+const FIRED_AT: &str = "fired_at";
 
 /// A statement for rows that are alike.
 #[derive(Debug)]
@@ -105,21 +108,20 @@ impl Own {
     }
 }
 
-const BY_ID: &str = "CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED)";
-
 /// The text for so many rows.
 fn text(one: &str, rows: usize, own: Own) -> String {
-    assert!(one.contains(ONE_ROW), "a statement for rows that are alike names them by their keys");
-    let named = one.replacen(ONE_ROW, &format!("({})", vec!["(?, ?, ?)"; rows].join(", ")), 1);
-    match own {
-        // As it was: the only column that is set so.
-        Own::Nothing => named.replace(BY_ID, "fired_at"),
-        Own::Even => named.replace(BY_ID, "due_at + ?"),
+    assert!(one.contains(ROWS), "a statement for rows that are alike names them by their keys");
+    let named = repeated(one, rows);
+    let fired_at = match own {
+        // Set to what it is.
+        Own::Nothing => FIRED_AT.to_owned(),
+        Own::Even => "due_at + ?".to_owned(),
         Own::Listed => {
             let list = vec!["?"; rows].join(", ");
-            named.replace(BY_ID, &format!("CAST(ELT(INTERVAL(id, {list}), {list}) AS SIGNED)"))
+            format!("CAST(ELT(INTERVAL(id, {list}), {list}) AS SIGNED)")
         }
-    }
+    };
+    named.replace("{fired_at}", &fired_at)
 }
 
 /// The text with a value for each row where it has one for all, but for the time.
@@ -142,7 +144,7 @@ pub(crate) async fn send(
     rows: &Rows,
     now: Millis,
 ) -> sqlx::Result<Option<u64>> {
-    let Some(alike) = sql::alike_of_event(event) else { return Ok(None) };
+    let Some(alike) = statements_moves::alike_of_event(event) else { return Ok(None) };
     let Some(groups) = rows.alike() else { return Ok(None) };
     let (groups, are_alike) = match groups.len() {
         ..=GROUPS_MAX => (groups, true),
@@ -274,9 +276,8 @@ mod tests {
 
     #[test]
     fn a_statement_names_as_many_rows_as_its_text_has_and_what_each_has_of_its_own() {
-        let alike = Alike::new(
-            "SET x = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED), y = ? WHERE (p, d, id) IN ((?, ?, ?)) AND state IN (1)",
-        );
+        let alike =
+            Alike::new("SET x = {fired_at}, y = ? WHERE (p, d, id) IN ({rows: (?, ?, ?)}) AND state IN (1)");
         let (rows, text) = alike.text(2, Own::Listed).unwrap();
         let wanted = "SET x = CAST(ELT(INTERVAL(id, ?, ?), ?, ?) AS SIGNED), y = ? WHERE (p, d, id) IN ((?, ?, ?), (?, ?, ?)) AND \
                       state IN (1)";
@@ -291,8 +292,8 @@ mod tests {
 
     #[test]
     fn a_statement_takes_values_of_each_row_by_its_id() {
-        let one = "SET fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED), history = CONCAT(history, ?), result_body = ?, updated_at = ? \
-                   WHERE (p, d, id) IN ((?, ?, ?)) AND state = ?";
+        let one = "SET fired_at = {fired_at}, history = CONCAT(history, ?), result_body = ?, updated_at = ? \
+                   WHERE (p, d, id) IN ({rows: (?, ?, ?)}) AND state = ?";
         assert!(Alike::new(one).text_of_each(2, Own::Even).is_none(), "it computes with its values");
         let alike = Alike::or_each(one);
         let wanted = "SET fired_at = due_at + ?, history = CONCAT(history, ELT(INTERVAL(id, ?, ?), ?, ?)), \

@@ -125,7 +125,10 @@ async fn gone(inner: Arc<Inner>, places: Vec<TaskRef>) -> sqlx::Result<Gone> {
         }
         let mut conn = shard.readers.acquire().await?;
         for part in places.chunks(1_000) {
-            let rows = sqlx::query(sql!("archive/read.sql")).bind(wanted(part)).fetch_all(&mut *conn).await?;
+            let rows = sqlx::query(sql!(dropped_buckets, read_tasks))
+                .bind(wanted(part))
+                .fetch_all(&mut *conn)
+                .await?;
             for it in &rows {
                 gone.tasks.push(row::whole_task(it)?);
             }
@@ -146,8 +149,8 @@ async fn gone_versions(
     let mut conn = shard.readers.acquire().await?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let (text, last) = match version {
-        Some(it) => (sql!("archive/version.sql"), it),
-        None => (sql!("archive/versions.sql"), limit),
+        Some(it) => (sql!(dropped_buckets, read_version), it),
+        None => (sql!(dropped_buckets, list_versions), limit),
     };
     let key = sqlx::query(text).bind(row::partition_no(partition)).bind(namespace.as_str()).bind(task_id);
     let rows = key.bind(last).fetch_all(&mut *conn).await?;
@@ -156,7 +159,8 @@ async fn gone_versions(
 }
 
 pub(super) async fn published(conn: &mut MySqlConnection) -> sqlx::Result<i64> {
-    let count: Option<i64> = sqlx::query_scalar(sql!("archive/seen.sql")).fetch_optional(conn).await?;
+    let count: Option<i64> =
+        sqlx::query_scalar(sql!(dropped_buckets, read_archive_generation)).fetch_optional(conn).await?;
     Ok(count.unwrap_or_default())
 }
 
@@ -168,7 +172,11 @@ mod tests {
     #[test]
     fn whole_tasks_are_read_in_the_order_in_which_they_are_decoded() {
         let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
-        for text in [sql!("archive/read.sql"), sql!("archive/version.sql"), sql!("archive/versions.sql")] {
+        for text in [
+            sql!(dropped_buckets, read_tasks),
+            sql!(dropped_buckets, read_version),
+            sql!(dropped_buckets, list_versions),
+        ] {
             assert!(words(text).contains(&words(TASK_COLUMNS)), "{text}");
             assert!(text.contains("JOIN task_gone AS task FORCE"), "{text}");
         }

@@ -35,7 +35,7 @@ impl AuditStore for MysqlStore {
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, CallError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let work = move |inner: Arc<Inner>| async move {
-            let trim = sqlx::query(sql!("audit/trim.sql")).bind(before.0).bind(limit);
+            let trim = sqlx::query(sql!(audit, delete_oldest)).bind(before.0).bind(limit);
             let done = trim.execute(&mut *inner.access.acquire().await?).await?;
             Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
         };
@@ -59,7 +59,7 @@ impl MysqlStore {
 
 async fn append(inner: Arc<Inner>, entry: AuditEntry) -> sqlx::Result<i64> {
     let result = entry.result.as_ref();
-    let append = sqlx::query(sql!("audit/append.sql")).bind(entry.at.0).bind(&entry.token_id);
+    let append = sqlx::query(sql!(audit, append)).bind(entry.at.0).bind(&entry.token_id);
     let append = append.bind(&entry.caller).bind(&entry.address).bind(&entry.action).bind(&entry.request);
     let append = append.bind(&entry.namespace).bind(&entry.request_id).bind(entry.times);
     let append = append.bind(result.map(|it| i32::from(it.status))).bind(result.map(|it| it.at.0));
@@ -72,24 +72,24 @@ async fn append(inner: Arc<Inner>, entry: AuditEntry) -> sqlx::Result<i64> {
 }
 
 async fn complete(inner: Arc<Inner>, id: i64, result: AuditResult) -> sqlx::Result<()> {
-    let complete = sqlx::query(sql!("audit/complete.sql")).bind(i32::from(result.status)).bind(result.at.0);
+    let complete = sqlx::query(sql!(audit, complete)).bind(i32::from(result.status)).bind(result.at.0);
     let complete = complete.bind(&result.reason).bind(&result.before).bind(&result.after).bind(id);
     complete.execute(&mut *inner.access.acquire().await?).await.map(drop)
 }
 
 async fn entries(inner: Arc<Inner>, query: AuditQuery) -> sqlx::Result<AuditPage> {
     let mut conn = inner.access.acquire().await?;
-    let bounds = sqlx::query(sql!("audit/bounds.sql")).fetch_one(&mut *conn).await?;
+    let bounds = sqlx::query(sql!(audit, read_bounds)).fetch_one(&mut *conn).await?;
     let bounds = (bounds.try_get(0)?, bounds.try_get(1)?);
     let first = match audit::first_at(&query) {
         None => None,
         Some(at) => {
-            let first = sqlx::query(sql!("audit/since.sql")).bind(at.0).fetch_optional(&mut *conn).await?;
+            let first = sqlx::query(sql!(audit, find_since)).bind(at.0).fetch_optional(&mut *conn).await?;
             Some(first.map(|it| it.try_get::<i64, _>(0)).transpose()?)
         }
     };
     let Some(range) = audit::range(&query, bounds, first) else { return Ok(AuditPage::default()) };
-    let mut asked = sqlx::query(sql!("audit/page.sql")).bind(range.from).bind(range.below);
+    let mut asked = sqlx::query(sql!(audit, list_page)).bind(range.from).bind(range.below);
     for text in [&query.token_id, &query.action, &query.namespace] {
         let text = text.as_deref().unwrap_or_default();
         asked = asked.bind(text).bind(text);

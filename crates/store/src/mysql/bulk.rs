@@ -47,7 +47,7 @@ impl BulkStore for MysqlStore {
     async fn bulks(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
         let namespace = namespace.clone();
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("bulk/list.sql")).bind(namespace.as_str()).bind(below);
+            let asked = sqlx::query(sql!(bulk, list)).bind(namespace.as_str()).bind(below);
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(stored).collect::<sqlx::Result<_>>()
         };
@@ -56,7 +56,7 @@ impl BulkStore for MysqlStore {
 
     async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("bulk/due.sql")).bind(now.0).bind(i64::from(slots));
+            let asked = sqlx::query(sql!(bulk, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(stored).collect::<sqlx::Result<_>>()
         };
@@ -65,7 +65,7 @@ impl BulkStore for MysqlStore {
 
     async fn next_bulk_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |inner: Arc<Inner>| async move {
-            let next = sqlx::query(sql!("bulk/next_wake.sql"));
+            let next = sqlx::query(sql!(bulk, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
             next.map(|it| row::millis(&it, 0)).transpose()
         };
@@ -83,7 +83,7 @@ impl BulkStore for MysqlStore {
         limit: usize,
     ) -> Result<Vec<BulkFailure>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("bulk/failures.sql")).bind(bulk).bind(above).bind(most(limit));
+            let asked = sqlx::query(sql!(bulk, list_failures)).bind(bulk).bind(above).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(failure).collect::<sqlx::Result<_>>()
         };
@@ -92,7 +92,7 @@ impl BulkStore for MysqlStore {
 
     async fn forget_bulks(&self, unchanged_since: Millis, limit: usize) -> Result<usize, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("bulk/old.sql")).bind(unchanged_since.0).bind(most(limit));
+            let asked = sqlx::query(sql!(bulk, list_old)).bind(unchanged_since.0).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<Vec<i64>>>()
         };
@@ -100,7 +100,7 @@ impl BulkStore for MysqlStore {
         let (count, catalog) = (old.len(), self.inner.catalog.clone());
         apart("forget old bulk operations", Happened::Maybe, async move {
             for id in old {
-                Statement::new(sql!("bulk/forget.sql")).int(id).execute(&catalog).await?;
+                Statement::new(sql!(bulk, delete)).int(id).execute(&catalog).await?;
             }
             Ok(count)
         })
@@ -119,14 +119,14 @@ fn most(limit: usize) -> i64 {
 }
 
 async fn one(catalog: &mut MySqlConnection, id: i64) -> sqlx::Result<Option<StoredBulk>> {
-    let found = sqlx::query(sql!("bulk/one.sql")).bind(id).fetch_optional(catalog).await?;
+    let found = sqlx::query(sql!(bulk, read)).bind(id).fetch_optional(catalog).await?;
     found.map(|it| stored(&it)).transpose()
 }
 
 async fn create(tx: &mut MySqlConnection, new: NewBulk, now: Millis) -> sqlx::Result<StoredBulk> {
     let wake_at = new.wake_at(now).map(|it| it.0);
     let create =
-        sqlx::query(sql!("bulk/create.sql")).bind(new.namespace.as_str()).bind(code(BulkState::Previewed));
+        sqlx::query(sql!(bulk, create)).bind(new.namespace.as_str()).bind(code(BulkState::Previewed));
     let create = create.bind(runs::text(&new.bulk)).bind(runs::text(&new.progress));
     let done = create.bind(wake_at).bind(now.0).bind(new.by).bind(now.0).execute(&mut *tx).await?;
     let id = i64::try_from(done.last_insert_id()).map_err(|_| sqlx::Error::RowNotFound)?;
@@ -138,21 +138,21 @@ fn code(state: BulkState) -> i32 {
 }
 
 async fn advance(tx: &mut MySqlConnection, it: AdvanceBulk, now: Millis) -> sqlx::Result<Applied> {
-    let moved = sqlx::query(sql!("bulk/advance.sql")).bind(code(it.state)).bind(runs::text(&it.progress));
+    let moved = sqlx::query(sql!(bulk, advance)).bind(code(it.state)).bind(runs::text(&it.progress));
     let moved = moved.bind(it.wake_at.map(|it| it.0)).bind(now.0).bind(it.id).bind(it.step);
     if moved.execute(&mut *tx).await?.rows_affected() == 0 {
         return Ok(Applied::Lost);
     }
     if !it.mended.is_empty() {
         let rows: Vec<_> = it.mended.iter().map(|task| json!([it.id, task])).collect();
-        sqlx::query(sql!("bulk/mended.sql")).bind(runs::text(&rows)).execute(&mut *tx).await?;
+        sqlx::query(sql!(bulk, delete_failures)).bind(runs::text(&rows)).execute(&mut *tx).await?;
     }
     if !it.failed.is_empty() {
         let row = |failed: &BulkFailure| {
             json!([it.id, failed.place.id, failed.place.to_string(), failed.at.0, failed.error])
         };
         let rows: Vec<_> = it.failed.iter().map(row).collect();
-        let failed = sqlx::query(sql!("bulk/failed.sql")).bind(runs::text(&rows));
+        let failed = sqlx::query(sql!(bulk, save_failures)).bind(runs::text(&rows));
         failed.bind(it.id).bind(most(FAILURES_MAX)).execute(&mut *tx).await?;
     }
     Ok(Applied::Moved)
@@ -275,8 +275,8 @@ async fn in_database(
     let created = look.created_until.map(|it| it.0);
     let partitions = look.partitions.as_ref().map(hosted::list);
     let text = match walk {
-        Walk::Ids | Walk::Chunks(_) => sql!("bulk/matching.sql"),
-        Walk::Term(..) => sql!("bulk/matching_by_term.sql"),
+        Walk::Ids | Walk::Chunks(_) => sql!(bulk, list_matching),
+        Walk::Term(..) => sql!(bulk, list_matching_by_term),
     };
     let asked =
         sqlx::query(text).bind(label.is_some()).bind(partitions.as_deref()).bind(partitions.as_deref());

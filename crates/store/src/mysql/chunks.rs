@@ -17,7 +17,7 @@ use super::{
     limits::{PING, READ, WRITE, silent, twice, watched},
     query,
     session::Known,
-    statements::{ABOVE, Many, bind, sql},
+    statements::{Many, bind, sql},
     trips::{Literal, Trips},
 };
 use crate::{Error, chunks};
@@ -25,7 +25,7 @@ use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlArguments};
 use std::{collections::HashMap, time::Duration};
 use tokio::time::{Instant, timeout};
 
-static NOTE: Many = Many::new(sql!("chunk/note.sql"));
+static NOTE: Many = Many::new(sql!(labels, note_chunks));
 
 /// What was entered so long ago is entered again, which says that it is still remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
@@ -203,7 +203,7 @@ pub(super) async fn write(conn: &mut MySqlConnection, slot: i32, mut notes: Vec<
 
 /// Tasks below this id are not entered; 0: all are; None: it is not begun.
 pub(super) async fn not_entered_below(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
-    let found = sqlx::query(sql!("chunk/below.sql")).fetch_optional(conn).await?;
+    let found = sqlx::query(sql!(labels, read_chunks_below)).fetch_optional(conn).await?;
     found.map(|it| it.try_get(0)).transpose()
 }
 
@@ -214,7 +214,7 @@ pub(super) async fn newest(
     kind: Option<&str>,
     down_from: i64,
 ) -> sqlx::Result<Vec<i64>> {
-    let asked = sqlx::query(sql!("chunk/newest.sql")).bind(namespace).bind(queue).bind(down_from);
+    let asked = sqlx::query(sql!(labels, list_newest_chunks)).bind(namespace).bind(queue).bind(down_from);
     let most = i64::try_from(chunks::LOOK).unwrap_or(i64::MAX);
     let asked = asked.bind(kind).bind(kind).bind(most).bind(namespace).bind(down_from).bind(most).bind(most);
     asked.fetch_all(conn).await?.iter().map(|it| it.try_get(0)).collect()
@@ -255,7 +255,7 @@ async fn prune(inner: &Inner, part: usize) -> Result<(), Error> {
 /// An engine of an older release inserts, and enters nothing.
 async fn is_one_behind(inner: &Inner) -> sqlx::Result<bool> {
     let behind = || async {
-        let behind = sqlx::query(sql!("chunk/behind.sql"));
+        let behind = sqlx::query(sql!(labels, has_engine_without_chunks));
         behind.fetch_optional(&mut *inner.catalog.acquire().await?).await
     };
     Ok(twice(READ, behind).await?.is_some())
@@ -295,7 +295,7 @@ impl Pruning {
 
     /// False: the round is over.
     async fn next_queue(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<bool> {
-        let next = sqlx::query(sql!("chunk/queue.sql")).bind(&*self.namespace).bind(&*self.namespace);
+        let next = sqlx::query(sql!(labels, find_next_queue)).bind(&*self.namespace).bind(&*self.namespace);
         let Some(next) = next.bind(&*self.queue).fetch_optional(&mut *conn).await? else {
             (self.namespace, self.queue) = (String::new(), String::new());
             self.rounds += 1;
@@ -311,7 +311,8 @@ impl Pruning {
     /// Passes a chunk that has tasks, or removes rows of those up to the next that has some.
     async fn step(&mut self, conn: &mut MySqlConnection, above: i64) -> sqlx::Result<()> {
         let names = (self.namespace.clone(), self.queue.clone());
-        let next = sqlx::query(sql!("chunk/step.sql")).bind(&*self.namespace).bind(&*self.queue).bind(above);
+        let next =
+            sqlx::query(sql!(labels, find_next_chunk)).bind(&*self.namespace).bind(&*self.queue).bind(above);
         let Some(next) = next.fetch_optional(&mut *conn).await? else {
             self.left_at.remove(&names);
             self.chunk = None;
@@ -319,7 +320,8 @@ impl Pruning {
         };
         let chunk: i64 = next.try_get(0)?;
         let last = chunk.saturating_mul(chunks::IDS).saturating_sub(1);
-        let oldest: Option<i64> = sqlx::query(ABOVE).bind(last).fetch_one(&mut *conn).await?.try_get(0)?;
+        let oldest: Option<i64> =
+            sqlx::query(sql!(query, find_oldest_above)).bind(last).fetch_one(&mut *conn).await?.try_get(0)?;
         let end = oldest.map_or(i64::MAX, chunks::of);
         if end == chunk {
             self.passed += 1;
@@ -329,7 +331,10 @@ impl Pruning {
             }
             return Ok(());
         }
-        let gone = sqlx::query(sql!("chunk/gone.sql")).bind(&*self.namespace).bind(&*self.queue).bind(above);
+        let gone = sqlx::query(sql!(labels, delete_empty_chunks))
+            .bind(&*self.namespace)
+            .bind(&*self.queue)
+            .bind(above);
         let gone = gone.bind(end).bind(FORGOTTEN_MS).bind(PRUNED_ROWS).execute(&mut *conn).await?;
         let is_all = gone.rows_affected() < PRUNED_ROWS;
         (self.passed, self.chunk) = (0, Some(if is_all { end.saturating_sub(1) } else { above }));
@@ -339,9 +344,9 @@ impl Pruning {
 
 async fn stood(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<usize> {
     let mut tx = conn.begin().await?;
-    let held = sqlx::query(sql!("chunk/hold.sql")).fetch_optional(&mut *tx).await?;
+    let held = sqlx::query(sql!(labels, lock_chunks_below)).fetch_optional(&mut *tx).await?;
     let Some(below) = held.map(|it| it.try_get::<i64, _>(0)).transpose()? else {
-        sqlx::query(sql!("chunk/begin.sql")).execute(&mut *tx).await?;
+        sqlx::query(sql!(labels, begin_chunks)).execute(&mut *tx).await?;
         tx.commit().await?;
         return Ok(limit.max(1));
     };
@@ -350,11 +355,11 @@ async fn stood(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<usize> 
     let floor = newest.map_or(0, |it| it.saturating_sub(rows - 1).max(0));
     if let Some(newest) = newest {
         for of_any in [false, true] {
-            let stood = sqlx::query(sql!("chunk/stood.sql")).bind(of_any).bind(of_any);
+            let stood = sqlx::query(sql!(labels, enter_earlier_chunks)).bind(of_any).bind(of_any);
             stood.bind(floor).bind(newest).execute(&mut *tx).await?;
         }
     }
-    sqlx::query(sql!("chunk/advance.sql")).bind(floor).execute(&mut *tx).await?;
+    sqlx::query(sql!(labels, advance_chunks)).bind(floor).execute(&mut *tx).await?;
     tx.commit().await?;
     Ok(limit.max(1))
 }

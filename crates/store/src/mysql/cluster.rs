@@ -36,7 +36,7 @@ impl ClusterStore for MysqlStore {
     async fn append_event(&self, event: Event) -> Result<Applied, CallError> {
         let catalog = self.inner.catalog.clone();
         apart("append an event", Happened::Maybe, async move {
-            let append = Statement::new(sql!("cluster/append.sql")).int(event.at.0).text(event.kind.word());
+            let append = Statement::new(sql!(cluster, append_event)).int(event.at.0).text(event.kind.word());
             let append = append.text(clip(&event.key, EVENT_KEY_MAX));
             let append = append.text(clip(event.engine.as_deref().unwrap_or_default(), ENGINE_MAX));
             let append = append.text(&event.text).text(&event.details);
@@ -50,7 +50,7 @@ impl ClusterStore for MysqlStore {
         let work = |inner: Arc<Inner>| async move {
             let kind = query.kind.map_or("", |it| it.word());
             let engine = query.engine.as_deref().unwrap_or_default();
-            let asked = sqlx::query(sql!("cluster/events.sql")).bind(query.before_id.unwrap_or(i64::MAX));
+            let asked = sqlx::query(sql!(cluster, list_events)).bind(query.before_id.unwrap_or(i64::MAX));
             let asked = asked.bind(kind).bind(kind).bind(engine).bind(engine);
             let asked = asked.bind(query.since.unwrap_or(Millis(i64::MIN)).0);
             let asked = asked.bind(query.until.unwrap_or(Millis::MAX).0).bind(most(query.limit));
@@ -63,12 +63,12 @@ impl ClusterStore for MysqlStore {
     async fn trim_events(&self, before: Millis, keep: usize, limit: usize) -> Result<usize, CallError> {
         let catalog = self.inner.catalog.clone();
         apart("trim events", Happened::Maybe, async move {
-            let old = Statement::new(sql!("cluster/trim_old.sql")).int(before.0).int(most(limit));
+            let old = Statement::new(sql!(cluster, delete_old_events)).int(before.0).int(most(limit));
             let old = old.execute(&catalog).await?;
-            let beyond = Statement::new(sql!("cluster/newest_beyond.sql")).int(most(keep));
+            let beyond = Statement::new(sql!(cluster, find_newest_beyond)).int(most(keep));
             let beyond = beyond.fetch(&catalog).await?;
             let Some(newest) = beyond.first() else { return Ok(count(old)) };
-            let below = Statement::new(sql!("cluster/trim_below.sql")).int(newest.try_get(0)?);
+            let below = Statement::new(sql!(cluster, delete_events_up_to)).int(newest.try_get(0)?);
             let more = below.int(most(limit.saturating_sub(count(old)))).execute(&catalog).await?;
             Ok(count(old + more))
         })
@@ -78,7 +78,7 @@ impl ClusterStore for MysqlStore {
     async fn save_sample(&self, sample: Sample) -> Result<(), CallError> {
         let catalog = self.inner.catalog.clone();
         apart("keep a sample", Happened::Maybe, async move {
-            let save = Statement::new(sql!("cluster/save_sample.sql")).int(sample.step_at.0);
+            let save = Statement::new(sql!(cluster, save_sample)).int(sample.step_at.0);
             save.text(clip(&sample.engine, ENGINE_MAX)).text(&sample.body).execute(&catalog).await?;
             Ok(())
         })
@@ -87,7 +87,7 @@ impl ClusterStore for MysqlStore {
 
     async fn samples(&self, since: Millis) -> Result<Vec<Sample>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("cluster/samples.sql")).bind(since.0).bind(SAMPLES_MAX);
+            let asked = sqlx::query(sql!(cluster, list_samples)).bind(since.0).bind(SAMPLES_MAX);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(sample).collect::<sqlx::Result<_>>()
         };
@@ -97,7 +97,7 @@ impl ClusterStore for MysqlStore {
     async fn save_queue_sample(&self, sample: Sample) -> Result<(), CallError> {
         let catalog = self.inner.catalog.clone();
         apart("keep a sample of queues", Happened::Maybe, async move {
-            let save = Statement::new(sql!("cluster/save_queue_sample.sql")).int(sample.step_at.0);
+            let save = Statement::new(sql!(cluster, save_queue_sample)).int(sample.step_at.0);
             save.text(clip(&sample.engine, ENGINE_MAX)).text(&sample.body).execute(&catalog).await?;
             Ok(())
         })
@@ -108,8 +108,8 @@ impl ClusterStore for MysqlStore {
         let path = only.map(|it| format!("$.queues.\"{}\"", in_sample(it)));
         let work = move |inner: Arc<Inner>| async move {
             let asked = match path {
-                Some(path) => sqlx::query(sql!("cluster/queue_samples_of.sql")).bind(path),
-                None => sqlx::query(sql!("cluster/queue_samples.sql")),
+                Some(path) => sqlx::query(sql!(cluster, list_samples_of_queue)).bind(path),
+                None => sqlx::query(sql!(cluster, list_queue_samples)),
             };
             let asked = asked.bind(since.0).bind(SAMPLES_MAX);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
@@ -122,9 +122,9 @@ impl ClusterStore for MysqlStore {
         let catalog = self.inner.catalog.clone();
         apart("trim samples", Happened::Maybe, async move {
             let of_queues =
-                Statement::new(sql!("cluster/trim_queue_samples.sql")).int(before.0).int(FORGET_SAMPLES);
+                Statement::new(sql!(cluster, delete_old_queue_samples)).int(before.0).int(FORGET_SAMPLES);
             of_queues.execute(&catalog).await?;
-            let trim = Statement::new(sql!("cluster/trim_samples.sql")).int(before.0).int(FORGET_SAMPLES);
+            let trim = Statement::new(sql!(cluster, delete_old_samples)).int(before.0).int(FORGET_SAMPLES);
             Ok(count(trim.execute(&catalog).await?))
         })
         .await
@@ -132,7 +132,7 @@ impl ClusterStore for MysqlStore {
 
     async fn signs_of_life(&self) -> Result<Vec<SignOfLife>, CallError> {
         let work = |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("cluster/signs_of_life.sql")).bind(ENGINES_MAX);
+            let asked = sqlx::query(sql!(cluster, list_engines)).bind(ENGINES_MAX);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(sign).collect::<sqlx::Result<_>>()
         };
@@ -144,8 +144,8 @@ impl ClusterStore for MysqlStore {
             let Some(shard) = inner.members().get(part) else { return Err(Error::NoDatabase) };
             let mut conn = shard.readers.acquire().await?;
             let archives = Some(archive::published(&mut conn).await?).filter(|it| *it > 0);
-            let sizes = sqlx::query(sql!("stats/tables.sql")).fetch_one(&mut *conn).await?;
-            let axis = sqlx::query(sql!("stats/buckets.sql")).fetch_all(&mut *conn).await?;
+            let sizes = sqlx::query(sql!(cluster, read_table_sizes)).fetch_one(&mut *conn).await?;
+            let axis = sqlx::query(sql!(cluster, list_bucket_sizes)).fetch_all(&mut *conn).await?;
             let slice = |it: &MySqlRow| {
                 Ok(Slice { until: it.try_get::<Option<i64>, _>(0)?.map(Millis), rows: it.try_get(1)? })
             };
@@ -175,7 +175,8 @@ impl ClusterStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let Some(shard) = inner.shard(look.partition) else { return Err(Error::NoDatabase) };
             let (_permit, mut conn) = shard.long_reader().await?;
-            let asked = sqlx::query(sql!("cluster/due.sql")).bind(look.from.0).bind(look.step_ms.max(1));
+            let asked =
+                sqlx::query(sql!(cluster, count_due_by_step)).bind(look.from.0).bind(look.step_ms.max(1));
             let asked = asked.bind(row::partition_no(look.partition)).bind(look.from.0).bind(look.until.0);
             let rows = asked.bind(most(look.limit)).fetch_all(&mut *conn).await?;
             if !hosted::missing(&mut conn, [look.partition]).await?.is_empty() {
@@ -207,7 +208,7 @@ fn count(rows: u64) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX)
 }
 
-/// Columns of cluster/events.sql.
+/// Columns of `list_events` in cluster.sql.
 fn event(found: &MySqlRow) -> sqlx::Result<(i64, Event)> {
     let kind: &str = found.try_get(2)?;
     let engine: Option<String> = found.try_get(4)?;
@@ -222,7 +223,7 @@ fn event(found: &MySqlRow) -> sqlx::Result<(i64, Event)> {
     Ok((found.try_get(0)?, event))
 }
 
-/// Columns of cluster/signs_of_life.sql.
+/// Columns of `list_engines` in cluster.sql.
 fn sign(found: &MySqlRow) -> sqlx::Result<SignOfLife> {
     Ok(SignOfLife {
         engine: found.try_get(0)?,

@@ -8,7 +8,7 @@ use super::{
     migrate::{self, Schema},
     session::Door,
     shards::CLUSTER,
-    statements::{self as sql, sql},
+    statements::sql,
 };
 use crate::Error;
 use punctual_contract::Clock;
@@ -146,7 +146,7 @@ impl MysqlDoctor {
     /// # Errors
     /// As every question here: when the database cannot be reached or does not take it.
     pub async fn tls(&self) -> Result<MysqlTls, Error> {
-        let mut found = self.ask(async |conn| pairs(conn, sql!("doctor/tls.sql")).await).await?;
+        let mut found = self.ask(async |conn| pairs(conn, sql!(doctor, read_tls)).await).await?;
         let mut take = |name: &str| found.remove(name).filter(|it| !it.is_empty());
         let (is_verified, is_named) = self.door.verifies();
         let (cipher, not_after) = (take("ssl_cipher"), take("ssl_server_not_after"));
@@ -156,7 +156,7 @@ impl MysqlDoctor {
     /// # Errors
     /// See `tls`.
     pub async fn settings(&self) -> Result<MysqlSettings, Error> {
-        self.ask(async |conn| pairs(conn, sql!("doctor/settings.sql")).await).await.map(MysqlSettings)
+        self.ask(async |conn| pairs(conn, sql!(doctor, list_settings)).await).await.map(MysqlSettings)
     }
 
     /// What connections of an engine get.
@@ -164,7 +164,7 @@ impl MysqlDoctor {
     /// # Errors
     /// See `tls`.
     pub async fn isolation(&self) -> Result<String, Error> {
-        let found = self.ask(async |conn| pairs(conn, sql!("doctor/session.sql")).await).await?;
+        let found = self.ask(async |conn| pairs(conn, sql!(doctor, read_isolation)).await).await?;
         Ok(found.into_values().next().unwrap_or_default())
     }
 
@@ -182,11 +182,11 @@ impl MysqlDoctor {
     /// See `tls`.
     pub async fn rights(&self) -> Result<MysqlRights, Error> {
         self.ask(async |conn| {
-            let rows = sqlx::query(sql!("doctor/rights.sql")).fetch_all(&mut *conn).await?;
+            let rows = sqlx::query(sql!(doctor, list_rights)).fetch_all(&mut *conn).await?;
             let granted = rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<Vec<String>>>()?;
             let missing = RIGHTS.into_iter().filter(|it| !granted.iter().any(|has| has == it)).collect();
             // An older server has no such list, and no roles.
-            let roles = sqlx::query_scalar::<_, i64>(sql!("doctor/role.sql")).fetch_one(conn).await;
+            let roles = sqlx::query_scalar::<_, i64>(sql!(doctor, count_roles)).fetch_one(conn).await;
             Ok(MysqlRights { missing, has_roles: roles.unwrap_or(0) > 0 })
         })
         .await
@@ -199,7 +199,7 @@ impl MysqlDoctor {
             let mut best: Option<ClockReading> = None;
             for _ in 0..CLOCK_LOOKS {
                 let (asked_at, began) = (clock.now(), Instant::now());
-                let ask = sqlx::query_scalar(sql!("ownership/clock.sql"));
+                let ask = sqlx::query_scalar(sql!(ownership, read_clock));
                 let there: i64 = ask.fetch_one(&mut *conn).await?;
                 let round_trip = began.elapsed();
                 let half_ms = i64::try_from(round_trip.as_millis() / 2).unwrap_or(i64::MAX);
@@ -218,11 +218,11 @@ impl MysqlDoctor {
     /// See `tls`.
     pub async fn commits(&self, times: usize) -> Result<Vec<Duration>, Error> {
         self.ask(async |conn| {
-            sqlx::query(sql!("doctor/probe_keep.sql")).execute(&mut *conn).await?;
+            sqlx::query(sql!(doctor, create_probe)).execute(&mut *conn).await?;
             let mut took = Vec::with_capacity(times);
             for _ in 0..times {
                 let began = Instant::now();
-                sqlx::query(sql!("doctor/probe.sql")).execute(&mut *conn).await?;
+                sqlx::query(sql!(doctor, commit_probe)).execute(&mut *conn).await?;
                 took.push(began.elapsed());
             }
             Ok(took)
@@ -236,9 +236,9 @@ impl MysqlDoctor {
     /// See `tls`.
     pub async fn buckets(&self, now: Millis) -> Result<Option<BucketsAhead>, Error> {
         self.ask(async |conn| {
-            let rows = sqlx::query(sql!("bucket/list.sql")).fetch_all(&mut *conn).await?;
+            let rows = sqlx::query(sql!(buckets, list)).fetch_all(&mut *conn).await?;
             let ends = rows.iter().map(|it| it.try_get(1)).collect::<sqlx::Result<Vec<Option<i64>>>>()?;
-            let wide = sqlx::query(sql::META_READ).bind("buckets_wide").fetch_optional(conn).await?;
+            let wide = sqlx::query(sql!(shards, read_meta)).bind("buckets_wide").fetch_optional(conn).await?;
             let wide = wide.map_or(Ok(0), |it| it.try_get(0))?;
             let ahead = |(narrow_until, until)| BucketsAhead { narrow_until, until, wide };
             Ok(buckets::ahead(&ends, now.0).map(ahead))
@@ -252,7 +252,7 @@ impl MysqlDoctor {
     /// See `tls`.
     pub async fn cluster(&self) -> Result<Option<i64>, Error> {
         self.ask(async |conn| {
-            let read = sqlx::query(sql::META_READ).bind(CLUSTER).fetch_optional(conn).await;
+            let read = sqlx::query(sql!(shards, read_meta)).bind(CLUSTER).fetch_optional(conn).await;
             match read {
                 Ok(row) => row.map(|it| it.try_get(0)).transpose(),
                 Err(error) if is_without_tables(&error) => Ok(None),

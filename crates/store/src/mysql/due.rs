@@ -2,12 +2,7 @@
 //! range of time that all partitions have been looked through, so that what follows is further on. Partitions are looked at one
 //! after the other: no join ranges over the second column of a key.
 
-use super::{
-    Inner, hosted,
-    query::label_text,
-    row,
-    statements::{self, sql},
-};
+use super::{Inner, hosted, query::label_text, row, statements::sql};
 use crate::{Error, due_range::DueRange};
 use punctual_contract::store::{Along, DuePosition, Page, Query};
 use punctual_domain::{name::Name, place::Partition, state::State, task::Task};
@@ -60,10 +55,10 @@ async fn bound(
 ) -> sqlx::Result<Option<DuePosition>> {
     let partition = row::partition_no(partition);
     let asked = if is_rising {
-        let asked = sqlx::query(sql!("query/due_bound_rising.sql")).bind(partition).bind(from.due_at.0);
+        let asked = sqlx::query(sql!(query, find_due_bound_rising)).bind(partition).bind(from.due_at.0);
         asked.bind(from.due_at.0).bind(from.id)
     } else {
-        sqlx::query(sql!("query/due_bound.sql")).bind(partition).bind(from.due_at.0)
+        sqlx::query(sql!(query, find_due_bound)).bind(partition).bind(from.due_at.0)
     };
     let asked = asked.bind(before.due_at.0).bind(before.due_at.0).bind(before.id);
     let found = asked.bind(i64::try_from(tasks - 1).unwrap_or(i64::MAX)).fetch_optional(conn).await?;
@@ -82,7 +77,7 @@ async fn of_partition(
     let state = query.state.map(|it: State| i32::from(it.code()));
     let label = query.label.as_ref().map(label_text);
     let updated = query.updated_from.map(|it| it.0);
-    let text = if is_rising { statements::LIST_BY_DUE_RISING } else { statements::LIST_BY_DUE };
+    let text = if is_rising { sql!(query, list_by_due_rising) } else { sql!(query, list_by_due) };
     let search = sqlx::query(text)
         .bind(row::partition_no(partition))
         .bind(from.due_at.0)

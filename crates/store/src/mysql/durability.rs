@@ -65,7 +65,7 @@ type Answer = (i64, i64, i64, i64);
 async fn ask(door: &Door) -> sqlx::Result<Answer> {
     let asked = async {
         let mut conn = door.connect().await?;
-        let row = sqlx::query(sql!("meta/durability.sql")).fetch_one(&mut conn).await?;
+        let row = sqlx::query(sql!(session, read_durability)).fetch_one(&mut conn).await?;
         drop(conn.close().await);
         Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
     };

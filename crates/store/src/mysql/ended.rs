@@ -7,10 +7,10 @@ use super::{
     alike,
     query::{self, Hold, wanted},
     row,
-    statements::bind,
-    statements_moves as sql,
+    statements::{Many, bind, sql},
     trips::{Literal, Trips},
 };
+use crate::subject::filled;
 use punctual_domain::{
     place::{Partition, TaskRef},
     task::Task,
@@ -18,6 +18,8 @@ use punctual_domain::{
 };
 use sqlx::{AssertSqlSafe, MySqlConnection, Row as _, mysql::MySqlArguments};
 use std::collections::HashMap;
+
+static INSERT_BATCHES: Many = Many::new(sql!(lease, insert_batches));
 
 /// Leases of one batch end within this of each other, in milliseconds: it is looked at when the first ends, and what
 /// ends later is written again.
@@ -61,7 +63,7 @@ impl Ends {
 
 /// In the transaction that gives the leases, along with its commit.
 pub(crate) fn keep_at_last(trips: &mut Trips, mut ends: Ends) {
-    for (part, text) in sql::BATCH_ADD.parts(&ends.batches()) {
+    for (part, text) in INSERT_BATCHES.parts(&ends.batches()) {
         let entries: Vec<_> =
             part.iter().map(|it| (it.first().map_or(0, |it| it.until.0), encoded(it))).collect();
         let values: Vec<_> =
@@ -72,7 +74,7 @@ pub(crate) fn keep_at_last(trips: &mut Trips, mut ends: Ends) {
 
 /// In a transaction that takes over leases.
 pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Result<()> {
-    for (part, text) in sql::BATCH_ADD.parts(&ends.batches()) {
+    for (part, text) in INSERT_BATCHES.parts(&ends.batches()) {
         let mut values = MySqlArguments::default();
         for batch in part {
             let first = batch.first().map_or(0, |it| it.until.0);
@@ -88,7 +90,7 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Re
 pub(crate) async fn watch(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<usize> {
     let mut ends = Ends::default();
     for part in places.chunks(ENTRIES_MAX) {
-        for it in sqlx::query(sql::BATCH_LOOK).bind(wanted(part)).fetch_all(&mut *conn).await? {
+        for it in sqlx::query(sql!(lease, read_in_flight)).bind(wanted(part)).fetch_all(&mut *conn).await? {
             let (nth, fence, until) = (row::small::<usize>(&it, 0)?, it.try_get(1)?, row::millis(&it, 2)?);
             if let Some(place) = part.get(nth) {
                 ends.add(*place, fence, until);
@@ -192,7 +194,7 @@ struct Batch {
 
 async fn page(conn: &mut MySqlConnection, now: Millis, after: (i64, i64)) -> sqlx::Result<Vec<Batch>> {
     let (until, id) = after;
-    let page = sqlx::query(sql::BATCHES).bind(until).bind(now.0).bind(until).bind(id).bind(PAGE);
+    let page = sqlx::query(sql!(lease, list_batches)).bind(until).bind(now.0).bind(until).bind(id).bind(PAGE);
     let rows = page.fetch_all(conn).await?;
     let batch = |it: &sqlx::mysql::MySqlRow| {
         let entries = decoded(it.try_get(2)?).collect();
@@ -267,7 +269,7 @@ async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Ve
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
     if let Some(condition) = alike::condition(&sorted) {
-        let text = sql::BATCH_NEAR.replacen("{places}", &condition, 1);
+        let text = filled(sql!(lease, read_in_flight_by_key), "{places}", &condition);
         let mut found = HashMap::new();
         for it in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
             found.insert(it.try_get::<i64, _>(0)?, (it.try_get(1)?, row::millis(&it, 2)?));
@@ -275,7 +277,7 @@ async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Ve
         return Ok(places.iter().map(|it| found.get(&it.id).copied()).collect());
     }
     let mut found = vec![None; places.len()];
-    for it in sqlx::query(sql::BATCH_LOOK).bind(wanted(places)).fetch_all(conn).await? {
+    for it in sqlx::query(sql!(lease, read_in_flight)).bind(wanted(places)).fetch_all(conn).await? {
         let (nth, fence, until) = (row::small::<usize>(&it, 0)?, it.try_get(1)?, row::millis(&it, 2)?);
         if let Some(slot) = found.get_mut(nth) {
             *slot = Some((fence, until));
@@ -295,7 +297,7 @@ async fn tidy(conn: &mut MySqlConnection, again: Ends, gone: &[i64]) -> sqlx::Re
     }
     keep(conn, again).await?;
     let gone = serde_json::to_string(gone).expect("numbers always have a JSON form");
-    sqlx::query(sql::BATCH_GONE).bind(gone).execute(conn).await?;
+    sqlx::query(sql!(lease, delete_batches)).bind(gone).execute(conn).await?;
     Ok(())
 }
 

@@ -43,11 +43,11 @@ impl EvaluationStore for MysqlStore {
                 wanted.sort_unstable_by_key(|it| it.id);
                 let one = |it: &&Subject| json!([it.id, it.namespace.as_str(), it.name]);
                 let rows = runs::text(&wanted.iter().map(one).collect::<Vec<_>>());
-                let begin = Statement::new(sql!("evaluation/begin.sql")).int(kind).text(&turn.engine);
+                let begin = Statement::new(sql!(evaluations, mark)).int(kind).text(&turn.engine);
                 let begin = begin.int(turn.number).int(now.0).text(&rows).int(kind).text(&turn.engine);
                 begin.int(count(crowd.others_max())).execute(&catalog).await?;
                 let ids: Vec<i64> = some.iter().map(|it| it.id).collect();
-                let marks = Statement::new(sql!("evaluation/marks.sql")).text(&runs::text(&ids)).int(kind);
+                let marks = Statement::new(sql!(evaluations, list_marks)).text(&runs::text(&ids)).int(kind);
                 let marks = marks.fetch(&catalog).await?;
                 let marks = marks.iter().map(mark).collect::<sqlx::Result<_>>()?;
                 all.extend(standing(&turn, some, marks));
@@ -61,7 +61,7 @@ impl EvaluationStore for MysqlStore {
         let (catalog, turn, ids) = (self.inner.catalog.clone(), turn.clone(), ids.to_vec());
         apart("unmark what was evaluated", Happened::Maybe, async move {
             for some in ids.chunks(ROWS_MAX) {
-                let end = Statement::new(sql!("evaluation/end.sql")).text(&runs::text(&some));
+                let end = Statement::new(sql!(evaluations, unmark)).text(&runs::text(&some));
                 let end = end.int(i64::from(turn.kind.code())).text(&turn.engine).int(turn.number);
                 end.execute(&catalog).await?;
             }
@@ -80,7 +80,7 @@ impl EvaluationStore for MysqlStore {
         apart("release what was set aside", Happened::Maybe, async move {
             let mut released = 0;
             for some in ids.chunks(ROWS_MAX) {
-                let release = Statement::new(sql!("evaluation/release.sql")).text(&runs::text(&some));
+                let release = Statement::new(sql!(evaluations, delete_dead_marks)).text(&runs::text(&some));
                 released += release.int(i64::from(kind.code())).text(&engine).execute(&catalog).await?;
             }
             Ok(usize::try_from(released).unwrap_or(usize::MAX))
@@ -91,7 +91,7 @@ impl EvaluationStore for MysqlStore {
     async fn set_aside(&self, engine: &str, limit: usize) -> Result<Vec<SetAside>, CallError> {
         let engine = engine.to_owned();
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("evaluation/set_aside.sql")).bind(engine);
+            let asked = sqlx::query(sql!(evaluations, list_set_aside)).bind(engine);
             let asked = asked.bind(count(DEATHS_MAX)).bind(count(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(set_aside).collect::<sqlx::Result<_>>()
@@ -106,7 +106,7 @@ impl EvaluationStore for MysqlStore {
     ) -> Result<Vec<(EvaluationKind, i64)>, CallError> {
         let engine = engine.to_owned();
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("evaluation/ended.sql")).bind(engine).bind(count(limit));
+            let asked = sqlx::query(sql!(evaluations, list_ended)).bind(engine).bind(count(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(|row| Ok((kind(row)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()
         };
@@ -116,7 +116,7 @@ impl EvaluationStore for MysqlStore {
     async fn leave_evaluations(&self, engine: &str) -> Result<(), CallError> {
         let (catalog, engine) = (self.inner.catalog.clone(), engine.to_owned());
         apart("remove the marks of an engine", Happened::Maybe, async move {
-            Statement::new(sql!("evaluation/leave.sql")).text(&engine).execute(&catalog).await?;
+            Statement::new(sql!(evaluations, delete_marks_of_engine)).text(&engine).execute(&catalog).await?;
             Ok(())
         })
         .await

@@ -4,6 +4,7 @@ use super::{
     connections::Connections,
     ownership::{Statement, apart},
     row,
+    statements::sql,
 };
 use punctual_contract::{Error, Happened};
 use punctual_domain::{
@@ -13,21 +14,15 @@ use punctual_domain::{
 };
 use sqlx::{Row as _, mysql::MySqlRow};
 
-macro_rules! sql {
-    ($file:literal) => {
-        include_str!(concat!("../../sql/mysql/executor/", $file))
-    };
-}
-
 /// Signs of one statement.
 const SIGNS_MAX: usize = 500;
 
 pub(super) async fn note(catalog: Connections, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
     apart("note executors", Happened::Maybe, async move {
         for some in signs.chunks(SIGNS_MAX) {
-            Statement::new(sql!("note.sql")).text(&json(some)).execute(&catalog).await?;
+            Statement::new(sql!(executors, save_heartbeats)).text(&json(some)).execute(&catalog).await?;
         }
-        let wished = Statement::new(sql!("wishes.sql")).fetch(&catalog).await?;
+        let wished = Statement::new(sql!(executors, list_desired_states)).fetch(&catalog).await?;
         wished.iter().map(|it| Ok((row::name(it, 0)?, row::name(it, 1)?, wish(it, 2)?))).collect()
     })
     .await
@@ -53,12 +48,12 @@ pub(super) async fn forget_namespace(
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut deleted = 0;
         for file in [
-            include_str!("../../sql/mysql/namespace/executors.sql"),
-            include_str!("../../sql/mysql/namespace/changes.sql"),
-            include_str!("../../sql/mysql/namespace/schedules.sql"),
-            include_str!("../../sql/mysql/namespace/bulk_failures.sql"),
-            include_str!("../../sql/mysql/namespace/bulks.sql"),
-            include_str!("../../sql/mysql/namespace/evaluations.sql"),
+            sql!(namespaces, delete_executors),
+            sql!(namespaces, delete_setting_changes),
+            sql!(namespaces, delete_schedules),
+            sql!(namespaces, delete_bulk_failures),
+            sql!(namespaces, delete_bulks),
+            sql!(namespaces, delete_evaluations),
         ] {
             let delete = Statement::new(file).text(namespace.as_str()).int(most);
             deleted += delete.execute(&catalog).await?;
@@ -71,7 +66,7 @@ pub(super) async fn forget_namespace(
 /// Namespaces that have schedules.
 pub(super) async fn scheduling(catalog: Connections) -> Result<Vec<Name>, Error> {
     apart("list namespaces with schedules", Happened::No, async move {
-        let file = include_str!("../../sql/mysql/namespace/scheduling.sql");
+        let file = sql!(namespaces, list_with_schedules);
         Statement::new(file).fetch(&catalog).await?.iter().map(|it| row::name(it, 0)).collect()
     })
     .await
@@ -85,7 +80,7 @@ pub(super) async fn list(
 ) -> Result<Vec<Executor>, Error> {
     apart("list executors", Happened::No, async move {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let asked = Statement::new(sql!("list.sql")).text(namespace.as_str()).text(&from).int(limit);
+        let asked = Statement::new(sql!(executors, list)).text(namespace.as_str()).text(&from).int(limit);
         asked.fetch(&catalog).await?.iter().map(executor).collect()
     })
     .await
@@ -117,10 +112,12 @@ pub(super) async fn set_wish(
 ) -> Result<Option<Wish>, Error> {
     apart("say what is wished of an executor", Happened::Maybe, async move {
         loop {
-            let wished = Statement::new(sql!("wished.sql")).text(namespace.as_str()).text(name.as_str());
+            let wished = Statement::new(sql!(executors, read_desired_state))
+                .text(namespace.as_str())
+                .text(name.as_str());
             let Some(found) = wished.fetch(&catalog).await?.pop() else { return Ok(None) };
             let stood = self::wish(&found, 0)?;
-            let set = Statement::new(sql!("wish.sql")).int(i64::from(wish.code()));
+            let set = Statement::new(sql!(executors, set_desired_state)).int(i64::from(wish.code()));
             let set = set.text(namespace.as_str()).text(name.as_str()).int(i64::from(stood.code()));
             // Lost: somebody else's wish was set.
             if set.execute(&catalog).await? > 0 {
@@ -138,11 +135,11 @@ pub(super) async fn call_roll(
     left_before: Millis,
 ) -> Result<Roll, Error> {
     apart("call the roll of executors", Happened::Maybe, async move {
-        let died = Statement::new(sql!("died.sql")).int(now.0).execute(&catalog).await?;
-        let forget = Statement::new(sql!("forget.sql")).int(silent_since.0).int(left_before.0);
+        let died = Statement::new(sql!(executors, mark_silent)).int(now.0).execute(&catalog).await?;
+        let forget = Statement::new(sql!(executors, delete_silent)).int(silent_since.0).int(left_before.0);
         forget.execute(&catalog).await?;
         let mut roll = Roll { died, ..Roll::default() };
-        for it in Statement::new(sql!("roll.sql")).int(now.0).fetch(&catalog).await? {
+        for it in Statement::new(sql!(executors, count_by_state)).int(now.0).fetch(&catalog).await? {
             let silent: i64 = it.try_get(1)?;
             let standing = if silent != 0 { Standing::Dead } else { Standing::of(wish(&it, 0)?) };
             roll.count(standing, row::small(&it, 2)?);

@@ -7,7 +7,10 @@
 //! while a database has just been silent: what it commits when it goes on may have been due long before.
 
 use super::{
-    late_commits::LateCommits, query::wanted, row, statements::with_numbers, statements_moves as sql,
+    late_commits::LateCommits,
+    query::wanted,
+    row,
+    statements::{sql, with_numbers},
 };
 use parking_lot::Mutex;
 use punctual_domain::{
@@ -127,14 +130,14 @@ impl Look {
         Ok(())
     }
 
-    /// The walk as a part of a text of several statements, if it is a short one: the statement of scan/unfinished.sql.
+    /// The walk as a part of a text of several statements, if it is a short one: the statement walk_unfinished.
     pub(crate) fn short_walk(&mut self) -> Option<String> {
         let (number, bounds) = (i64::from(row::partition_no(self.partition)), self.bounds);
         let floor = self.moving();
         let (due_at, id) = floor.short_from(bounds)?;
         let limit = i64::try_from(floor.room(bounds) + 1).unwrap_or(i64::MAX);
         let values = [number, due_at.0, bounds.until.0, number, due_at.0, id, limit];
-        Some(with_numbers(sql::SCAN_UNFINISHED, &values))
+        Some(with_numbers(sql!(scan, walk_unfinished), &values))
     }
 
     /// Where the floor will be if the short walk leaves room: what comes after it can be read together with the walk.
@@ -265,7 +268,8 @@ impl Floor {
         let number = row::partition_no(partition);
         if let Some((due_at, id)) = self.short_from(bounds) {
             let limit = self.room(bounds) + 1;
-            let walk = sqlx::query(sql::SCAN_UNFINISHED).bind(number).bind(due_at.0).bind(bounds.until.0);
+            let walk =
+                sqlx::query(sql!(scan, walk_unfinished)).bind(number).bind(due_at.0).bind(bounds.until.0);
             let walk = walk.bind(number).bind(due_at.0).bind(id);
             let met = walk.bind(i64::try_from(limit).unwrap_or(i64::MAX)).fetch_all(conn).await?;
             let keys: sqlx::Result<Vec<Key>> = met.iter().map(key).collect();
@@ -274,7 +278,7 @@ impl Floor {
         }
         for _ in 0..CHUNKS_MAX {
             let (due_at, id) = self.passed.unwrap_or((Millis(-1), i64::MAX));
-            let walk = sqlx::query(sql::SCAN_WALK).bind(number).bind(due_at.0).bind(bounds.until.0);
+            let walk = sqlx::query(sql!(scan, walk)).bind(number).bind(due_at.0).bind(bounds.until.0);
             let walk = walk.bind(number).bind(due_at.0).bind(id).bind(CHUNK_ROWS);
             let met: sqlx::Result<Vec<Met>> = walk.fetch_all(&mut *conn).await?.iter().map(met).collect();
             if self.pass_chunk(&met?, bounds) {
@@ -337,7 +341,7 @@ impl Floor {
         passed
     }
 
-    /// Those of the tasks that were left behind that come after a key: rows with the columns of scan/scan.sql, in order,
+    /// Those of the tasks that were left behind that come after a key: rows with the columns of `scan` in scan.sql, in order,
     /// and the keys that are over.
     pub(crate) async fn behind(
         &self,
@@ -353,7 +357,7 @@ impl Floor {
         let place = |it: &Key| TaskRef { partition, due_at: it.0, id: it.1 };
         let places: Vec<TaskRef> = over.iter().map(place).collect();
         let mut rows = Vec::new();
-        for it in sqlx::query(sql::SCAN_LEFT).bind(wanted(&places)).fetch_all(conn).await? {
+        for it in sqlx::query(sql!(scan, read_unfinished)).bind(wanted(&places)).fetch_all(conn).await? {
             let key = (row::millis(&it, 2)?, it.try_get(0)?);
             over.remove(&key);
             rows.push((key, it));
@@ -363,12 +367,12 @@ impl Floor {
     }
 }
 
-/// Columns of scan/unfinished.sql, the first of scan/walk.sql.
+/// Columns of `walk_unfinished` in scan.sql, the first of `walk` in scan.sql.
 fn key(row: &MySqlRow) -> sqlx::Result<Key> {
     Ok((row::millis(row, 0)?, row.try_get(1)?))
 }
 
-/// Columns of scan/walk.sql.
+/// Columns of `walk` in scan.sql.
 fn met(row: &MySqlRow) -> sqlx::Result<Met> {
     Ok(Met { key: key(row)?, is_finished: row.try_get(2)? })
 }

@@ -3,6 +3,7 @@
 //! read looks afterwards whether it was at the right place.
 
 use super::{row, statements::sql};
+use crate::subject::filled;
 use futures_util::TryStreamExt as _;
 use punctual_domain::place::Partition;
 use sqlx::{AssertSqlSafe, Either, MySqlConnection, Row as _, mysql::MySqlRow};
@@ -47,15 +48,15 @@ pub(crate) async fn begin(
     look: Option<&str>,
 ) -> sqlx::Result<Begun> {
     let mut text = if wanted.any {
-        sql!("hosted/open_all.sql").to_owned()
+        sql!(hosted, begin_on_all).to_owned()
     } else if wanted.these.is_empty() {
         // Of no partition that there is: nothing to hold, and nothing to find.
         "BEGIN".to_owned()
     } else {
-        sql!("hosted/open_some.sql").replace("{partitions}", &list(&wanted.these))
+        filled(sql!(hosted, begin_on_some), "{partitions}", &list(&wanted.these))
     };
     if wanted.epoch {
-        let _ = write!(text, ";\n{}", sql!("pause/epoch.sql"));
+        let _ = write!(text, ";\n{}", sql!(settings, hold_pause_epoch));
     }
     if let Some(look) = look {
         let _ = write!(text, ";\n{look}");
@@ -104,7 +105,7 @@ pub(crate) async fn missing(
         return Ok(missing);
     }
     let wanted = format!("[{}]", list(&missing));
-    for it in sqlx::query(sql!("hosted/here.sql")).bind(wanted).fetch_all(conn).await? {
+    for it in sqlx::query(sql!(hosted, filter_hosted)).bind(wanted).fetch_all(conn).await? {
         missing.remove(&row::partition(&it, 0)?);
     }
     Ok(missing)
@@ -112,12 +113,12 @@ pub(crate) async fn missing(
 
 /// The question of `missing` about one partition, as a part of a text of several statements: no row answers that it is missing.
 pub(crate) fn here_text(partition: Partition) -> String {
-    sql!("hosted/here.sql").replacen('?', &format!("'[{}]'", partition.0), 1)
+    sql!(hosted, filter_hosted).replacen('?', &format!("'[{}]'", partition.0), 1)
 }
 
 /// All that this database has.
 pub(crate) async fn here(conn: &mut MySqlConnection) -> sqlx::Result<BTreeSet<Partition>> {
-    let rows = sqlx::query(sql!("hosted/all_here.sql")).fetch_all(conn).await?;
+    let rows = sqlx::query(sql!(hosted, list_hosted)).fetch_all(conn).await?;
     rows.iter().map(|it| row::partition(it, 0)).collect()
 }
 

@@ -4,7 +4,7 @@
 use super::{
     connections::Connections,
     limits::{URGENT, twice},
-    statements as sql,
+    statements::sql,
 };
 use sqlx::MySqlConnection;
 use tokio::sync::{Mutex, MutexGuard};
@@ -59,6 +59,6 @@ pub(crate) async fn counted_by(
     name: &'static str,
     by: i64,
 ) -> sqlx::Result<i64> {
-    let done = sqlx::query(sql::META_TAKE).bind(by).bind(name).execute(catalog).await?;
+    let done = sqlx::query(sql!(shards, take_numbers)).bind(by).bind(name).execute(catalog).await?;
     i64::try_from(done.last_insert_id()).ok().filter(|it| *it > 0).ok_or(sqlx::Error::RowNotFound)
 }

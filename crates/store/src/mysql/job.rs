@@ -8,7 +8,8 @@ use super::{
     moves, namespaces,
     pauses::Pauses,
     reply::{self, Keeping},
-    retention, statements_moves as sql,
+    retention,
+    statements::sql,
     trips::{FirstLook, Trips},
     writer::Unfinished,
 };
@@ -308,7 +309,7 @@ impl Opening {
         };
         places.retain(|it| !known.contains(&it.id));
         let unlocked = || FirstLook::unlocked(places.clone());
-        let look = if text == sql::AT { None } else { unlocked() };
+        let look = if text == sql!(moves, lock_places) { None } else { unlocked() };
         let look = look.or_else(|| FirstLook::new(text, places));
         Self { look, rests_on_facts: !known.is_empty() }
     }
@@ -330,11 +331,11 @@ fn looked_at(jobs: &[Job]) -> Option<(&'static str, Vec<TaskRef>)> {
     for it in jobs {
         match &it.work {
             Work::Apply(steps, ..) => {
-                text = Some(sql::AT);
+                text = Some(sql!(moves, lock_places));
                 places.extend(steps.iter().map(|it| it.place));
             }
             Work::Dispatch(grants, ..) => {
-                text = Some(sql::GRANT);
+                text = Some(sql!(lease, lock_for_grant));
                 places.extend(grants.iter().map(|it| it.place));
             }
             _ => return None,

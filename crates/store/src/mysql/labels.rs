@@ -32,7 +32,7 @@ impl LabelStore for MysqlStore {
             let mut all = Vec::new();
             for (part, shard) in inner.members().iter().enumerate() {
                 let mut conn = shard.readers.acquire().await?;
-                let rows = sqlx::query(sql!("label/progress.sql")).fetch_all(&mut *conn).await?;
+                let rows = sqlx::query(sql!(labels, list_progress)).fetch_all(&mut *conn).await?;
                 for it in &rows {
                     let (queue, label) = label(it)?;
                     let (begun_id, below_id) = (it.try_get(3)?, it.try_get(4)?);
@@ -61,13 +61,13 @@ fn label(it: &MySqlRow) -> sqlx::Result<(QueueKey, String)> {
 
 /// In a transaction that holds the epoch.
 pub(super) async fn declared(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(QueueKey, String)>> {
-    sqlx::query(sql!("label/list.sql")).fetch_all(conn).await?.iter().map(label).collect()
+    sqlx::query(sql!(labels, list_declared)).fetch_all(conn).await?.iter().map(label).collect()
 }
 
 /// As it is set, in the catalog.
 pub(super) async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<BTreeSet<(QueueKey, String)>> {
     let mut all = BTreeSet::new();
-    for it in sqlx::query(sql!("label/wanted.sql")).fetch_all(catalog).await? {
+    for it in sqlx::query(sql!(labels, list_wanted)).fetch_all(catalog).await? {
         let queue = row::queue_key(&it, 0, 1)?;
         let setting = Setting::of_json(&Scope::Queue(queue.clone()), it.try_get(2)?);
         let setting = setting.map_err(|error| row::odd(2, error))?;
@@ -82,8 +82,8 @@ pub(super) async fn declare(
     wanted: &BTreeSet<(QueueKey, String)>,
 ) -> sqlx::Result<()> {
     let stand: BTreeSet<_> = declared(tx).await?.into_iter().collect();
-    let gone = stand.difference(wanted).map(|it| (sql!("label/undeclare.sql"), it));
-    let new = wanted.difference(&stand).map(|it| (sql!("label/declare.sql"), it));
+    let gone = stand.difference(wanted).map(|it| (sql!(labels, undeclare_label), it));
+    let new = wanted.difference(&stand).map(|it| (sql!(labels, declare_label), it));
     for (text, (queue, label)) in gone.chain(new) {
         let one = sqlx::query(text).bind(queue.namespace.as_str()).bind(queue.queue.as_str());
         one.bind(label.as_bytes()).execute(&mut *tx).await?;
@@ -112,7 +112,7 @@ async fn batch(inner: Arc<Inner>, part: usize, limit: usize) -> Result<usize, Er
 async fn is_left(inner: &Inner, part: usize) -> sqlx::Result<bool> {
     let Some(shard) = inner.members().get(part) else { return Ok(false) };
     let left = || async {
-        let left = sqlx::query(sql!("label/left.sql"));
+        let left = sqlx::query(sql!(labels, has_earlier));
         left.fetch_optional(&mut *shard.readers.acquire().await?).await
     };
     Ok(twice(READ, left).await?.is_some())
@@ -128,7 +128,7 @@ struct Entering {
 
 async fn transaction(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<usize> {
     let mut tx = conn.begin().await?;
-    let Some(next) = sqlx::query(sql!("label/next.sql")).fetch_optional(&mut *tx).await? else {
+    let Some(next) = sqlx::query(sql!(labels, lock_next_label)).fetch_optional(&mut *tx).await? else {
         tx.rollback().await?;
         return Ok(0);
     };
@@ -141,19 +141,19 @@ async fn transaction(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<u
         piece(&mut tx, &entering, (floor, newest)).await?;
     }
     let Entering { namespace, queue, label } = entering;
-    let advance = sqlx::query(sql!("label/advance.sql")).bind(floor).bind(namespace).bind(queue);
+    let advance = sqlx::query(sql!(labels, advance_label)).bind(floor).bind(namespace).bind(queue);
     advance.bind(label.as_bytes()).execute(&mut *tx).await?;
     tx.commit().await?;
     Ok(if floor.is_some() { limit.max(1) } else { 1 })
 }
 
 async fn piece(tx: &mut MySqlConnection, of: &Entering, (from, to): (i64, i64)) -> sqlx::Result<()> {
-    sqlx::query(sql!("label/hold.sql")).bind(from).bind(to).fetch_all(&mut *tx).await?;
+    sqlx::query(sql!(labels, lock_range)).bind(from).bind(to).fetch_all(&mut *tx).await?;
     let is_dead = of.queue.is_empty();
     let stood = if is_dead {
-        sqlx::query(sql!("label/dead_stood.sql")).bind(from).bind(to)
+        sqlx::query(sql!(labels, list_earlier_dead)).bind(from).bind(to)
     } else {
-        let stood = sqlx::query(sql!("label/stood.sql")).bind(from).bind(to).bind(&of.namespace);
+        let stood = sqlx::query(sql!(labels, list_earlier)).bind(from).bind(to).bind(&of.namespace);
         stood.bind(&of.queue).bind(&of.queue)
     };
     let mut entries = lookup::Entries::default();
@@ -183,9 +183,9 @@ pub(super) async fn is_whole(
 ) -> sqlx::Result<bool> {
     let namespace = namespace.as_str();
     if let Some(queue) = queue {
-        let one = sqlx::query(sql!("label/whole.sql")).bind(namespace).bind(queue.as_str());
+        let one = sqlx::query(sql!(labels, is_complete)).bind(namespace).bind(queue.as_str());
         return Ok(one.bind(label.as_bytes()).fetch_optional(conn).await?.is_some());
     }
-    let other = sqlx::query(sql!("label/not_whole.sql")).bind(namespace).bind(namespace);
+    let other = sqlx::query(sql!(labels, has_incomplete_queue)).bind(namespace).bind(namespace);
     Ok(other.bind(label.as_bytes()).fetch_optional(conn).await?.is_none())
 }

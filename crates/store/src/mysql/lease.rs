@@ -6,7 +6,8 @@ use super::{
     moves::{From, Moves},
     pauses::Pauses,
     place::{self, Rows, Spotted},
-    row, statements_moves as sql,
+    row,
+    statements::sql,
     trips::Trips,
 };
 use crate::known;
@@ -49,7 +50,7 @@ pub(crate) async fn dispatch(
         }
         let places: Vec<TaskRef> =
             sought.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
-        let found = place::find_ahead(conn, trips, sql::GRANT, &places).await?;
+        let found = place::find_ahead(conn, trips, sql!(lease, lock_for_grant), &places).await?;
         let are_unseen = found.are_unlocked || !known.is_empty();
         for (nth, it) in sought.iter().zip(found.rows) {
             if let (Some(grant), Some(it)) = (grants.get(*nth), it) {
@@ -116,7 +117,7 @@ impl Desk<'_> {
         Granted::Given(from, known::assigned(grant, facts, since, until))
     }
 
-    /// Columns of lease/grant.sql.
+    /// Columns of `lock_for_grant` in lease.sql.
     fn granted(&mut self, it: &Spotted, grant: &Grant) -> sqlx::Result<Granted> {
         let Spotted { place, row } = it;
         let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
@@ -171,7 +172,7 @@ pub(crate) async fn extend(
     for round in place::rounds(beats.iter().map(|it| it.place.id)) {
         let places: Vec<TaskRef> =
             round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
-        let found = place::find(conn, sql::HELD, &places).await?;
+        let found = place::find(conn, sql!(lease, lock_held), &places).await?;
         let moves = Moves::new(now);
         let (rows, said, fired) = (Rows::default(), Rows::default(), Rows::default());
         let mut signs = Signs { now, rows, said, fired, moves };
@@ -198,7 +199,7 @@ struct Signs {
 }
 
 impl Signs {
-    /// Columns of lease/held.sql.
+    /// Columns of `lock_held` in lease.sql.
     fn sign(
         &mut self,
         ledger: &mut Ledger,
@@ -247,14 +248,18 @@ impl Signs {
 
     async fn finish(self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
         if self.rows.len() > 0 {
-            sqlx::query(sql::EXTEND).bind(self.rows.json()).bind(self.now.0).execute(&mut *conn).await?;
+            sqlx::query(sql!(lease, extend))
+                .bind(self.rows.json())
+                .bind(self.now.0)
+                .execute(&mut *conn)
+                .await?;
         }
         self.moves.finish(&mut *conn).await?;
         if self.fired.len() > 0 {
-            sqlx::query(sql::FIRED).bind(self.fired.json()).execute(&mut *conn).await?;
+            sqlx::query(sql!(lease, set_fired_at)).bind(self.fired.json()).execute(&mut *conn).await?;
         }
         if self.said.len() > 0 {
-            sqlx::query(sql::LOG).bind(self.said.json()).execute(conn).await?;
+            sqlx::query(sql!(lease, append_log)).bind(self.said.json()).execute(conn).await?;
         }
         Ok(())
     }
@@ -265,7 +270,7 @@ pub(crate) async fn request_stop(
     place: TaskRef,
     now: Millis,
 ) -> sqlx::Result<Applied> {
-    let found = place::find(conn, sql::HELD, &[place]).await?;
+    let found = place::find(conn, sql!(lease, lock_held), &[place]).await?;
     let Some(spotted) = found.rows.into_iter().flatten().next() else { return Ok(Applied::Lost) };
     stop(conn, spotted.place, now).await
 }
@@ -273,7 +278,11 @@ pub(crate) async fn request_stop(
 /// `place`: where it stands now.
 pub(crate) async fn stop(conn: &mut MySqlConnection, place: TaskRef, now: Millis) -> sqlx::Result<Applied> {
     let partition = row::partition_no(place.partition);
-    let stop = sqlx::query(sql::STOP).bind(now.0).bind(partition).bind(place.due_at.0).bind(place.id);
+    let stop = sqlx::query(sql!(lease, request_stop))
+        .bind(now.0)
+        .bind(partition)
+        .bind(place.due_at.0)
+        .bind(place.id);
     let marked = stop.execute(conn).await?.rows_affected();
     Ok(if marked == 0 { Applied::Lost } else { Applied::Moved })
 }

@@ -3,12 +3,15 @@
 
 use super::{
     chunks::Noted,
-    statements::{self as sql, bind},
+    statements::{Many, bind, sql},
     trips::{Literal, Trips},
 };
 use punctual_domain::state::State;
 use sqlx::{MySqlConnection, mysql::MySqlArguments};
 use std::collections::HashMap;
+
+pub(crate) static ADD_TO_BOOKS: Many = Many::new(sql!(ledger, add_to_books));
+static ADD_TO_COUNTERS: Many = Many::new(sql!(ledger, add_to_counters));
 
 /// Names that are kept from one transaction to the next: they may be made up without end.
 const NAMES_MAX: usize = 10_000;
@@ -145,7 +148,7 @@ impl Ledger {
         self.sort();
         self.chunks.write_at_last(self.slot, trips);
         let slot = Literal::Int(self.slot.into());
-        for (part, text) in sql::BOOKS_ADD.parts(&self.entries()) {
+        for (part, text) in ADD_TO_BOOKS.parts(&self.entries()) {
             let mut values = Vec::with_capacity(part.len() * 6);
             for Row { account, code, tasks, bytes } in part {
                 let names = [&account.namespace, &account.queue].map(|it| Literal::Text(it));
@@ -155,7 +158,7 @@ impl Ledger {
             }
             trips.at_last(text, &values);
         }
-        for (part, text) in sql::COUNT.parts(&self.counts()) {
+        for (part, text) in ADD_TO_COUNTERS.parts(&self.counts()) {
             let row = |it: &(&'static str, i64)| [slot, Literal::Text(it.0), Literal::Int(it.1)];
             trips.at_last(text, &part.iter().flat_map(row).collect::<Vec<_>>());
         }
@@ -192,7 +195,7 @@ impl Ledger {
     /// Writes the sums; to be followed by the commit.
     pub(crate) async fn write(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
         self.sort();
-        for (part, text) in sql::BOOKS_ADD.parts(&self.entries()) {
+        for (part, text) in ADD_TO_BOOKS.parts(&self.entries()) {
             let mut values = MySqlArguments::default();
             for Row { account, code, tasks, bytes } in part {
                 bind!(values, self.slot, &*account.namespace, &*account.queue, *code, *tasks, *bytes);
@@ -203,7 +206,7 @@ impl Ledger {
     }
 
     async fn count(&self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
-        for (part, text) in sql::COUNT.parts(&self.counts()) {
+        for (part, text) in ADD_TO_COUNTERS.parts(&self.counts()) {
             let mut values = MySqlArguments::default();
             for (name, by) in part {
                 bind!(values, self.slot, *name, *by);

@@ -10,7 +10,7 @@ use punctual_domain::place::TaskRef;
 use sqlx::{MySqlConnection, mysql::MySqlArguments};
 use std::collections::BTreeMap;
 
-static ADD: Many = Many::new(sql!("label/add.sql"));
+static ADD: Many = Many::new(sql!(labels, add_terms));
 
 /// A durable format: what is entered is found by the same number. FNV-1a, finished with splitmix64.
 pub(crate) fn term(namespace: &str, key: &str, value: &str) -> i64 {
@@ -78,7 +78,7 @@ impl Entries {
 /// Of a task that has other labels now.
 pub(crate) async fn gone(conn: &mut MySqlConnection, place: TaskRef) -> sqlx::Result<()> {
     let partition = row::partition_no(place.partition);
-    sqlx::query(sql!("label/gone.sql")).bind(partition).bind(place.id).execute(conn).await?;
+    sqlx::query(sql!(labels, delete_terms)).bind(partition).bind(place.id).execute(conn).await?;
     Ok(())
 }
 

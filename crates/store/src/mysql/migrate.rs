@@ -3,7 +3,7 @@
 
 use super::{
     session::{Door, Known},
-    statements::{self as sql, sql},
+    statements::sql,
 };
 use crate::Error;
 use sha2::{Digest as _, Sha256};
@@ -63,7 +63,11 @@ impl Locked {
     pub(crate) async fn wait(door: &Door) -> Result<Self, Error> {
         let failed = |it| door.failed(it);
         let Known { mut conn, number } = door.own().await.map_err(failed)?;
-        let lock = sqlx::query(sql::LOCK).bind(LOCK_WAIT_S).fetch_one(&mut conn).await.map_err(failed)?;
+        let lock = sqlx::query(sql!(session, lock_migrations))
+            .bind(LOCK_WAIT_S)
+            .fetch_one(&mut conn)
+            .await
+            .map_err(failed)?;
         match lock.try_get::<Option<i64>, _>(0).map_err(failed)? {
             Some(1) => Ok(Self { conn, number }),
             _ => Err(Error::Migrating { at: door.to_string(), waited_s: LOCK_WAIT_S }),
@@ -108,7 +112,7 @@ pub(crate) async fn migrate(conn: &mut MySqlConnection, door: &Door) -> Result<V
         if let Some(table) = a_table(conn).await.map_err(failed)? {
             return Err(Error::ForeignTables { at: door.to_string(), table });
         }
-        sqlx::raw_sql(sql!("meta/record.sql")).execute(&mut *conn).await.map_err(failed)?;
+        sqlx::raw_sql(sql!(session, create_migration_table)).execute(&mut *conn).await.map_err(failed)?;
     }
     let recorded = recorded(conn).await.map_err(failed)?;
     check(door, &recorded, &CHECKSUMS)?;
@@ -116,7 +120,7 @@ pub(crate) async fn migrate(conn: &mut MySqlConnection, door: &Door) -> Result<V
     let missing = MIGRATIONS.iter().zip(CHECKSUMS.iter()).zip(1_i32..).skip(recorded.len());
     for (((name, text), checksum), position) in missing {
         sqlx::raw_sql(*text).execute(&mut *conn).await.map_err(failed)?;
-        let record = sqlx::query(sql::APPLIED).bind(position).bind(*name).bind(checksum);
+        let record = sqlx::query(sql!(session, record_migration)).bind(position).bind(*name).bind(checksum);
         record.execute(&mut *conn).await.map_err(failed)?;
         tracing::info!(at = %door, migration = name, "a migration was applied");
         applied.push((*name).to_owned());
@@ -142,16 +146,16 @@ fn check(door: &Door, recorded: &[Recorded], checksums: &[String]) -> Result<(),
 }
 
 async fn is_ours(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
-    Ok(sqlx::query(sql!("meta/is_ours.sql")).fetch_one(conn).await?.try_get::<i64, _>(0)? > 0)
+    Ok(sqlx::query(sql!(session, count_migration_tables)).fetch_one(conn).await?.try_get::<i64, _>(0)? > 0)
 }
 
 async fn a_table(conn: &mut MySqlConnection) -> sqlx::Result<Option<String>> {
-    let table = sqlx::query(sql!("meta/tables.sql")).fetch_optional(conn).await?;
+    let table = sqlx::query(sql!(session, find_any_table)).fetch_optional(conn).await?;
     table.map(|it| it.try_get(0)).transpose()
 }
 
 async fn recorded(conn: &mut MySqlConnection) -> sqlx::Result<Vec<Recorded>> {
-    let rows = sqlx::query(sql!("meta/migrations.sql")).fetch_all(conn).await?;
+    let rows = sqlx::query(sql!(session, list_migrations)).fetch_all(conn).await?;
     let recorded =
         |it: &sqlx::mysql::MySqlRow| Ok(Recorded { name: it.try_get(1)?, checksum: it.try_get(2)? });
     rows.iter().map(recorded).collect()

@@ -10,7 +10,9 @@ use super::{
     pauses::Pauses,
     place::{self, One, Rows, Spotted},
     retention::ahead,
-    row, statements as bodies, statements_moves as sql,
+    row,
+    statements::sql,
+    statements_moves,
     trips::Trips,
 };
 use crate::known;
@@ -99,7 +101,7 @@ async fn one_round(
     now: Millis,
 ) -> sqlx::Result<Vec<Stepped>> {
     let places: Vec<TaskRef> = steps.iter().map(|it| it.place).collect();
-    let found = place::find_ahead(conn, trips, sql::AT, &places).await?;
+    let found = place::find_ahead(conn, trips, sql!(moves, lock_places), &places).await?;
     let mut moved = vec![Stepped::LOST; steps.len()];
     let mut moves = Moves::new(now);
     // In the order of the key, so that the updates walk the pages in their order.
@@ -122,7 +124,7 @@ async fn one_round(
     Ok(moved)
 }
 
-/// Where a task stands before it moves: columns of move/at.sql.
+/// Where a task stands before it moves: columns of `lock_places` in moves.sql.
 struct Spot {
     place: TaskRef,
     namespace: Box<str>,
@@ -160,7 +162,7 @@ fn spot(it: &Spotted) -> sqlx::Result<Spot> {
     })
 }
 
-/// Of columns of move/at.sql.
+/// Of columns of `lock_places` in moves.sql.
 fn attempt(row: &MySqlRow) -> sqlx::Result<EndedAttempt> {
     let (queue, leased_since) = (row::queue_key(row, 2, 3)?, row::millis(row, 12)?);
     Ok(EndedAttempt { queue, leased_since, traceparent: row.try_get(13)? })
@@ -265,7 +267,7 @@ impl Moves {
         queue: &Name,
     ) -> sqlx::Result<()> {
         let (partition, due_at) = (row::partition_no(spot.place.partition), spot.place.due_at.0);
-        let labels = sqlx::query(sql::LABELS).bind(partition).bind(due_at).bind(spot.place.id);
+        let labels = sqlx::query(sql!(moves, read_labels)).bind(partition).bind(due_at).bind(spot.place.id);
         let of_task = labels.fetch_one(&mut *conn).await?;
         let names = [&*spot.namespace, queue.as_str(), of_task.try_get(1)?];
         ledger.chunks.enter(names, spot.place.id);
@@ -352,7 +354,7 @@ impl Moves {
     }
 
     async fn send(&self, conn: &mut MySqlConnection, event: Event, rows: Rows) -> sqlx::Result<()> {
-        let Some(text) = sql::of_event(event) else {
+        let Some(text) = statements_moves::of_event(event) else {
             return Err(sqlx::Error::Protocol(format!("{event:?} is not made here")));
         };
         let wanted = rows.len();
@@ -473,18 +475,19 @@ async fn bytes(conn: &mut MySqlConnection, spot: &Spot, change: &Change) -> sqlx
 
 /// Of a payload in `body`.
 pub(crate) async fn long_bytes(conn: &mut MySqlConnection, place: TaskRef) -> sqlx::Result<i64> {
-    let length =
-        sqlx::query_scalar(bodies::BODY_BYTES).bind(row::partition_no(place.partition)).bind(place.id);
+    let length = sqlx::query_scalar(sql!(ledger, read_body_bytes))
+        .bind(row::partition_no(place.partition))
+        .bind(place.id);
     Ok(length.fetch_optional(conn).await?.unwrap_or(0))
 }
 
 async fn keep_body(conn: &mut MySqlConnection, spot: &Spot, payload: &Content) -> sqlx::Result<()> {
     let (partition, id) = (row::partition_no(spot.place.partition), spot.place.id);
     if row::inline(payload).is_none() {
-        let body = sqlx::query(bodies::INSERT_BODY).bind(partition).bind(id).bind(&payload.bytes);
+        let body = sqlx::query(sql!(insert, insert_body)).bind(partition).bind(id).bind(&payload.bytes);
         body.execute(conn).await?;
     } else if spot.long {
-        sqlx::query(bodies::BODY_GONE).bind(partition).bind(id).execute(conn).await?;
+        sqlx::query(sql!(insert, delete_body)).bind(partition).bind(id).execute(conn).await?;
     }
     Ok(())
 }

@@ -113,8 +113,8 @@ const COLUMNS: [(&str, Kind); 39] = {
     ]
 };
 
-static INSERT: Many = Many::new(sql!("moving/insert.sql"));
-static TAKEN: Many = Many::new(sql!("moving/taken.sql"));
+static INSERT: Many = Many::new(sql!(moving, insert_rows));
+static TAKEN: Many = Many::new(sql!(moving, insert_taken_along));
 
 /// Where a mover is. After each it may be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -288,7 +288,7 @@ impl<'i, 'p> Mover<'i, 'p> {
     /// No live engine would meet a database that it does not know.
     async fn all_can_follow(&mut self, to: usize) -> Result<(), Error> {
         // Engines of before say that they name none.
-        let behind = sqlx::query(sql!("moving/behind.sql")).bind(steps::number(to) + 1);
+        let behind = sqlx::query(sql!(moving, list_outdated_engines)).bind(steps::number(to) + 1);
         let behind = behind.fetch_all(&mut self.catalog).await?;
         if behind.is_empty() {
             return Ok(());
@@ -325,10 +325,10 @@ impl<'i, 'p> Mover<'i, 'p> {
         self.turn(row, Step::Copying).await?;
         let mut from = Side::alone(self.inner.door(row.from)?, self.partition).await?;
         let mut to = Side::alone(self.inner.door(row.to)?, self.partition).await?;
-        if from.mark(sql!("hosted/take.sql"), row.term).await? != 1 {
+        if from.mark(sql!(hosted, take_over), row.term).await? != 1 {
             return Err(self.overtaken());
         }
-        let arrive = sqlx::query(sql!("hosted/arrive.sql")).bind(row::partition_no(self.partition));
+        let arrive = sqlx::query(sql!(hosted, begin_arrival)).bind(row::partition_no(self.partition));
         arrive.bind(row.term).execute(&mut to.conn).await?;
         self.say(MoveStep::Recorded)?;
         let mut pair = Pair { from, to, term: row.term };
@@ -464,7 +464,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         self.turn(&mut row, step).await?;
         let mut side = Side::alone(self.inner.door(shard)?, self.partition).await?;
         let text =
-            if state == State::Left { sql!("hosted/take_left.sql") } else { sql!("hosted/take_copy.sql") };
+            if state == State::Left { sql!(hosted, take_over_remains) } else { sql!(hosted, take_over_copy) };
         if side.mark(text, row.term).await? == 1 {
             replies::empty(&mut side, (state, row.term), self.inner.cluster.partitions).await?;
             (self.said.rows, self.said.copied) = (0, 0);
@@ -497,7 +497,7 @@ pub(super) async fn underway(inner: &Inner) -> Result<BTreeSet<Partition>, Error
 /// A connection with the lock of movers.
 pub(super) async fn alone(door: &Door) -> Result<Known, Error> {
     let mut known = door.own().await.map_err(|it| door.failed(it))?;
-    let alone = sqlx::query_scalar(sql!("moving/alone.sql")).fetch_one(&mut known.conn);
+    let alone = sqlx::query_scalar(sql!(moving, lock_moves)).fetch_one(&mut known.conn);
     let alone: Option<i64> = alone.await?;
     if alone == Some(1) {
         return Ok(known);
@@ -527,13 +527,13 @@ mod tests {
         assert!(columns.iter().all(|it| COLUMNS.iter().any(|known| known.0 == *it)));
         let listed = COLUMNS.map(|it| it.0).join(", ");
         let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words(sql!("moving/insert.sql")).contains(&format!("( {listed} )")));
+        assert!(words(sql!(moving, insert_rows)).contains(&format!("( {listed} )")));
         let read = COLUMNS.map(|it| format!("task.{}", it.0)).join(", ");
-        assert!(words(sql!("moving/read.sql")).contains(&format!("SELECT {read}, body.payload")));
+        assert!(words(sql!(moving, read_rows)).contains(&format!("SELECT {read}, body.payload")));
         let sum = |text: &str| {
             words(text.split_once("CONV(LEFT(SHA2(").unwrap().1.split_once("AS UNSIGNED").unwrap().0)
         };
-        let (of_piece, of_row) = (sum(sql!("moving/sums.sql")), sum(sql!("moving/rows.sql")));
+        let (of_piece, of_row) = (sum(sql!(moving, sum_piece)), sum(sql!(moving, list_row_sums)));
         assert_eq!(of_piece, of_row);
         for (column, _) in COLUMNS.iter().skip(1) {
             let is_there = |it: &str| {

@@ -13,7 +13,7 @@ use super::{
     place::{self, Rows},
     row,
     statements::sql,
-    statements_moves as moves, workflows,
+    workflows,
 };
 use async_trait::async_trait;
 use punctual_contract::{
@@ -74,13 +74,14 @@ pub(crate) async fn forget(
     asked: &DeleteTasks,
 ) -> sqlx::Result<DeletedTasks> {
     let most = i64::try_from(asked.limit).unwrap_or(i64::MAX);
-    let replies = sqlx::query(sql!("namespace/replies.sql")).bind(asked.namespace.as_str()).bind(most);
+    let replies = sqlx::query(sql!(namespaces, delete_replies)).bind(asked.namespace.as_str()).bind(most);
     let replies = replies.execute(&mut *conn).await?.rows_affected();
     let (places, next) = page(conn, open, asked).await?;
     let mut done =
         DeletedTasks { replies: usize::try_from(replies).unwrap_or(usize::MAX), next, ..Default::default() };
     let mut rows = Rows::default();
-    for spotted in place::find(conn, moves::OVER, &places).await?.rows.into_iter().flatten() {
+    for spotted in place::find(conn, sql!(retention, lock_expired), &places).await?.rows.into_iter().flatten()
+    {
         let state: State = row::state(&spotted.row, 4)?;
         if state.is_in_flight() && !asked.in_flight {
             let is_asked_to_stop: bool = spotted.row.try_get(9)?;
@@ -105,7 +106,7 @@ pub(crate) async fn forget(
         });
     }
     if rows.len() > 0 {
-        sqlx::query(sql!("namespace/delete.sql")).bind(rows.json()).execute(conn).await?;
+        sqlx::query(sql!(namespaces, delete_tasks)).bind(rows.json()).execute(conn).await?;
         ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     }
     Ok(done)
@@ -120,7 +121,9 @@ pub(crate) async fn delete_finished(
     let places: Vec<TaskRef> = asked.iter().map(|it| it.place).collect();
     let (mut rows, mut gone) = (Rows::default(), BTreeSet::new());
     let mut answers = Vec::with_capacity(asked.len());
-    for (asked, spotted) in asked.iter().zip(place::find(conn, moves::OVER, &places).await?.rows) {
+    for (asked, spotted) in
+        asked.iter().zip(place::find(conn, sql!(retention, lock_expired), &places).await?.rows)
+    {
         let Some(spotted) = spotted else {
             answers.push(Applied::Lost);
             continue;
@@ -138,7 +141,7 @@ pub(crate) async fn delete_finished(
         answers.push(Applied::Moved);
     }
     if rows.len() > 0 {
-        sqlx::query(sql!("namespace/delete.sql")).bind(rows.json()).execute(conn).await?;
+        sqlx::query(sql!(namespaces, delete_tasks)).bind(rows.json()).execute(conn).await?;
         ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     }
     Ok(answers)
@@ -156,7 +159,7 @@ async fn page(
         let left = asked.limit - places.len();
         let from = asked.from.filter(|it| it.partition == partition);
         let from = from.unwrap_or_else(|| TaskPosition::beginning_of(partition));
-        let look = sqlx::query(sql!("namespace/page.sql")).bind(row::partition_no(partition));
+        let look = sqlx::query(sql!(namespaces, list_tasks)).bind(row::partition_no(partition));
         let look = look.bind(asked.namespace.as_str()).bind(from.task_id).bind(from.task_id);
         let look = look.bind(from.task_version).bind(i64::try_from(left + 1).unwrap_or(i64::MAX));
         for (nth, it) in look.fetch_all(&mut *conn).await?.iter().enumerate() {

@@ -2,7 +2,7 @@
 //! locks. Must never begin at, or skip by, anything that is remembered of a partition (`floor`): it is there to show what
 //! those who trust in that do not see.
 
-use super::{hosted, row, statements_moves as sql};
+use super::{hosted, row, statements::sql};
 use punctual_contract::store::{Overdue, OverdueLook, OverduePage};
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
@@ -22,7 +22,7 @@ pub(crate) async fn look(
     let until = bound.map_or(look.until, |it| it.0);
     let (partition, after) = (row::partition_no(look.partition), after(look));
     let limit = i64::try_from(look.limit).unwrap_or(i64::MAX);
-    let asked = sqlx::query(sql::OVERDUE_LOOK).bind(partition).bind(after.0.0).bind(until.0);
+    let asked = sqlx::query(sql!(scan, list_overdue)).bind(partition).bind(after.0.0).bind(until.0);
     let asked = asked.bind(partition).bind(after.0.0).bind(after.1).bind(limit);
     let found: sqlx::Result<Vec<Overdue>> =
         asked.fetch_all(&mut *conn).await?.iter().map(|it| overdue(it, look)).collect();
@@ -43,13 +43,14 @@ fn after(look: &OverdueLook) -> Key {
 async fn bound(conn: &mut MySqlConnection, look: &OverdueLook, rows: usize) -> sqlx::Result<Option<Key>> {
     let (partition, after) = (row::partition_no(look.partition), after(look));
     let passed = i64::try_from(rows.saturating_sub(1)).unwrap_or(i64::MAX);
-    let asked = sqlx::query(sql::OVERDUE_BOUND).bind(partition).bind(after.0.0).bind(look.until.0);
+    let asked =
+        sqlx::query(sql!(scan, find_overdue_bound)).bind(partition).bind(after.0.0).bind(look.until.0);
     let asked = asked.bind(partition).bind(after.0.0).bind(after.1).bind(passed);
     let bound = asked.fetch_optional(conn).await?;
     bound.map(|it| Ok((row::millis(&it, 0)?, it.try_get(1)?))).transpose()
 }
 
-/// Columns of overdue/look.sql.
+/// Columns of `list_overdue` in scan.sql.
 fn overdue(row: &MySqlRow, look: &OverdueLook) -> sqlx::Result<Overdue> {
     let place = TaskRef { partition: look.partition, due_at: row::millis(row, 2)?, id: row.try_get(1)? };
     Ok(Overdue { place, due_at: row::millis(row, 0)?, fence: row.try_get(3)? })

@@ -7,7 +7,7 @@ mod statement;
 
 pub(crate) use statement::{Statement, apart, is_lock};
 
-use super::{MysqlStore, OWNERSHIP_CONNECTIONS, connections::Connections};
+use super::{MysqlStore, OWNERSHIP_CONNECTIONS, connections::Connections, statements::sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Happened, Ownership,
@@ -20,12 +20,6 @@ use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
-
-macro_rules! sql {
-    ($file:literal) => {
-        include_str!(concat!("../../sql/mysql/ownership/", $file))
-    };
-}
 
 /// Far more changes of owner than there can have been, and far below what `tokens` bears.
 const TERM_MAX: i64 = 1 << 46;
@@ -77,7 +71,7 @@ impl MysqlOwnership {
         let (catalog, engine, has_redis) = (self.catalog.clone(), engine.to_owned(), self.has_redis);
         apart("look at the other engines", Happened::No, async move {
             let mut differing = Vec::new();
-            for row in Statement::new(sql!("live.sql")).fetch(&catalog).await? {
+            for row in Statement::new(sql!(ownership, list_live_engines)).fetch(&catalog).await? {
                 let (name, says): (String, i8) = (row.try_get(0)?, row.try_get(1)?);
                 if name != engine && (i64::from(says) != NO_REDIS) != has_redis {
                     differing.push(name);
@@ -96,10 +90,10 @@ impl Ownership for MysqlOwnership {
         let has_hot = if self.has_redis { i64::from(says.has_hot) } else { NO_REDIS };
         let without = list_of(&says.without);
         apart("beat", Happened::Maybe, async move {
-            let beat = Statement::new(sql!("beat.sql")).text(&engine);
+            let beat = Statement::new(sql!(ownership, heartbeat)).text(&engine);
             let beat = beat.int(ms(ttl)).int(named).int(has_hot).text(&without);
             beat.int(ms(ttl)).int(named).int(has_hot).text(&without).execute(&catalog).await?;
-            let live = Statement::new(sql!("live.sql")).fetch(&catalog).await?;
+            let live = Statement::new(sql!(ownership, list_live_engines)).fetch(&catalog).await?;
             live.iter().map(said).collect()
         })
         .await
@@ -159,7 +153,7 @@ impl Ownership for MysqlOwnership {
         let (catalog, engine, held) = (self.catalog.clone(), engine.to_owned(), held.to_vec());
         apart("release partitions", Happened::Maybe, async move {
             for some in held.chunks(LONGEST) {
-                let release = Statement::new(sql!("release.sql")).text(&engine);
+                let release = Statement::new(sql!(ownership, release)).text(&engine);
                 release.list(&numbers(some)).list(&tokens(some)).execute(&catalog).await?;
             }
             Ok(())
@@ -170,7 +164,7 @@ impl Ownership for MysqlOwnership {
     async fn leave(&self, engine: &str) -> Result<(), Error> {
         let (catalog, engine) = (self.catalog.clone(), engine.to_owned());
         apart("leave", Happened::Maybe, async move {
-            Statement::new(sql!("leave.sql")).text(&engine).execute(&catalog).await?;
+            Statement::new(sql!(ownership, leave)).text(&engine).execute(&catalog).await?;
             Ok(())
         })
         .await
@@ -179,7 +173,7 @@ impl Ownership for MysqlOwnership {
     async fn now(&self) -> Result<Option<Millis>, Error> {
         let catalog = self.catalog.clone();
         apart("read the database's clock", Happened::No, async move {
-            let rows = Statement::new(sql!("clock.sql")).fetch(&catalog).await?;
+            let rows = Statement::new(sql!(ownership, read_clock)).fetch(&catalog).await?;
             rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0).map(|at| Some(Millis(at)))
         })
         .await
@@ -188,7 +182,7 @@ impl Ownership for MysqlOwnership {
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         let catalog = self.catalog.clone();
         apart("read owners", Happened::No, async move {
-            let rows = Statement::new(sql!("owners.sql")).fetch(&catalog).await?;
+            let rows = Statement::new(sql!(ownership, list_owners)).fetch(&catalog).await?;
             rows.iter().map(owner).collect()
         })
         .await
@@ -208,7 +202,7 @@ async fn take(
     if !new.is_empty() {
         // In order: two engines that start at once wait for each other in one direction only.
         new.sort_unstable();
-        Statement::new(sql!("first.sql")).list(&new).execute(catalog).await?;
+        Statement::new(sql!(ownership, insert_owners)).list(&new).execute(catalog).await?;
         seen.extend(acquire(catalog, engine, &new, ttl).await?);
     }
     Ok(seen.into_iter().filter(|it| it.is_mine).map(|it| (it.partition, it.term)).collect())
@@ -227,9 +221,10 @@ async fn acquire(
     wanted: &[i64],
     ttl: Duration,
 ) -> Result<Vec<Seen>, sqlx::Error> {
-    let acquire = Statement::new(sql!("acquire.sql")).text(engine).text(engine).int(ms(ttl)).text(engine);
+    let acquire =
+        Statement::new(sql!(ownership, acquire)).text(engine).text(engine).int(ms(ttl)).text(engine);
     acquire.list(wanted).execute(catalog).await?;
-    let rows = Statement::new(sql!("seen.sql")).text(engine).list(wanted).fetch(catalog).await?;
+    let rows = Statement::new(sql!(ownership, read_tenures)).text(engine).list(wanted).fetch(catalog).await?;
     let seen = |it: &MySqlRow| {
         let partition = i64::from(it.try_get::<i32, _>(0)?);
         Ok(Seen { partition, term: it.try_get(1)?, is_mine: it.try_get::<i64, _>(2)? == 1 })
@@ -244,12 +239,16 @@ async fn keep(
     held: &[Tenure],
     ttl: Duration,
 ) -> Result<Vec<bool>, sqlx::Error> {
-    let renew = Statement::new(sql!("renew.sql")).int(ms(ttl)).text(engine);
+    let renew = Statement::new(sql!(ownership, renew)).int(ms(ttl)).text(engine);
     let renewed = renew.list(&numbers(held)).list(&tokens(held)).execute(catalog).await?;
     if usize::try_from(renewed) == Ok(held.len()) {
         return Ok(vec![true; held.len()]);
     }
-    let seen = Statement::new(sql!("seen.sql")).text(engine).list(&numbers(held)).fetch(catalog).await?;
+    let seen = Statement::new(sql!(ownership, read_tenures))
+        .text(engine)
+        .list(&numbers(held))
+        .fetch(catalog)
+        .await?;
     let mut mine = HashSet::new();
     for row in &seen {
         if row.try_get::<i64, _>(2)? == 1 {
@@ -268,7 +267,7 @@ async fn lift(
     term: i64,
 ) -> Result<Vec<Option<Tenure>>, sqlx::Error> {
     let before = held_terms(catalog, engine, held).await?;
-    let lift = Statement::new(sql!("raise.sql")).int(term).text(engine);
+    let lift = Statement::new(sql!(ownership, raise_terms)).int(term).text(engine);
     lift.list(&numbers(held)).list(&tokens(held)).execute(catalog).await?;
     let after = held_terms(catalog, engine, held).await?;
     let raised = |it: &Tenure| {
@@ -285,7 +284,11 @@ async fn held_terms(
     engine: &str,
     held: &[Tenure],
 ) -> Result<HashMap<u16, i64>, sqlx::Error> {
-    let rows = Statement::new(sql!("seen.sql")).text(engine).list(&numbers(held)).fetch(catalog).await?;
+    let rows = Statement::new(sql!(ownership, read_tenures))
+        .text(engine)
+        .list(&numbers(held))
+        .fetch(catalog)
+        .await?;
     let mut terms = HashMap::new();
     for row in rows.iter() {
         if row.try_get::<i64, _>(2)? == 1 {

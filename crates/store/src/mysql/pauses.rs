@@ -35,7 +35,7 @@ pub(super) const PAUSES_REVISION: &str = "pauses_revision";
 /// How long one database may take before the others are told; more than a lock is waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-static ADD: Many = Many::new(sql!("pause/add.sql"));
+static ADD: Many = Many::new(sql!(settings, insert_paused));
 
 /// The paused queues of one database and the labels that it enters, as of an epoch.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Pauses {
     /// In a transaction that holds the epoch: what is read now is of that epoch, and stays so until it ends.
     pub(crate) async fn look(&mut self, conn: &mut MySqlConnection, epoch: i64) -> sqlx::Result<()> {
         if self.epoch != Some(epoch) {
-            let rows = sqlx::query(sql!("pause/list.sql")).fetch_all(&mut *conn).await?;
+            let rows = sqlx::query(sql!(settings, list_paused)).fetch_all(&mut *conn).await?;
             self.queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
             self.labels.clear();
             for (queue, label) in labels::declared(conn).await? {
@@ -84,7 +84,7 @@ impl Spread {
     pub(crate) async fn mend(&self, catalog: &Connections, doors: &[Door]) -> Result<(), Error> {
         let look = async {
             let mut conn = catalog.acquire().await?;
-            let revision = sqlx::query(super::statements::META_READ).bind(PAUSES_REVISION);
+            let revision = sqlx::query(sql!(shards, read_meta)).bind(PAUSES_REVISION);
             let revision: i64 = revision.fetch_one(&mut *conn).await?.try_get(0)?;
             Ok::<_, sqlx::Error>((revision, shards::version(&mut conn).await?.1))
         };
@@ -133,9 +133,9 @@ struct Wanted {
 
 async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<Wanted> {
     let mut tx = catalog.begin().await?;
-    let revision = sqlx::query(sql!("pause/hold.sql")).fetch_one(&mut *tx).await?.try_get(0)?;
+    let revision = sqlx::query(sql!(settings, lock_pauses_revision)).fetch_one(&mut *tx).await?.try_get(0)?;
     let members = shards::version(&mut tx).await?.1;
-    let rows = sqlx::query(sql!("pause/wanted.sql")).fetch_all(&mut *tx).await?;
+    let rows = sqlx::query(sql!(settings, list_wanted_pauses)).fetch_all(&mut *tx).await?;
     let queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
     let labels = labels::wanted(&mut tx).await?;
     tx.rollback().await?;
@@ -146,9 +146,9 @@ async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<Wanted> {
 async fn turn(door: &Door, wanted: &Wanted) -> sqlx::Result<()> {
     let mut conn = door.writer().await?.conn;
     let mut tx = conn.begin().await?;
-    let turn = sqlx::query(sql!("pause/turn.sql")).bind(wanted.revision).bind(wanted.revision);
+    let turn = sqlx::query(sql!(settings, advance_pause_epoch)).bind(wanted.revision).bind(wanted.revision);
     if turn.execute(&mut *tx).await?.rows_affected() > 0 {
-        sqlx::query(sql!("pause/clear.sql")).execute(&mut *tx).await?;
+        sqlx::query(sql!(settings, delete_paused)).execute(&mut *tx).await?;
         for (part, text) in ADD.parts(&wanted.queues) {
             let mut values = MySqlArguments::default();
             for it in part {

@@ -4,7 +4,7 @@
 use super::{
     MysqlStore,
     limits::{READ, WRITE, within},
-    statements as sql,
+    statements::sql,
 };
 use crate::{Error, ObjectBlobs};
 
@@ -22,7 +22,7 @@ impl MysqlStore {
         let catalog = &self.inner.catalog;
         let read = async {
             let mut conn = catalog.acquire().await?;
-            sqlx::query(sql::META_READ).bind(PLACE).fetch_optional(&mut *conn).await
+            sqlx::query(sql!(shards, read_meta)).bind(PLACE).fetch_optional(&mut *conn).await
         };
         let known = within(READ, read).await?;
         let number = self.number().await?;
@@ -30,7 +30,7 @@ impl MysqlStore {
         // Whoever dies before this has only taken the place.
         let keep = async {
             let mut conn = catalog.acquire().await?;
-            sqlx::query(sql::META_KEEP).bind(PLACE).bind(number).execute(&mut *conn).await
+            sqlx::query(sql!(shards, insert_meta)).bind(PLACE).bind(number).execute(&mut *conn).await
         };
         within(WRITE, keep).await?;
         Ok(owned)

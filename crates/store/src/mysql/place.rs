@@ -5,7 +5,8 @@
 use super::{
     ended,
     query::wanted,
-    row, statements_moves as sql,
+    row,
+    statements::sql,
     trips::{Looked, Trips},
 };
 use punctual_domain::{place::TaskRef, time::Millis};
@@ -117,7 +118,9 @@ async fn elsewhere(
     let mut places = Vec::new();
     for part in left.chunks(ROWS_MAX) {
         let tried: Vec<TaskRef> = part.iter().map(|it| it.0).collect();
-        for row in sqlx::query(sql::MOVED).bind(wanted(&tried)).fetch_all(&mut *conn).await? {
+        for row in
+            sqlx::query(sql!(moves, read_moved_places)).bind(wanted(&tried)).fetch_all(&mut *conn).await?
+        {
             let (at, due_at) = (row::small::<usize>(&row, 0)?, row::millis(&row, 1)?);
             let other = part.get(at).filter(|it| it.0.due_at != due_at);
             places.extend(other.map(|(place, nth)| (TaskRef { due_at, ..*place }, *nth)));
@@ -130,7 +133,7 @@ async fn elsewhere(
 pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> sqlx::Result<()> {
     places.sort_unstable_by_key(|it| (it.partition, it.id));
     for part in places.chunks(ROWS_MAX) {
-        sqlx::query(sql::KEEP_PLACE).bind(wanted(part)).execute(&mut *conn).await?;
+        sqlx::query(sql!(moves, save_places)).bind(wanted(part)).execute(&mut *conn).await?;
     }
     Ok(())
 }
@@ -139,7 +142,7 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> 
 /// who looks for ended leases. They are locked, and stand where `places` says.
 pub(crate) async fn carry(conn: &mut MySqlConnection, places: &[TaskRef], to: Millis) -> sqlx::Result<()> {
     for part in places.chunks(ROWS_MAX) {
-        sqlx::query(sql::CARRY).bind(wanted(part)).bind(to.0).execute(&mut *conn).await?;
+        sqlx::query(sql!(moves, move_in_time)).bind(wanted(part)).bind(to.0).execute(&mut *conn).await?;
     }
     let mut carried: Vec<TaskRef> = places.iter().map(|it| TaskRef { due_at: to, ..*it }).collect();
     ended::watch(conn, &carried).await?;

@@ -1,6 +1,6 @@
 //! The reads of one database. Each statement runs on one snapshot, bounded by its limit; none changes anything.
 
-use super::{row, statements as sql, walk::Walk};
+use super::{row, statements::sql, walk::Walk};
 use punctual_contract::store::{Books, PendingBytes, Query, Tally};
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -28,7 +28,7 @@ pub(crate) async fn read(
     places: &[TaskRef],
     hold: Hold,
 ) -> sqlx::Result<Vec<Option<Task>>> {
-    let text = if hold == Hold::Locked { sql::READ_LOCKED } else { sql::READ };
+    let text = if hold == Hold::Locked { sql!(query, lock_tasks) } else { sql!(query, read_tasks) };
     let mut found = Vec::with_capacity(places.len());
     for part in places.chunks(READ_ROWS_MAX) {
         let from = found.len();
@@ -64,8 +64,8 @@ pub(crate) async fn versions(
         return Ok(Vec::new());
     }
     let (text, last) = match version {
-        Some(it) => (sql::VERSION, it),
-        None => (sql::VERSIONS, rows(limit)),
+        Some(it) => (sql!(query, read_version), it),
+        None => (sql!(query, list_versions), rows(limit)),
     };
     let query = sqlx::query(text)
         .bind(row::partition_no(partition))
@@ -82,12 +82,18 @@ pub(crate) async fn latest_versions(
 ) -> sqlx::Result<Vec<Task>> {
     let rows: Vec<(u16, i64)> = wanted.iter().map(|it| (it.0.0, it.1)).collect();
     let rows = serde_json::to_string(&rows).expect("numbers always have a JSON form");
-    tasks(&sqlx::query(sql::LATEST_VERSIONS).bind(rows).bind(namespace.as_str()).fetch_all(conn).await?)
+    tasks(
+        &sqlx::query(sql!(query, read_latest_versions))
+            .bind(rows)
+            .bind(namespace.as_str())
+            .fetch_all(conn)
+            .await?,
+    )
 }
 
 /// The newest task below an id.
 pub(crate) async fn newest_below(conn: &mut MySqlConnection, id: i64) -> sqlx::Result<Option<i64>> {
-    sqlx::query(sql::BELOW).bind(id).fetch_one(conn).await?.try_get(0)
+    sqlx::query(sql!(query, find_newest_below)).bind(id).fetch_one(conn).await?.try_get(0)
 }
 
 /// Tasks with ids in a range, newest first unless the query says otherwise. A label that stands inside another one's value is among them.
@@ -105,9 +111,9 @@ pub(crate) async fn list(
     let label = query.label.as_ref().map(label_text);
     let updated = query.updated_from.map(|it| it.0);
     let search = match walk {
-        Walk::Ids if query.oldest_first => sqlx::query(sql::LIST_RISING),
-        Walk::Ids | Walk::Chunks(_) => sqlx::query(sql::LIST),
-        Walk::Term(term, _) => sqlx::query(sql::LIST_BY_TERM).bind(*term),
+        Walk::Ids if query.oldest_first => sqlx::query(sql!(query, list_rising)),
+        Walk::Ids | Walk::Chunks(_) => sqlx::query(sql!(query, list)),
+        Walk::Term(term, _) => sqlx::query(sql!(query, list_by_term)).bind(*term),
     };
     let search = search
         .bind(ids.end().saturating_add(1))

@@ -4,11 +4,12 @@
 use super::{
     Inner, MysqlStore,
     hosted::{self, State, Wanted},
+    ledger::ADD_TO_BOOKS,
     limits::lasting,
     moving::{self, guard},
     query::wanted,
     row, shards,
-    statements::{BOOKS_ADD, bind, sql},
+    statements::{bind, sql},
     stats::{self, Accounts, uncounted},
 };
 use crate::Error;
@@ -95,8 +96,8 @@ async fn one(
     }
     account(conn, dry_run, &mut done).await?;
     if !dry_run {
-        sqlx::query(sql!("repair/lookup.sql")).execute(&mut *conn).await?;
-        sqlx::query(sql!("repair/chunks.sql")).execute(&mut *conn).await?;
+        sqlx::query(sql!(doctor, restart_labels)).execute(&mut *conn).await?;
+        sqlx::query(sql!(doctor, restart_chunks)).execute(&mut *conn).await?;
     }
     known.close().await;
     Ok(done)
@@ -109,7 +110,7 @@ async fn strangers(
     dry_run: bool,
     done: &mut ShardRepair,
 ) -> Result<(), Error> {
-    for it in sqlx::query(sql!("hosted/strangers.sql")).fetch_all(&mut *conn).await? {
+    for it in sqlx::query(sql!(hosted, list_foreign)).fetch_all(&mut *conn).await? {
         let partition = row::partition(&it, 0)?;
         if moving.contains(&partition) {
             continue;
@@ -120,11 +121,11 @@ async fn strangers(
         }
         let number = row::partition_no(partition);
         for text in [
-            sql!("moving/left_task.sql"),
-            sql!("moving/left_registry.sql"),
-            sql!("moving/left_moved.sql"),
-            sql!("moving/left_body.sql"),
-            sql!("moving/left_lookup.sql"),
+            sql!(moving, delete_remaining_tasks),
+            sql!(moving, delete_remaining_entries),
+            sql!(moving, delete_remaining_moved_places),
+            sql!(moving, delete_remaining_bodies),
+            sql!(moving, delete_remaining_lookups),
         ] {
             loop {
                 let delete = sqlx::query(text).bind(number).bind(PAGE);
@@ -135,7 +136,7 @@ async fn strangers(
                 }
             }
         }
-        sqlx::query(sql!("repair/stray.sql")).bind(number).execute(&mut *conn).await?;
+        sqlx::query(sql!(doctor, delete_stray_mark)).bind(number).execute(&mut *conn).await?;
     }
     Ok(())
 }
@@ -165,7 +166,7 @@ async fn tidy(conn: &mut MySqlConnection, partition: Partition, hold: Hold) -> R
     let number = row::partition_no(partition);
     let (mut found, mut after) = ([0; 3], (String::new(), i64::MIN, i64::MIN));
     loop {
-        let page = sqlx::query(sql!("repair/entries.sql")).bind(number).bind(&after.0);
+        let page = sqlx::query(sql!(doctor, list_entries)).bind(number).bind(&after.0);
         let page = page.bind(number).bind(&after.0).bind(after.1);
         let page = page.bind(number).bind(&after.0).bind(after.1).bind(after.2).bind(PAGE);
         let page = page.fetch_all(&mut *conn).await?;
@@ -175,13 +176,13 @@ async fn tidy(conn: &mut MySqlConnection, partition: Partition, hold: Hold) -> R
                 alone.push(it.try_get(3)?);
             }
         }
-        found[0] += forget(conn, partition, &alone, hold, sql!("moving/registry_gone.sql")).await?;
+        found[0] += forget(conn, partition, &alone, hold, sql!(moving, delete_entries)).await?;
         let Some(last) = page.last() else { break };
         after = (last.try_get(0)?, last.try_get(1)?, last.try_get(2)?);
     }
     let tables = [
-        (sql!("repair/moved.sql"), sql!("moving/moved_gone.sql")),
-        (sql!("repair/body.sql"), sql!("moving/body_gone.sql")),
+        (sql!(doctor, list_moved_places), sql!(moving, delete_moved_places)),
+        (sql!(doctor, list_bodies), sql!(moving, delete_bodies)),
     ];
     for (found, (text, gone)) in found.iter_mut().skip(1).zip(tables) {
         let mut after = i64::MIN;
@@ -259,7 +260,7 @@ async fn correct(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
     }
     add(&mut tx, &differences).await?;
     if accepted != 0 {
-        sqlx::query(sql!("repair/accepted.sql")).bind(accepted).execute(&mut *tx).await?;
+        sqlx::query(sql!(doctor, correct_accepted)).bind(accepted).execute(&mut *tx).await?;
     }
     tx.commit().await?;
     Ok(true)
@@ -276,7 +277,7 @@ pub(super) async fn add_bytes(
 }
 
 async fn add(conn: &mut MySqlConnection, differences: &[Difference]) -> Result<(), Error> {
-    for (part, text) in BOOKS_ADD.parts(differences) {
+    for (part, text) in ADD_TO_BOOKS.parts(differences) {
         let mut values = MySqlArguments::default();
         for it in part {
             let (namespace, queue) = (it.queue.namespace.as_str(), it.queue.queue.as_str());

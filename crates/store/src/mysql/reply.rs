@@ -1,6 +1,6 @@
 //! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
 
-use super::{MysqlStore, job::Work, line::Lane, row, search, statements as sql};
+use super::{MysqlStore, job::Work, line::Lane, row, search, statements::sql};
 use punctual_contract::{
     Error as CallError,
     store::{Reply, ReplyKey, Reservation, Reserved},
@@ -43,7 +43,7 @@ pub(crate) async fn keep(
 }
 
 async fn save(conn: &mut MySqlConnection, key: &ReplyKey, reply: &Reply) -> sqlx::Result<()> {
-    let keep = sqlx::query(sql::REPLY_SAVE)
+    let keep = sqlx::query(sql!(reply, save))
         .bind(key.namespace.as_str())
         .bind(key.key.as_bytes())
         .bind(reply.request_hash.cast_signed())
@@ -60,7 +60,7 @@ async fn reserve(
     now: Millis,
 ) -> sqlx::Result<Reserved> {
     let Reservation { request_hash, owner, until } = reservation;
-    let reserve = sqlx::query(sql::REPLY_RESERVE)
+    let reserve = sqlx::query(sql!(reply, reserve))
         .bind(key.namespace.as_str())
         .bind(key.key.as_bytes())
         .bind(request_hash.cast_signed())
@@ -69,14 +69,14 @@ async fn reserve(
     if reserve.execute(&mut *conn).await?.rows_affected() == 1 {
         return Ok(Reserved::Ours);
     }
-    let reserve = sqlx::query(sql::REPLY_RESERVE_OVER)
+    let reserve = sqlx::query(sql!(reply, reserve_expired))
         .bind(request_hash.cast_signed())
         .bind(owner.as_bytes())
         .bind(until.0)
         .bind(key.namespace.as_str())
         .bind(key.key.as_bytes());
     reserve.bind(now.0).bind(owner.as_bytes()).execute(&mut *conn).await?;
-    let look = sqlx::query(sql::REPLY_RESERVED).bind(key.namespace.as_str()).bind(key.key.as_bytes());
+    let look = sqlx::query(sql!(reply, read)).bind(key.namespace.as_str()).bind(key.key.as_bytes());
     let stands = reply(&look.fetch_one(conn).await?)?;
     Ok(match stands.status {
         0 if stands.body == owner.as_bytes() => Reserved::Ours,
@@ -86,7 +86,7 @@ async fn reserve(
 }
 
 async fn release(conn: &mut MySqlConnection, key: &ReplyKey, owner: &str) -> sqlx::Result<()> {
-    let release = sqlx::query(sql::REPLY_RELEASE).bind(key.namespace.as_str()).bind(key.key.as_bytes());
+    let release = sqlx::query(sql!(reply, release)).bind(key.namespace.as_str()).bind(key.key.as_bytes());
     release.bind(owner.as_bytes()).execute(conn).await.map(drop)
 }
 
@@ -95,11 +95,12 @@ pub(crate) async fn load(
     key: &ReplyKey,
     now: Millis,
 ) -> sqlx::Result<Option<Reply>> {
-    let look = sqlx::query(sql::REPLY_LOAD).bind(key.namespace.as_str()).bind(key.key.as_bytes()).bind(now.0);
+    let look =
+        sqlx::query(sql!(reply, load)).bind(key.namespace.as_str()).bind(key.key.as_bytes()).bind(now.0);
     look.fetch_optional(conn).await?.map(|it| reply(&it)).transpose()
 }
 
-/// Columns of reply/load.sql and reply/reserved.sql.
+/// Columns of `load` in reply.sql and `read` in reply.sql.
 fn reply(row: &MySqlRow) -> sqlx::Result<Reply> {
     Ok(Reply {
         request_hash: row.try_get::<i64, _>(0)?.cast_unsigned(),

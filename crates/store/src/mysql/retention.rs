@@ -20,8 +20,7 @@ use super::{
     moves::{From, Moves},
     place::{self, Rows, Spotted},
     row,
-    statements::bind,
-    statements_moves as sql,
+    statements::{Many, bind, sql},
 };
 use punctual_contract::store::Retired;
 use punctual_domain::{
@@ -32,6 +31,8 @@ use punctual_domain::{
 };
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
 use std::collections::{BTreeSet, HashMap, HashSet};
+
+static SAVE_CURSOR: Many = Many::new(sql!(retention, save_cursor));
 
 /// Who it was, in the history of what it stopped.
 const BY: &str = "watcher";
@@ -49,7 +50,7 @@ pub(crate) async fn retire(
         return Ok(Retired::default());
     }
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    sqlx::query(sql::REPLIES_OVER).bind(now.0).bind(most).execute(&mut *conn).await?;
+    sqlx::query(sql!(retention, delete_expired_replies)).bind(now.0).bind(most).execute(&mut *conn).await?;
     let Began { progress: began, has_archives } = began(conn).await?;
     // Without archives, whenever it was due.
     let over_after = if has_archives { now.plus(AHEAD_MS) } else { Millis(i64::MIN) };
@@ -123,7 +124,7 @@ async fn end(
     let mut ended = Ended::default();
     let mut moves = Moves::new(now);
     let note = Note { by: BY.to_owned(), ..Note::default() };
-    for it in place::find(conn, sql::OVER, over).await?.rows.into_iter().flatten() {
+    for it in place::find(conn, sql!(retention, lock_expired), over).await?.rows.into_iter().flatten() {
         let Spent { namespace, queue, from, attempt } = match over_at(&it, now)? {
             Some(over) => over,
             None => continue,
@@ -149,7 +150,7 @@ struct Spent<'r> {
     attempt: i64,
 }
 
-/// Columns of retire/over.sql. None: it was brought back to life, or is kept for longer now.
+/// Columns of `lock_expired` in retention.sql. None: it was brought back to life, or is kept for longer now.
 fn over_at(it: &Spotted, now: Millis) -> sqlx::Result<Option<Spent<'_>>> {
     let Spotted { place, row } = it;
     let state: State = row::state(row, 4)?;
@@ -172,7 +173,7 @@ async fn delete(
         ledger.moved((namespace, queue), Some(*state), None, 0);
     }
     if rows.len() > 0 {
-        sqlx::query(sql::DELETE).bind(rows.json()).execute(conn).await?;
+        sqlx::query(sql!(retention, delete_finished)).bind(rows.json()).execute(conn).await?;
     }
     ledger.deleted(i64::try_from(over.len()).unwrap_or(i64::MAX));
     Ok(())
@@ -197,7 +198,7 @@ struct Began {
 
 async fn began(conn: &mut MySqlConnection) -> sqlx::Result<Began> {
     let mut values = HashMap::new();
-    for row in sqlx::query(sql::CURSOR).fetch_all(conn).await? {
+    for row in sqlx::query(sql!(retention, read_cursor)).fetch_all(conn).await? {
         values.insert(row.try_get::<String, _>(0)?, row.try_get::<i64, _>(1)?);
     }
     let [partition, due_at, id] = WALKED.map(|name| values.get(name).copied());
@@ -215,7 +216,7 @@ async fn keep_progress(conn: &mut MySqlConnection, progress: Progress) -> sqlx::
     let ahead = progress.ahead.map(|at| [at.slice, at.id]);
     let rows: Vec<_> =
         WALKED.iter().zip(walked).chain(AHEAD.iter().zip(ahead.into_iter().flatten())).collect();
-    for (part, text) in sql::CURSOR_KEEP.parts(&rows) {
+    for (part, text) in SAVE_CURSOR.parts(&rows) {
         let mut values = MySqlArguments::default();
         for (name, value) in part {
             bind!(values, **name, *value);

@@ -4,8 +4,7 @@
 use super::{
     floor::{Floor, Floors, Key, Look},
     hosted, row,
-    statements::with_numbers,
-    statements_moves as sql,
+    statements::{sql, with_numbers},
 };
 use punctual_contract::{
     Ask,
@@ -103,9 +102,9 @@ async fn walk_and_read(
 ) -> sqlx::Result<Option<Page>> {
     let (number, after) = (i64::from(row::partition_no(scan.partition)), look.after_short_walk().0);
     let page = if is_past {
-        with_numbers(sql::SCAN_FIRST, &[number, after.0, scan.until.0])
+        with_numbers(sql!(scan, find_first), &[number, after.0, scan.until.0])
     } else {
-        with_numbers(sql::SCAN, &[number, after.0, scan.until.0, rows(scan.limit)])
+        with_numbers(sql!(scan, scan), &[number, after.0, scan.until.0, rows(scan.limit)])
     };
     let answers = hosted::answers(conn, format!("{walk};\n{page};\n{}", hosted::here_text(scan.partition)));
     let Ok([walked, page, here]) = <[Vec<MySqlRow>; 3]>::try_from(answers.await?) else {
@@ -152,18 +151,19 @@ async fn ahead(
     let left = scan.limit - found.len();
     // After the last id of an instant there is nothing of it.
     if let Some((due_at, id)) = after.filter(|it| left > 0 && it.0 <= scan.until && it.1 < i64::MAX) {
-        let rest = sqlx::query(sql::SCAN_INSTANT).bind(partition).bind(due_at.0).bind(id);
+        let rest = sqlx::query(sql!(scan, scan_instant)).bind(partition).bind(due_at.0).bind(id);
         add(found, &rest.bind(rows(left)).fetch_all(&mut *conn).await?, scan, names)?;
     }
     let left = scan.limit - found.len();
     let mut after = after.map_or(Millis(-1), |it| it.0);
     if is_past && left > 0 && after < scan.until {
-        let first = sqlx::query_scalar(sql::SCAN_FIRST).bind(partition).bind(after.0).bind(scan.until.0);
+        let first =
+            sqlx::query_scalar(sql!(scan, find_first)).bind(partition).bind(after.0).bind(scan.until.0);
         let first: Option<i64> = first.fetch_optional(&mut *conn).await?;
         after = first.map_or(scan.until, |it| Millis(it).plus(-1));
     }
     if left > 0 && after < scan.until {
-        let page = sqlx::query(sql::SCAN).bind(partition).bind(after.0).bind(scan.until.0);
+        let page = sqlx::query(sql!(scan, scan)).bind(partition).bind(after.0).bind(scan.until.0);
         add(found, &page.bind(rows(left)).fetch_all(conn).await?, scan, names)?;
     }
     Ok(())
@@ -180,7 +180,7 @@ fn add(found: &mut Vec<HotEntry>, rows: &[MySqlRow], scan: &Scan, names: &mut Na
     Ok(())
 }
 
-/// Columns of scan/scan.sql.
+/// Columns of `scan` in scan.sql.
 fn hot_entry(row: &MySqlRow, scan: &Scan, names: &mut Names) -> sqlx::Result<HotEntry> {
     let execute_at = row::millis(row, 9)?;
     let deadline_ms: Option<i64> = row.try_get(10)?;

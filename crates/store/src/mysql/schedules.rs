@@ -53,7 +53,7 @@ impl ScheduleStore for MysqlStore {
     ) -> Result<Vec<StoredSchedule>, CallError> {
         let (namespace, after) = (namespace.clone(), after.to_owned());
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("schedule/list.sql")).bind(namespace.as_str()).bind(after);
+            let asked = sqlx::query(sql!(schedules, list)).bind(namespace.as_str()).bind(after);
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(stored).collect::<sqlx::Result<_>>()
         };
@@ -72,7 +72,7 @@ impl ScheduleStore for MysqlStore {
         let catalog = self.inner.catalog.clone();
         // Sent twice, the second finds nothing: then it is looked at again by whoever asked.
         apart("forget a schedule", Happened::Maybe, async move {
-            let remove = Statement::new(sql!("schedule/remove.sql")).int(id).int(step);
+            let remove = Statement::new(sql!(schedules, delete)).int(id).int(step);
             Ok(if remove.execute(&catalog).await? == 0 { Applied::Lost } else { Applied::Moved })
         })
         .await
@@ -85,7 +85,7 @@ impl ScheduleStore for MysqlStore {
         limit: usize,
     ) -> Result<Vec<StoredSchedule>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("schedule/due.sql")).bind(now.0).bind(i64::from(slots));
+            let asked = sqlx::query(sql!(schedules, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(stored).collect::<sqlx::Result<_>>()
         };
@@ -94,7 +94,7 @@ impl ScheduleStore for MysqlStore {
 
     async fn next_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |inner: Arc<Inner>| async move {
-            let next = sqlx::query(sql!("schedule/next_wake.sql"));
+            let next = sqlx::query(sql!(schedules, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
             next.map(|it| row::millis(&it, 0)).transpose()
         };
@@ -119,7 +119,7 @@ impl ScheduleStore for MysqlStore {
                     json!([key.schedule, key.at.0, key.kind.code(), key.revision, task_ref, note])
                 };
                 let rows = runs::text(&some.iter().map(one).collect::<Vec<_>>());
-                Statement::new(sql!("schedule/settle.sql")).text(&rows).execute(&catalog).await?;
+                Statement::new(sql!(schedules, settle_runs)).text(&rows).execute(&catalog).await?;
             }
             Ok(())
         })
@@ -134,7 +134,7 @@ impl ScheduleStore for MysqlStore {
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
             let (schedule, revision) = (of.map(|it| it.schedule), of.map(|it| it.revision));
-            let asked = sqlx::query(sql!("schedule/unsettled.sql")).bind(before.0);
+            let asked = sqlx::query(sql!(schedules, list_unsettled)).bind(before.0);
             let asked = asked.bind(schedule).bind(schedule).bind(revision).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(|it| Ok((stored(it)?, run(it, COLUMNS)?))).collect::<sqlx::Result<_>>()
@@ -146,7 +146,7 @@ impl ScheduleStore for MysqlStore {
         let catalog = self.inner.catalog.clone();
         apart("put runs off", Happened::Maybe, async move {
             for some in all.chunks(ROWS_MAX) {
-                let put_off = Statement::new(sql!("schedule/put_off.sql")).text(&keys(some)).int(now.0);
+                let put_off = Statement::new(sql!(schedules, postpone_runs)).text(&keys(some)).int(now.0);
                 put_off.execute(&catalog).await?;
             }
             Ok(())
@@ -157,7 +157,7 @@ impl ScheduleStore for MysqlStore {
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, CallError> {
         let query = *query;
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("schedule/runs.sql")).bind(query.schedule).bind(query.from.0);
+            let asked = sqlx::query(sql!(schedules, list_runs)).bind(query.schedule).bind(query.from.0);
             let asked = asked.bind(query.before.0).bind(most(runs::fetched(query.limit)));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             let all = rows.iter().map(|it| run(it, 0)).collect::<sqlx::Result<_>>()?;
@@ -170,7 +170,7 @@ impl ScheduleStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let mut refs = Vec::with_capacity(all.len());
             for some in all.chunks(ROWS_MAX) {
-                let asked = sqlx::query(sql!("schedule/refs.sql")).bind(keys(some));
+                let asked = sqlx::query(sql!(schedules, read_run_tasks)).bind(keys(some));
                 let mut found = vec![RunTask::Unknown; some.len()];
                 for it in asked.fetch_all(&mut *inner.catalog.acquire().await?).await? {
                     // Counted from 1.
@@ -190,7 +190,7 @@ impl ScheduleStore for MysqlStore {
         let (catalog, reason) = (self.inner.catalog.clone(), reason.to_owned());
         apart("withdraw runs", Happened::Maybe, async move {
             for some in all.chunks(ROWS_MAX) {
-                let withdraw = Statement::new(sql!("schedule/withdraw.sql")).text(&keys(some));
+                let withdraw = Statement::new(sql!(schedules, withdraw_runs)).text(&keys(some));
                 withdraw.int(i64::from(outcome.code())).text(&reason).execute(&catalog).await?;
             }
             Ok(())
@@ -201,7 +201,8 @@ impl ScheduleStore for MysqlStore {
     async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, CallError> {
         let catalog = self.inner.catalog.clone();
         apart("forget old runs", Happened::Maybe, async move {
-            let forget = Statement::new(sql!("schedule/forget.sql")).int(created_before.0).int(most(limit));
+            let forget =
+                Statement::new(sql!(schedules, delete_old_runs)).int(created_before.0).int(most(limit));
             Ok(usize::try_from(forget.execute(&catalog).await?).unwrap_or(usize::MAX))
         })
         .await
@@ -279,16 +280,16 @@ where
 }
 
 async fn secret(tx: &mut MySqlConnection, offered: IdentitySecret) -> sqlx::Result<IdentitySecret> {
-    let offer = sqlx::query(sql!("identity/offer.sql")).bind(offered.bytes().as_slice());
+    let offer = sqlx::query(sql!(schedules, offer_secret)).bind(offered.bytes().as_slice());
     offer.execute(&mut *tx).await?;
-    let found = sqlx::query(sql!("identity/secret.sql")).fetch_one(&mut *tx).await?;
+    let found = sqlx::query(sql!(schedules, read_secret)).fetch_one(&mut *tx).await?;
     let bytes: Vec<u8> = found.try_get(0)?;
     let bytes = bytes.try_into().map_err(|_| row::odd(0, "has another length"))?;
     Ok(IdentitySecret::new(bytes))
 }
 
 async fn one(catalog: &mut MySqlConnection, key: &ScheduleKey) -> sqlx::Result<Option<StoredSchedule>> {
-    let asked = sqlx::query(sql!("schedule/one.sql")).bind(key.namespace.as_str()).bind(key.name.as_str());
+    let asked = sqlx::query(sql!(schedules, read)).bind(key.namespace.as_str()).bind(key.name.as_str());
     asked.fetch_optional(catalog).await?.map(|it| stored(&it)).transpose()
 }
 
@@ -304,12 +305,12 @@ async fn save(
     let wake_at = it.wake_at.map(|it| it.0);
     let saved = match it.expected {
         None => {
-            let create = sqlx::query(sql!("schedule/create.sql")).bind(namespace).bind(name);
+            let create = sqlx::query(sql!(schedules, create)).bind(namespace).bind(name);
             let create = create.bind(i32::from(it.key.slot())).bind(revision).bind(body).bind(progress);
             create.bind(wake_at).bind(now.0).bind(now.0).bind(&it.by).execute(&mut *tx).await?
         }
         Some(step) => {
-            let replace = sqlx::query(sql!("schedule/replace.sql")).bind(revision).bind(body).bind(progress);
+            let replace = sqlx::query(sql!(schedules, replace)).bind(revision).bind(body).bind(progress);
             let replace = replace.bind(wake_at).bind(now.0).bind(&it.by);
             replace.bind(namespace).bind(name).bind(step).execute(&mut *tx).await?
         }
@@ -321,7 +322,7 @@ async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sq
     let mut wanted: Vec<(i64, i64)> = all.iter().map(|it| (it.id, it.step)).collect();
     // Whoever moves the same at once, locks in the same order.
     wanted.sort_unstable();
-    let standing = sqlx::query(sql!("schedule/standing.sql")).bind(runs::text(&wanted));
+    let standing = sqlx::query(sql!(schedules, lock_steps)).bind(runs::text(&wanted));
     let standing = standing.fetch_all(&mut *tx).await?;
     let mut standing: HashSet<i64> = standing.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<_>>()?;
     // One that is named twice is moved once.
@@ -330,11 +331,11 @@ async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sq
     let rows: Vec<_> =
         moving().map(|it| json!([it.id, runs::text(&it.progress), it.wake_at.map(|it| it.0)])).collect();
     if !rows.is_empty() {
-        sqlx::query(sql!("schedule/advance.sql")).bind(runs::text(&rows)).execute(&mut *tx).await?;
+        sqlx::query(sql!(schedules, advance)).bind(runs::text(&rows)).execute(&mut *tx).await?;
     }
     for TakesBack { runs, reason } in moving().filter_map(|it| it.takes_back.as_ref()) {
         for some in runs.chunks(ROWS_MAX) {
-            let withdraw = sqlx::query(sql!("schedule/withdraw.sql")).bind(keys(some));
+            let withdraw = sqlx::query(sql!(schedules, withdraw_runs)).bind(keys(some));
             let withdraw = withdraw.bind(i32::from(Outcome::Cancelled.code())).bind(reason);
             withdraw.execute(&mut *tx).await?;
         }
@@ -363,7 +364,7 @@ async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sq
     };
     let rows: Vec<_> = moving().flat_map(made).collect();
     for some in rows.chunks(ROWS_MAX) {
-        sqlx::query(sql!("schedule/run.sql")).bind(runs::text(&some)).execute(&mut *tx).await?;
+        sqlx::query(sql!(schedules, insert_runs)).bind(runs::text(&some)).execute(&mut *tx).await?;
     }
     let answer = |it: &(&Advance, bool)| if it.1 { Applied::Moved } else { Applied::Lost };
     Ok(moved.iter().map(answer).collect())

@@ -11,7 +11,7 @@ use super::{
     reply,
     routing::Patience,
     scan as scans, shards,
-    statements::{self as sql, sql},
+    statements::sql,
     to_its_end,
     walk::{self, Walk},
     writer,
@@ -389,7 +389,9 @@ pub(super) async fn account(inner: Arc<Inner>, which: Account) -> sqlx::Result<B
     for shard in inner.members() {
         match which {
             Account::Running => {
-                sum.add(&sqlx::query(sql::BOOKS).fetch_all(&mut *shard.reader().await?).await?)?;
+                sum.add(
+                    &sqlx::query(sql!(ledger, read_books)).fetch_all(&mut *shard.reader().await?).await?,
+                )?;
             }
             Account::Counted => {
                 let (rows, unsettled) = counted(shard).await?;
@@ -423,8 +425,8 @@ async fn counted(shard: &Shard) -> sqlx::Result<(Vec<MySqlRow>, Vec<(Tally, i64)
 }
 
 async fn snapshot(conn: &mut MySqlConnection) -> sqlx::Result<(Vec<MySqlRow>, Vec<(Tally, i64)>)> {
-    sqlx::raw_sql(sql!("query/snapshot.sql")).execute(&mut *conn).await?;
-    let rows = sqlx::query(sql::AUDIT).fetch_all(&mut *conn).await?;
+    sqlx::raw_sql(sql!(session, begin_snapshot)).execute(&mut *conn).await?;
+    let rows = sqlx::query(sql!(ledger, count_books)).fetch_all(&mut *conn).await?;
     Ok((rows, buckets::unsettled(conn).await?))
 }
 

@@ -7,7 +7,7 @@ use super::{
     statements::sql,
     tls,
 };
-use crate::Error;
+use crate::{Error, subject::filled};
 use futures_util::future::BoxFuture;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, Row as _,
@@ -114,7 +114,7 @@ impl Door {
     pub(crate) async fn writer(&self) -> sqlx::Result<Known> {
         let setting = async {
             let mut known = self.known().await?;
-            sqlx::raw_sql(sql!("meta/writer.sql")).execute(&mut known.conn).await?;
+            sqlx::raw_sql(sql!(session, set_writer_timeout)).execute(&mut known.conn).await?;
             Ok(known)
         };
         timeout(CONNECT, setting).await.unwrap_or_else(|_| Err(silent()))
@@ -178,7 +178,7 @@ impl Known {
 
 /// Ends another connection, which may have gone by itself.
 pub(crate) async fn end(mut asked: MySqlConnection, number: u64) {
-    let end = sql!("meta/end.sql").replace("{connection}", &number.to_string());
+    let end = filled(sql!(session, kill), "{connection}", &number.to_string());
     let ending = async {
         drop(sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut asked).await);
         drop(asked.close().await);
@@ -188,12 +188,12 @@ pub(crate) async fn end(mut asked: MySqlConnection, number: u64) {
 
 /// Answers what the server calls it.
 async fn set(conn: &mut MySqlConnection) -> sqlx::Result<u64> {
-    let number: i64 = sqlx::raw_sql(sql!("meta/session.sql")).fetch_one(conn).await?.try_get(0)?;
+    let number: i64 = sqlx::raw_sql(sql!(session, set_session)).fetch_one(conn).await?.try_get(0)?;
     Ok(number.cast_unsigned())
 }
 
 async fn at_work(conn: &mut MySqlConnection, number: u64) -> sqlx::Result<bool> {
-    let look = sqlx::query_scalar(sql!("meta/at_work.sql")).bind(number.cast_signed());
+    let look = sqlx::query_scalar(sql!(session, is_busy)).bind(number.cast_signed());
     let is_at_work: Option<i64> = look.fetch_optional(conn).await?;
     Ok(is_at_work == Some(1))
 }

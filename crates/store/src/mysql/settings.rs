@@ -9,7 +9,7 @@ use super::{
     pauses::{self, PAUSES_REVISION},
     row,
     session::Known,
-    statements::{self, sql},
+    statements::sql,
     to_its_end,
 };
 use crate::Error;
@@ -59,7 +59,7 @@ impl SettingStore for MysqlStore {
 }
 
 async fn revision(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
-    sqlx::query(statements::META_READ).bind(REVISION).fetch_one(catalog).await?.try_get(0)
+    sqlx::query(sql!(shards, read_meta)).bind(REVISION).fetch_one(catalog).await?.try_get(0)
 }
 
 /// Read again if somebody saved meanwhile: each statement sees what is committed.
@@ -67,7 +67,7 @@ async fn all(inner: Arc<Inner>) -> sqlx::Result<Settings> {
     let mut conn = inner.catalog.acquire().await?;
     let mut before = revision(&mut conn).await?;
     loop {
-        let rows = sqlx::query(sql!("setting/all.sql")).fetch_all(&mut *conn).await?;
+        let rows = sqlx::query(sql!(settings, list_all)).fetch_all(&mut *conn).await?;
         let after = revision(&mut conn).await?;
         if before == after {
             let all = rows.iter().map(standing).collect::<sqlx::Result<_>>()?;
@@ -135,7 +135,7 @@ async fn change(tx: &mut MySqlConnection, it: &SaveSetting, now: Millis) -> sqlx
     let revision = counted_by(tx, REVISION, 1).await?;
     let scope = &it.scope;
     let (namespace, queue) = scope.names();
-    let stands = sqlx::query(sql!("setting/stands.sql")).bind(namespace).bind(queue);
+    let stands = sqlx::query(sql!(settings, read)).bind(namespace).bind(queue);
     let stands = stands.fetch_optional(&mut *tx).await?;
     let stands = stands.map(|row| Ok::<_, sqlx::Error>((row.try_get(0)?, held(scope, &row)?)));
     let (stands, was) = stands.transpose()?.unwrap_or_default();
@@ -148,20 +148,20 @@ async fn change(tx: &mut MySqlConnection, it: &SaveSetting, now: Millis) -> sqlx
     let body = it.setting.as_ref().map(Setting::to_json);
     match &body {
         Some(body) => {
-            let save = sqlx::query(sql!("setting/save.sql")).bind(namespace).bind(queue).bind(revision);
+            let save = sqlx::query(sql!(settings, save)).bind(namespace).bind(queue).bind(revision);
             let save = save.bind(body).bind(i8::from(is_paused)).bind(now.0).bind(&it.by);
             save.execute(&mut *tx).await?;
         }
         None if stands == 0 => return Ok((Saved::Done(0), false)),
         None => {
-            let remove = sqlx::query(sql!("setting/remove.sql")).bind(namespace).bind(queue);
+            let remove = sqlx::query(sql!(settings, delete)).bind(namespace).bind(queue);
             remove.execute(&mut *tx).await?;
         }
     }
-    let line = sqlx::query(sql!("setting/record.sql")).bind(revision).bind(namespace).bind(queue);
+    let line = sqlx::query(sql!(settings, record_change)).bind(revision).bind(namespace).bind(queue);
     line.bind(&body).bind(now.0).bind(&it.by).execute(&mut *tx).await?;
     if was != is {
-        let turn = sqlx::query(statements::META_SET).bind(revision).bind(PAUSES_REVISION);
+        let turn = sqlx::query(sql!(shards, set_meta)).bind(revision).bind(PAUSES_REVISION);
         turn.execute(&mut *tx).await?;
     }
     Ok((Saved::Done(revision), was != Held::default() || is != Held::default()))
@@ -174,7 +174,7 @@ struct Held {
     labels: BTreeSet<String>,
 }
 
-/// Columns of setting/stands.sql.
+/// Columns of `read` in settings.sql.
 fn held(scope: &Scope, row: &MySqlRow) -> sqlx::Result<Held> {
     // What a newer program wrote is replaced as before.
     let stands = Setting::of_json(scope, row.try_get(2)?).ok();
@@ -189,7 +189,7 @@ async fn changes(
     limit: usize,
 ) -> sqlx::Result<Vec<SettingChange>> {
     let (namespace, queue) = scope.names();
-    let asked = sqlx::query(sql!("setting/changes.sql")).bind(namespace).bind(queue);
+    let asked = sqlx::query(sql!(settings, list_changes)).bind(namespace).bind(queue);
     let asked = asked.bind(before.unwrap_or(i64::MAX)).bind(i64::try_from(limit).unwrap_or(i64::MAX));
     let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
     let change = |it: &MySqlRow| {

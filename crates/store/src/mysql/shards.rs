@@ -9,11 +9,14 @@ use super::{
     migrate::{self, Locked},
     pauses, row,
     session::Door,
-    statements::{self as sql, bind, sql},
+    statements::{Many, bind, sql},
 };
 use crate::Error;
 use punctual_domain::place::Partition;
 use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlArguments};
+
+static INSERT_PLACEMENT: Many = Many::new(sql!(shards, insert_placement));
+static INSERT_HOSTED: Many = Many::new(sql!(hosted, insert_initial));
 
 const PARTITIONS: &str = "partitions";
 pub(super) const CLUSTER: &str = "cluster";
@@ -137,7 +140,7 @@ pub(crate) async fn add(doors: &[Door]) -> Result<(usize, usize), Error> {
                 // From its first task on, nothing is deleted there unarchived.
                 kept(conn, PLACE, place).await.map_err(|it| door.failed(it))?;
             }
-            let grown = sqlx::query(sql!("shard/grow.sql")).bind(number + 1).bind(number);
+            let grown = sqlx::query(sql!(shards, add_database)).bind(number + 1).bind(number);
             grown.execute(&mut *catalog).await.map_err(failed)?;
         }
         // Before a partition can come to them.
@@ -211,7 +214,7 @@ async fn join<'l>(
 
 /// How many databases the cluster has. None: there is no cluster yet.
 async fn known(catalog: &mut MySqlConnection) -> sqlx::Result<Option<usize>> {
-    let known = sqlx::query(sql::META_READ).bind(SHARDS).fetch_optional(catalog).await?;
+    let known = sqlx::query(sql!(shards, read_meta)).bind(SHARDS).fetch_optional(catalog).await?;
     known.map(|it| row::small(&it, 0)).transpose()
 }
 
@@ -222,14 +225,14 @@ async fn host(conn: &mut MySqlConnection, placement: &Placement, shard_no: usize
     }
     let here: Vec<i32> = placement.partitions(shard_no).map(row::partition_no).collect();
     let mut tx = conn.begin().await?;
-    for (part, text) in sql::HOSTED_FIRST.parts(&here) {
+    for (part, text) in INSERT_HOSTED.parts(&here) {
         let mut values = MySqlArguments::default();
         for it in part {
             bind!(values, *it);
         }
         sqlx::query_with(text, values).execute(&mut *tx).await?;
     }
-    sqlx::query(sql::META_SET).bind(1_i64).bind(HOSTED).execute(&mut *tx).await?;
+    sqlx::query(sql!(shards, set_meta)).bind(1_i64).bind(HOSTED).execute(&mut *tx).await?;
     tx.commit().await
 }
 
@@ -238,7 +241,7 @@ pub(crate) async fn is_member(door: &Door, cluster: i64, number: usize) -> Resul
     let look = on_its_own(READ, door, async |conn| {
         let mut found = [None; 2];
         for (name, value) in [CLUSTER, SHARD].into_iter().zip(&mut found) {
-            let read = sqlx::query(sql::META_READ).bind(name).fetch_optional(&mut *conn).await?;
+            let read = sqlx::query(sql!(shards, read_meta)).bind(name).fetch_optional(&mut *conn).await?;
             *value = read.map(|it| it.try_get::<i64, _>(0)).transpose()?;
         }
         Ok::<_, sqlx::Error>(found)
@@ -273,13 +276,13 @@ async fn member(conn: &mut MySqlConnection, door: &Door, of: Option<i64>, number
 
 /// A random number for a new cluster.
 async fn fresh(conn: &mut MySqlConnection) -> sqlx::Result<i64> {
-    sqlx::query(sql::FRESH).fetch_one(conn).await?.try_get(0)
+    sqlx::query(sql!(shards, draw_number)).fetch_one(conn).await?.try_get(0)
 }
 
 /// What is not set yet is set; what stands wins, and is answered.
 async fn kept(conn: &mut MySqlConnection, name: &'static str, value: i64) -> sqlx::Result<i64> {
-    sqlx::query(sql::META_KEEP).bind(name).bind(value).execute(&mut *conn).await?;
-    sqlx::query(sql::META_READ).bind(name).fetch_one(conn).await?.try_get(0)
+    sqlx::query(sql!(shards, insert_meta)).bind(name).bind(value).execute(&mut *conn).await?;
+    sqlx::query(sql!(shards, read_meta)).bind(name).fetch_one(conn).await?.try_get(0)
 }
 
 /// Each step can be run again: an engine that died in between left a beginning that the next one completes, with the
@@ -291,11 +294,11 @@ async fn create(conn: &mut MySqlConnection, partitions: u16, shards: usize) -> s
     let partitions = kept(conn, PARTITIONS, i64::from(partitions)).await?;
     let shards = kept(conn, SHARDS, i64::try_from(shards).unwrap_or(i64::MAX)).await?;
     let places: Vec<(i64, i64)> = (0..partitions).map(|it| (it, it % shards.max(1))).collect();
-    let placed: i64 = sqlx::query(sql::PLACED).fetch_one(&mut *conn).await?.try_get(0)?;
+    let placed: i64 = sqlx::query(sql!(shards, count_placed)).fetch_one(&mut *conn).await?.try_get(0)?;
     if placed == partitions {
         return Ok(());
     }
-    for (part, text) in sql::PLACE.parts(&places) {
+    for (part, text) in INSERT_PLACEMENT.parts(&places) {
         let mut values = MySqlArguments::default();
         for (partition, shard) in part {
             bind!(values, *partition, *shard);
@@ -325,7 +328,7 @@ async fn whole_placement(conn: &mut MySqlConnection, door: &Door) -> Result<(u16
 /// Which placement stands, and how many databases there are. It never grows smaller.
 pub(crate) async fn version(catalog: &mut MySqlConnection) -> sqlx::Result<(i64, usize)> {
     let (mut version, mut members) = (0, 0);
-    for it in sqlx::query(sql!("shard/members.sql")).fetch_all(catalog).await? {
+    for it in sqlx::query(sql!(shards, read_members)).fetch_all(catalog).await? {
         match it.try_get(0)? {
             SHARDS => members = row::small(&it, 1)?,
             _ => version = it.try_get(1)?,
@@ -340,7 +343,7 @@ pub(crate) async fn read(
     version: i64,
     members: usize,
 ) -> sqlx::Result<Option<Placement>> {
-    let rows = sqlx::query(sql::PLACEMENT).fetch_all(catalog).await?;
+    let rows = sqlx::query(sql!(shards, list_placement)).fetch_all(catalog).await?;
     let mut shard_of = Vec::with_capacity(rows.len());
     for (nth, it) in rows.iter().enumerate() {
         let shard: usize = row::small(it, 1)?;

@@ -4,12 +4,7 @@
 pub(super) mod uncounted;
 
 use super::{
-    Inner, MysqlStore, Shard, buckets, hosted,
-    limits::LONG,
-    moving,
-    query::Sum,
-    row,
-    statements::{self as sql, sql},
+    Inner, MysqlStore, Shard, buckets, hosted, limits::LONG, moving, query::Sum, row, statements::sql,
 };
 use crate::Error;
 use punctual_contract::{Error as CallError, store::Books};
@@ -122,10 +117,10 @@ fn partitions(inner: &Inner, shard_no: usize) -> Vec<Partition> {
 
 async fn stats(shard_no: usize, shard: &Shard, partitions: Vec<Partition>) -> sqlx::Result<ShardStats> {
     let mut conn = shard.readers.acquire().await?;
-    let sizes = sqlx::query(sql!("stats/tables.sql")).fetch_one(&mut *conn).await?;
+    let sizes = sqlx::query(sql!(cluster, read_table_sizes)).fetch_one(&mut *conn).await?;
     let mut oldest_due_at = None;
     for partition in &partitions {
-        let oldest = sqlx::query_scalar(sql!("stats/oldest.sql")).bind(i32::from(partition.0));
+        let oldest = sqlx::query_scalar(sql!(cluster, find_earliest_due)).bind(i32::from(partition.0));
         let oldest: Option<i64> = oldest.fetch_optional(&mut *conn).await?;
         oldest_due_at = oldest_due_at.into_iter().chain(oldest.map(Millis)).min();
     }
@@ -155,11 +150,11 @@ async fn check(
     let here = hosted::here(&mut conn).await?;
     let misplaced: Vec<Partition> = here.symmetric_difference(placed).copied().collect();
     let misplaced = misplaced.into_iter().filter(|it| !moving.contains(it)).collect();
-    let strangers = sqlx::query(sql!("hosted/strangers.sql")).fetch_all(&mut *conn).await?;
+    let strangers = sqlx::query(sql!(hosted, list_foreign)).fetch_all(&mut *conn).await?;
     let strangers = strangers.iter().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;
     for partition in &here {
-        entries_alone += count(&mut conn, sql!("stats/entries_alone.sql"), *partition).await?;
-        places_alone += count(&mut conn, sql!("stats/places_alone.sql"), *partition).await?;
+        entries_alone += count(&mut conn, sql!(doctor, count_dangling_entries), *partition).await?;
+        places_alone += count(&mut conn, sql!(doctor, count_dangling_places), *partition).await?;
     }
     Ok(ShardCheck {
         shard_no,
@@ -183,9 +178,9 @@ pub(super) struct Accounts {
 /// On one snapshot, so that what is moved meanwhile is in both or in neither.
 pub(super) async fn accounts(conn: &mut MySqlConnection) -> sqlx::Result<Accounts> {
     let (mut books, mut counted) = (Sum::default(), Sum::default());
-    sqlx::raw_sql(sql!("query/snapshot.sql")).execute(&mut *conn).await?;
-    books.add(&sqlx::query(sql::BOOKS).fetch_all(&mut *conn).await?)?;
-    counted.add(&sqlx::query(sql::AUDIT).fetch_all(&mut *conn).await?)?;
+    sqlx::raw_sql(sql!(session, begin_snapshot)).execute(&mut *conn).await?;
+    books.add(&sqlx::query(sql!(ledger, read_books)).fetch_all(&mut *conn).await?)?;
+    counted.add(&sqlx::query(sql!(ledger, count_books)).fetch_all(&mut *conn).await?)?;
     counted.add_tallies(buckets::unsettled(conn).await?);
     let bytes_uncounted = uncounted::is_marked(conn).await?;
     sqlx::raw_sql("ROLLBACK").execute(conn).await?;

@@ -2,7 +2,8 @@
 //! with COMMIT, as text. Each trip wakes two processes, which under a light load is most of what a task costs. Must hold
 //! nothing that a later statement of the same transaction reads.
 
-use super::{alike, place, query::wanted, statements_moves as sql};
+use super::{alike, place, query::wanted, statements::sql};
+use crate::subject;
 use punctual_domain::place::TaskRef;
 use sqlx::mysql::MySqlRow;
 use std::fmt::Write as _;
@@ -56,13 +57,13 @@ impl FirstLook {
             return None;
         }
         let condition = alike::condition(&places)?;
-        Some(Self { text: sql::GRANT, places, condition: Some(condition), rows: Vec::new() })
+        Some(Self { text: sql!(lease, lock_for_grant), places, condition: Some(condition), rows: Vec::new() })
     }
 
     /// The statement, with its places.
     pub(crate) fn sql(&self) -> String {
         if let Some(condition) = &self.condition {
-            return sql::GRANT_READ.replacen("{places}", condition, 1);
+            return subject::filled(sql!(lease, read_for_grant), "{places}", condition);
         }
         // Numbers, commas and brackets.
         self.text.replacen('?', &format!("'{}'", wanted(&self.places)), 1)
@@ -156,7 +157,7 @@ mod tests {
         let named = "WHERE (task.partition_no, task.due_at, task.id) IN ((0,4,4),(1,3,3))";
         assert!(look.sql().trim_end().ends_with(named), "{}", look.sql());
         assert!(matches!(
-            Trips::new(Some(look)).found(sql::GRANT, &[place(4), place(3)]),
+            Trips::new(Some(look)).found(sql!(lease, lock_for_grant), &[place(4), place(3)]),
             Some(Looked::Unlocked(_))
         ));
         assert!(FirstLook::unlocked((0..301).map(place).collect()).is_none());

@@ -97,8 +97,8 @@ impl Walk {
         let mut newest = None;
         for shard in shards {
             let asked = match term {
-                None => sqlx::query(super::statements::BELOW),
-                Some(term) => sqlx::query(sql!("label/newest.sql")).bind(term),
+                None => sqlx::query(sql!(query, find_newest_below)),
+                Some(term) => sqlx::query(sql!(labels, find_newest)).bind(term),
             };
             let newest_here = async {
                 let found = asked.bind(id).fetch_one(&mut *shard.readers.acquire().await?).await?;
@@ -114,7 +114,7 @@ impl Walk {
         let Self::Term(term, _) = self else { return Ok(newest.saturating_sub(IDS_MAX - 1)) };
         let mut floor = i64::MIN;
         for shard in shards {
-            let asked = sqlx::query(sql!("label/floor.sql")).bind(term).bind(newest.saturating_add(1));
+            let asked = sqlx::query(sql!(labels, find_term_bound)).bind(term).bind(newest.saturating_add(1));
             let asked = asked.bind(ENTRIES_MAX - 1);
             let floor_here = async {
                 let found = asked.fetch_optional(&mut *shard.readers.acquire().await?).await?;
@@ -163,7 +163,7 @@ pub(super) async fn oldest_above(shards: &[&Shard], id: i64) -> Result<Option<i6
     let mut oldest: Option<i64> = None;
     for shard in shards {
         let oldest_here = async {
-            let asked = sqlx::query(super::statements::ABOVE).bind(id);
+            let asked = sqlx::query(sql!(query, find_oldest_above)).bind(id);
             asked.fetch_one(&mut *shard.readers.acquire().await?).await?.try_get::<Option<i64>, _>(0)
         };
         let here = oldest_here.await.map_err(|it| shard.failed(it))?;
@@ -183,9 +183,10 @@ async fn is_everywhere(
             let mut conn = shard.readers.acquire().await?;
             match label {
                 Some(label) => labels::is_whole(&mut conn, namespace, queue, label).await,
-                None => {
-                    Ok(sqlx::query(sql!("label/dead_whole.sql")).fetch_optional(&mut *conn).await?.is_some())
-                }
+                None => Ok(sqlx::query(sql!(labels, is_dead_complete))
+                    .fetch_optional(&mut *conn)
+                    .await?
+                    .is_some()),
             }
         };
         if !is_whole.await.map_err(|it| shard.failed(it))? {

@@ -46,7 +46,7 @@ impl WorkflowStore for MysqlStore {
 
     async fn definition(&self, id: i64) -> Result<Option<StoredDefinition>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("workflow/definition.sql")).bind(id);
+            let asked = sqlx::query(sql!(workflows, read_definition)).bind(id);
             let found = asked.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
             found.map(|it| definition(&it)).transpose()
         };
@@ -57,10 +57,10 @@ impl WorkflowStore for MysqlStore {
         let query = query.clone();
         let work = move |inner: Arc<Inner>| async move {
             let text = match (&query.name, query.state) {
-                (None, None) => sql!("workflow/list.sql"),
-                (Some(_), None) => sql!("workflow/list_named.sql"),
-                (None, Some(_)) => sql!("workflow/list_in_state.sql"),
-                (Some(_), Some(_)) => sql!("workflow/list_named_in_state.sql"),
+                (None, None) => sql!(workflows, list),
+                (Some(_), None) => sql!(workflows, list_named),
+                (None, Some(_)) => sql!(workflows, list_in_state),
+                (Some(_), Some(_)) => sql!(workflows, list_named_in_state),
             };
             let mut asked = sqlx::query(text).bind(query.namespace.as_str()).bind(texts::below(&query));
             if let Some(name) = &query.name {
@@ -78,7 +78,7 @@ impl WorkflowStore for MysqlStore {
 
     async fn node_rows(&self, id: WorkflowId) -> Result<Vec<StoredNode>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("workflow/rows.sql")).bind(id.0);
+            let asked = sqlx::query(sql!(workflows, list_rows)).bind(id.0);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(node).collect::<sqlx::Result<_>>()
         };
@@ -87,7 +87,7 @@ impl WorkflowStore for MysqlStore {
 
     async fn node_contents(&self, id: WorkflowId, nodes: Vec<u32>) -> Result<Vec<NodeContent>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("workflow/contents.sql")).bind(runs::text(&nodes)).bind(id.0);
+            let asked = sqlx::query(sql!(workflows, read_contents)).bind(runs::text(&nodes)).bind(id.0);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(content).collect::<sqlx::Result<_>>()
         };
@@ -106,7 +106,7 @@ impl WorkflowStore for MysqlStore {
                     json!([key.node, texts::item(key), key.role.code(), attempt, task_ref])
                 };
                 let rows = runs::text(&some.iter().map(one).collect::<Vec<_>>());
-                Statement::new(sql!("workflow/made.sql")).text(&rows).int(id.0).execute(&catalog).await?;
+                Statement::new(sql!(workflows, set_tasks)).text(&rows).int(id.0).execute(&catalog).await?;
             }
             Ok(())
         })
@@ -120,7 +120,7 @@ impl WorkflowStore for MysqlStore {
         limit: usize,
     ) -> Result<Vec<StoredWorkflow>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("workflow/due.sql")).bind(now.0).bind(i64::from(slots));
+            let asked = sqlx::query(sql!(workflows, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(stored).collect::<sqlx::Result<_>>()
         };
@@ -129,7 +129,7 @@ impl WorkflowStore for MysqlStore {
 
     async fn next_workflow_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |inner: Arc<Inner>| async move {
-            let next = sqlx::query(sql!("workflow/next_wake.sql"));
+            let next = sqlx::query(sql!(workflows, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
             next.map(|it| row::millis(&it, 0)).transpose()
         };
@@ -140,7 +140,7 @@ impl WorkflowStore for MysqlStore {
         let catalog = self.inner.catalog.clone();
         apart("mark workflows", Happened::Maybe, async move {
             for some in marks.chunks(ROWS_MAX) {
-                Statement::new(sql!("workflow/mark.sql"))
+                Statement::new(sql!(workflows, insert_marks))
                     .int(now.0)
                     .text(&marked(some))
                     .execute(&catalog)
@@ -158,7 +158,7 @@ impl WorkflowStore for MysqlStore {
         limit: usize,
     ) -> Result<Vec<WorkflowMark>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("workflow/marked.sql")).bind(before.0).bind(i64::from(slots));
+            let asked = sqlx::query(sql!(workflows, list_marks)).bind(before.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             let mark = |(id, of)| WorkflowMark { id, workflow: WorkflowId(of) };
             Ok::<_, sqlx::Error>(pairs(&rows)?.into_iter().map(mark).collect())
@@ -171,7 +171,7 @@ impl WorkflowStore for MysqlStore {
         apart("unmark workflows", Happened::Maybe, async move {
             for some in ids.chunks(ROWS_MAX) {
                 let gone = runs::text(&some);
-                Statement::new(sql!("workflow/unmark.sql")).text(&gone).execute(&catalog).await?;
+                Statement::new(sql!(workflows, delete_marks)).text(&gone).execute(&catalog).await?;
             }
             Ok(())
         })
@@ -181,7 +181,7 @@ impl WorkflowStore for MysqlStore {
     async fn forget_workflows(&self, finished_before: Millis, limit: usize) -> Result<usize, CallError> {
         let catalog = self.inner.catalog.clone();
         apart("forget old workflows", Happened::Maybe, async move {
-            let over = Statement::new(sql!("workflow/over.sql")).int(finished_before.0).int(most(limit));
+            let over = Statement::new(sql!(workflows, list_finished)).int(finished_before.0).int(most(limit));
             let over = pairs(&over.fetch(&catalog).await?)?;
             forget(&catalog, &over, finished_before).await
         })
@@ -200,11 +200,10 @@ fn pairs(rows: &[MySqlRow]) -> sqlx::Result<Vec<(i64, i64)>> {
 /// Workflows, and the documents that nothing refers to any more; each statement is short. Interrupted, it is gone on with.
 async fn forget(catalog: &Connections, over: &[(i64, i64)], used_before: Millis) -> sqlx::Result<usize> {
     for (id, document) in over {
-        let rows = Statement::new(sql!("workflow/forget_rows.sql")).int(*id).int(FORGET_ROWS);
+        let rows = Statement::new(sql!(workflows, delete_rows)).int(*id).int(FORGET_ROWS);
         while rows.execute(catalog).await? > 0 {}
-        Statement::new(sql!("workflow/forget.sql")).int(*id).execute(catalog).await?;
-        let document =
-            Statement::new(sql!("workflow/forget_definition.sql")).int(used_before.0).int(*document);
+        Statement::new(sql!(workflows, delete)).int(*id).execute(catalog).await?;
+        let document = Statement::new(sql!(workflows, delete_definition)).int(used_before.0).int(*document);
         document.execute(catalog).await?;
     }
     Ok(over.len())
@@ -218,16 +217,16 @@ pub(super) async fn forget_namespace(
 ) -> Result<usize, CallError> {
     apart("delete workflows of a namespace", Happened::Maybe, async move {
         let of = |text| Statement::new(text).text(namespace.as_str()).int(most(limit));
-        let all = pairs(&of(sql!("workflow/of_namespace.sql")).fetch(&catalog).await?)?;
+        let all = pairs(&of(sql!(workflows, list_of_namespace)).fetch(&catalog).await?)?;
         let forgotten = forget(&catalog, &all, Millis::MAX).await?;
-        let documents = of(sql!("workflow/forget_definitions.sql")).execute(&catalog).await?;
+        let documents = of(sql!(workflows, delete_definitions)).execute(&catalog).await?;
         Ok(forgotten + usize::try_from(documents).unwrap_or(usize::MAX))
     })
     .await
 }
 
 async fn one(catalog: &mut MySqlConnection, id: WorkflowId) -> sqlx::Result<Option<StoredWorkflow>> {
-    let asked = sqlx::query(sql!("workflow/one.sql")).bind(id.0);
+    let asked = sqlx::query(sql!(workflows, read)).bind(id.0);
     asked.fetch_optional(catalog).await?.map(|it| stored(&it)).transpose()
 }
 
@@ -235,7 +234,7 @@ async fn create(tx: &mut MySqlConnection, new: NewWorkflow, now: Millis) -> sqlx
     let namespace = new.namespace.as_str();
     let document = texts::document(&new);
     let (definition, version) = defined(tx, namespace, &document, now).await?;
-    let create = sqlx::query(sql!("workflow/create.sql")).bind(namespace).bind(&document.name).bind(version);
+    let create = sqlx::query(sql!(workflows, create)).bind(namespace).bind(&document.name).bind(version);
     let create = create.bind(definition).bind(i32::from(new.slot(now))).bind(&new.key);
     let create = create.bind(runs::text(&new.progress)).bind(&new.input).bind(new.wake_at.map(|it| it.0));
     let created = create.bind(now.0).bind(now.0).bind(&new.by).execute(&mut *tx).await?;
@@ -243,7 +242,7 @@ async fn create(tx: &mut MySqlConnection, new: NewWorkflow, now: Millis) -> sqlx
     let workflow = match is_new {
         true => one(tx, WorkflowId(created.last_insert_id().cast_signed())).await?,
         false => {
-            let asked = sqlx::query(sql!("workflow/keyed.sql")).bind(namespace).bind(&new.key);
+            let asked = sqlx::query(sql!(workflows, find_by_key)).bind(namespace).bind(&new.key);
             asked.fetch_optional(&mut *tx).await?.map(|it| stored(&it)).transpose()?
         }
     };
@@ -258,7 +257,7 @@ async fn defined(
 ) -> sqlx::Result<(i64, i64)> {
     if let Some((id, version, used_at)) = alike(tx, namespace, document).await? {
         if now.0 - used_at > texts::USED_WITHIN_MS {
-            sqlx::query(sql!("workflow/used.sql")).bind(now.0).bind(id).execute(&mut *tx).await?;
+            sqlx::query(sql!(workflows, touch_definition)).bind(now.0).bind(id).execute(&mut *tx).await?;
         }
         return Ok((id, version));
     }
@@ -267,9 +266,10 @@ async fn defined(
     if let Some((id, version, _)) = alike(tx, namespace, document).await? {
         return Ok((id, version));
     }
-    let next = sqlx::query(sql!("workflow/version.sql")).bind(namespace).bind(&document.name);
+    let next = sqlx::query(sql!(workflows, next_version)).bind(namespace).bind(&document.name);
     let version: i64 = next.fetch_one(&mut *tx).await?.try_get(0)?;
-    let define = sqlx::query(sql!("workflow/define.sql")).bind(namespace).bind(&document.name).bind(version);
+    let define =
+        sqlx::query(sql!(workflows, insert_definition)).bind(namespace).bind(&document.name).bind(version);
     let define = define.bind(&document.hash).bind(&document.body).bind(now.0).bind(now.0);
     define.execute(&mut *tx).await?;
     let made = alike(tx, namespace, document).await?;
@@ -281,13 +281,13 @@ async fn alike(
     namespace: &str,
     document: &texts::Document,
 ) -> sqlx::Result<Option<(i64, i64, i64)>> {
-    let asked = sqlx::query(sql!("workflow/alike.sql")).bind(namespace).bind(&document.name);
+    let asked = sqlx::query(sql!(workflows, find_definition)).bind(namespace).bind(&document.name);
     let found = asked.bind(&document.hash).fetch_optional(tx).await?;
     found.map(|it| Ok((it.try_get(0)?, it.try_get(1)?, it.try_get(2)?))).transpose()
 }
 
 async fn moved(tx: &mut MySqlConnection, it: AdvanceWorkflow, now: Millis) -> sqlx::Result<Applied> {
-    let advance = sqlx::query(sql!("workflow/advance.sql")).bind(i32::from(it.state.code()));
+    let advance = sqlx::query(sql!(workflows, advance)).bind(i32::from(it.state.code()));
     let advance = advance.bind(runs::text(&it.progress)).bind(it.wake_at.map(|it| it.0)).bind(now.0);
     let advance = advance.bind(texts::finished_at(&it, now)).bind(it.id.0).bind(it.step);
     if advance.execute(&mut *tx).await?.rows_affected() == 0 {
@@ -295,7 +295,7 @@ async fn moved(tx: &mut MySqlConnection, it: AdvanceWorkflow, now: Millis) -> sq
     }
     if let Some(mark) = &it.mark {
         let marks = marked(std::slice::from_ref(mark));
-        sqlx::query(sql!("workflow/mark.sql")).bind(now.0).bind(marks).execute(&mut *tx).await?;
+        sqlx::query(sql!(workflows, insert_marks)).bind(now.0).bind(marks).execute(&mut *tx).await?;
     }
     let (mut rows, mut bytes) = (Vec::new(), 0);
     for row in &it.rows {
@@ -318,7 +318,7 @@ fn marked(marks: &[WorkflowMark]) -> String {
 
 async fn write(tx: &mut MySqlConnection, id: WorkflowId, rows: &[serde_json::Value]) -> sqlx::Result<()> {
     if !rows.is_empty() {
-        sqlx::query(sql!("workflow/row.sql")).bind(id.0).bind(runs::text(&rows)).execute(&mut *tx).await?;
+        sqlx::query(sql!(workflows, save_rows)).bind(id.0).bind(runs::text(&rows)).execute(&mut *tx).await?;
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ const TRIES_MAX: u32 = 8;
 /// A lost race is run again after this, longer each time: whoever won it is done by then.
 const AGAIN_AFTER: Duration = Duration::from_millis(2);
 /// A writer that has nothing to do asks whether its connection lives: one that a firewall forgot is replaced before a
-/// task waits for it, and the server, which closes what is silent for 3 s (`meta/writer.sql`), hears of it in time.
+/// task waits for it, and the server, which closes what is silent for 3 s (`set_writer_timeout` in session.sql), hears of it in time.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// What is undone goes to no disk; a connection that takes longer is dropped, which undoes it too.
 const UNDO: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
 //! Tokens. A change and its number are one transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
 use async_trait::async_trait;
 use punctual_contract::{
     AccessStore, Error as CallError,
@@ -32,14 +32,14 @@ impl AccessStore for SqliteStore {
     async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, CallError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let work = move |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::TOKEN_FORGET)?.execute(params![ended_before.0, limit])
+            conn.prepare_cached(sql!(access, delete_expired))?.execute(params![ended_before.0, limit])
         };
         self.maintaining("forget tokens", 1, work).await
     }
 
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            let mut note = conn.prepare_cached(sql::TOKEN_USED)?;
+            let mut note = conn.prepare_cached(sql!(access, record_use))?;
             used.iter().try_for_each(|(id, at)| note.execute(params![id.as_str(), at.0]).map(drop))
         };
         self.writing("note which tokens were used", 1, work).await
@@ -47,13 +47,13 @@ impl AccessStore for SqliteStore {
 }
 
 fn revision(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.prepare_cached(sql::META_READ)?.query_row([REVISION], |it| it.get(0))
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([REVISION], |it| it.get(0))
 }
 
 /// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
 fn all(conn: &Connection) -> rusqlite::Result<Tokens> {
     let revision = revision(conn)?;
-    let all = conn.prepare_cached(sql::TOKENS)?.query_map([], token)?.collect::<Result<_, _>>()?;
+    let all = conn.prepare_cached(sql!(access, list_all))?.query_map([], token)?.collect::<Result<_, _>>()?;
     Ok(Tokens { revision, all })
 }
 
@@ -101,14 +101,14 @@ fn token(it: &Row<'_>) -> rusqlite::Result<Token> {
 fn save(conn: &Connection, it: &Token, expected: i64) -> rusqlite::Result<Saved> {
     let id = it.id.as_str();
     let stands: Option<i64> =
-        conn.prepare_cached(sql::TOKEN_STANDS)?.query_row([id], |it| it.get(0)).optional()?;
+        conn.prepare_cached(sql!(access, read_revision))?.query_row([id], |it| it.get(0)).optional()?;
     let stands = stands.unwrap_or(0);
     if stands != expected {
         return Ok(Saved::Conflict(stands));
     }
-    let revision: i64 = conn.prepare_cached(sql::TOKEN_NEXT)?.query_row([], |it| it.get(0))?;
+    let revision: i64 = conn.prepare_cached(sql!(access, take_revision))?.query_row([], |it| it.get(0))?;
     let reach = serde_json::to_string(&it.grant).expect("lists of texts always have a JSON form");
-    conn.prepare_cached(sql::TOKEN_SAVE)?.execute(params![
+    conn.prepare_cached(sql!(access, save))?.execute(params![
         id,
         it.name,
         reach,

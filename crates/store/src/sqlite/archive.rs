@@ -10,7 +10,7 @@
 //! Every task is always in the file, in an archive that readers know, or in both. Without archives nothing of this runs;
 //! with them (`meta`) retention deletes nothing.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
 use crate::{ColdSource, ColdStorage, Error, archived};
 use punctual_contract::Error as CallError;
 use punctual_domain::{
@@ -112,7 +112,7 @@ impl SqliteStore {
     /// What stands wins, and is answered.
     pub(super) async fn keep(&self, key: &'static str, value: i64) -> Result<i64, Error> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::META_KEEP)?.execute(params![key, value])?;
+            conn.prepare_cached(sql!(ledger, insert_meta))?.execute(params![key, value])?;
             Ok(number(conn, key)?.unwrap_or(value))
         };
         self.writing("keep a setting", 1, work).await.map_err(Error::Call)
@@ -179,12 +179,12 @@ impl SqliteStore {
 pub(super) const AT: &str = "the embedded store";
 
 pub(super) fn number(conn: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
-    conn.prepare_cached(sql::META_READ)?.query_row([key], |it| it.get(0)).optional()
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([key], |it| it.get(0)).optional()
 }
 
 /// Many are over, or the first has been for long.
 fn is_time(conn: &Connection, now: Millis, options: ArchiveOptions) -> rusqlite::Result<bool> {
-    let mut waiting = conn.prepare_cached(sql::ARCHIVE_WAITING)?;
+    let mut waiting = conn.prepare_cached(sql!(retention, find_waiting_since))?;
     let mut nth = |nth: u32| waiting.query_row([now.0, nth.into()], |it| it.get(0)).optional();
     let first: Option<i64> = nth(0)?;
     let Some(first) = first else { return Ok(false) };
@@ -242,13 +242,13 @@ fn over(conn: &Connection, now: Millis, at: Option<(i64, i64)>, limit: usize) ->
         conn.prepare_cached(text)?.query_map(values, row::whole_task)?.collect()
     };
     let mut found = match at {
-        Some((instant, id)) => tasks(sql::ARCHIVE_INSTANT, [instant, id, rows(limit)])?,
+        Some((instant, id)) => tasks(sql!(retention, list_whole_expired_at), [instant, id, rows(limit)])?,
         None => Vec::new(),
     };
     let left = limit - found.len();
     if left > 0 {
         let after = at.map_or(i64::MIN, |it| it.0);
-        found.extend(tasks(sql::ARCHIVE_OVER, [after, now.0, rows(left)])?);
+        found.extend(tasks(sql!(retention, list_whole_expired), [after, now.0, rows(left)])?);
     }
     Ok(found)
 }
@@ -260,7 +260,7 @@ fn forget(
     now: Millis,
 ) -> rusqlite::Result<u64> {
     let mut forgotten = 0;
-    let mut forget = conn.prepare_cached(sql::ARCHIVE_FORGET)?;
+    let mut forget = conn.prepare_cached(sql!(retention, delete_archived))?;
     for (id, fence) in tasks {
         let mut rows = forget.query([*id, *fence, now.0])?;
         let Some(it) = rows.next()? else { continue };
@@ -268,7 +268,7 @@ fn forget(
         let state = row::state(it, 2)?;
         // There is one row at most; a statement that is not run to its end is not done.
         while rows.next()?.is_some() {}
-        conn.prepare_cached(sql::BODY_GONE)?.execute([id])?;
+        conn.prepare_cached(sql!(insert, delete_body))?.execute([id])?;
         // It is finished.
         ledger.deleted(slot, state, 0);
         forgotten += 1;

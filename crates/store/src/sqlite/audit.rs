@@ -1,6 +1,6 @@
 //! Who changed what. Appended before the change, completed after it.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
 use crate::audit;
 use async_trait::async_trait;
 use punctual_contract::{
@@ -19,7 +19,7 @@ impl AuditStore for SqliteStore {
     async fn complete_audit(&self, id: i64, it: AuditResult) -> Result<(), CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
             let result = params![id, it.status, it.at.0, it.reason, it.before, it.after];
-            conn.prepare_cached(sql::AUDIT_COMPLETE)?.execute(result).map(drop)
+            conn.prepare_cached(sql!(audit, complete))?.execute(result).map(drop)
         };
         self.writing("complete an entry of the audit", 1, work).await
     }
@@ -31,7 +31,7 @@ impl AuditStore for SqliteStore {
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, CallError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let work = move |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::AUDIT_TRIM)?.execute(params![before.0, limit])
+            conn.prepare_cached(sql!(audit, delete_oldest))?.execute(params![before.0, limit])
         };
         self.maintaining("trim the audit", 1, work).await
     }
@@ -56,13 +56,14 @@ fn append(conn: &Connection, entry: &AuditEntry) -> rusqlite::Result<i64> {
         result.and_then(|it| it.after.as_deref()),
         entry.key.as_ref().map(<[u8; 16]>::as_slice),
     ];
-    conn.prepare_cached(sql::AUDIT_APPEND)?.query_row(values, |row| row.get(0))
+    conn.prepare_cached(sql!(audit, append))?.query_row(values, |row| row.get(0))
 }
 
 fn entries(conn: &Connection, query: &AuditQuery) -> rusqlite::Result<AuditPage> {
-    let bounds = conn.prepare_cached(sql::AUDIT_BOUNDS)?.query_row([], |it| Ok((it.get(0)?, it.get(1)?)))?;
+    let bounds =
+        conn.prepare_cached(sql!(audit, read_bounds))?.query_row([], |it| Ok((it.get(0)?, it.get(1)?)))?;
     let first = |at: Millis| {
-        conn.prepare_cached(sql::AUDIT_SINCE)?.query_row([at.0], |it| it.get::<_, i64>(0)).optional()
+        conn.prepare_cached(sql!(audit, find_since))?.query_row([at.0], |it| it.get::<_, i64>(0)).optional()
     };
     let first = audit::first_at(query).map(first).transpose()?;
     let Some(range) = audit::range(query, bounds, first) else { return Ok(AuditPage::default()) };
@@ -77,7 +78,8 @@ fn entries(conn: &Connection, query: &AuditQuery) -> rusqlite::Result<AuditPage>
         query.until.unwrap_or(Millis::MAX).0,
         i64::try_from(query.limit).unwrap_or(i64::MAX),
     ];
-    let entries = conn.prepare_cached(sql::AUDIT_PAGE)?.query_map(asked, entry)?.collect::<Result<_, _>>()?;
+    let entries =
+        conn.prepare_cached(sql!(audit, list_page))?.query_map(asked, entry)?.collect::<Result<_, _>>()?;
     Ok(audit::page(query, range, AuditPage { entries, next_before_id: None }))
 }
 

@@ -1,7 +1,7 @@
 //! Bulk operations, what failed of them, and which tasks a filter finds. A change and the step that it was decided on are
 //! compared in the statement that makes it; the failures of an advance are in its transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql, walk::Walk};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql, walk::Walk};
 use crate::runs;
 use async_trait::async_trait;
 use punctual_contract::{
@@ -23,7 +23,7 @@ use std::ops::RangeInclusive;
 impl BulkStore for SqliteStore {
     async fn create_bulk(&self, new: NewBulk, now: Millis) -> Result<StoredBulk, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::BULK_CREATE)?.execute(params![
+            conn.prepare_cached(sql!(bulk, create))?.execute(params![
                 new.namespace.as_str(),
                 BulkState::Previewed.code(),
                 runs::text(&new.bulk),
@@ -32,7 +32,7 @@ impl BulkStore for SqliteStore {
                 new.by,
                 new.wake_at(now).map(|it| it.0)
             ])?;
-            conn.prepare_cached(sql::BULK_ONE)?.query_row([conn.last_insert_rowid()], stored)
+            conn.prepare_cached(sql!(bulk, read))?.query_row([conn.last_insert_rowid()], stored)
         };
         self.writing("make a bulk operation", 1, work).await
     }
@@ -40,7 +40,7 @@ impl BulkStore for SqliteStore {
     async fn bulk(&self, namespace: &Name, id: i64) -> Result<Option<StoredBulk>, CallError> {
         let namespace = namespace.clone();
         let work = move |conn: &Connection| {
-            let found = conn.prepare_cached(sql::BULK_ONE)?.query_row([id], stored).optional()?;
+            let found = conn.prepare_cached(sql!(bulk, read))?.query_row([id], stored).optional()?;
             Ok(found.filter(|it| it.namespace == namespace))
         };
         self.reading("read a bulk operation", Lane::Urgent, work).await
@@ -50,7 +50,7 @@ impl BulkStore for SqliteStore {
         let namespace = namespace.clone();
         let work = move |conn: &Connection| {
             let asked = params![namespace.as_str(), below, most(limit)];
-            conn.prepare_cached(sql::BULK_LIST)?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(bulk, list))?.query_map(asked, stored)?.collect()
         };
         self.reading("list bulk operations", Lane::Bulk, work).await
     }
@@ -58,14 +58,14 @@ impl BulkStore for SqliteStore {
     async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![slots, now.0, most(limit)];
-            conn.prepare_cached(sql::BULK_DUE)?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(bulk, list_due))?.query_map(asked, stored)?.collect()
         };
         self.reading("look for due bulk operations", Lane::Urgent, work).await
     }
 
     async fn next_bulk_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |conn: &Connection| {
-            conn.prepare_cached(sql::BULK_NEXT_WAKE)?.query_row([], |it| row::millis(it, 0)).optional()
+            conn.prepare_cached(sql!(bulk, find_next_wake))?.query_row([], |it| row::millis(it, 0)).optional()
         };
         self.reading("look for the next bulk operation", Lane::Urgent, work).await
     }
@@ -84,7 +84,7 @@ impl BulkStore for SqliteStore {
     ) -> Result<Vec<BulkFailure>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![bulk, above, most(limit)];
-            conn.prepare_cached(sql::BULK_FAILURES)?.query_map(asked, failure)?.collect()
+            conn.prepare_cached(sql!(bulk, list_failures))?.query_map(asked, failure)?.collect()
         };
         self.reading("read what failed of a bulk operation", Lane::Bulk, work).await
     }
@@ -93,12 +93,12 @@ impl BulkStore for SqliteStore {
         let work = move |conn: &Connection, _: &mut Ledger| {
             let asked = params![unchanged_since.0, most(limit)];
             let old: Vec<i64> = conn
-                .prepare_cached(sql::BULK_OLD)?
+                .prepare_cached(sql!(bulk, list_old))?
                 .query_map(asked, |it| it.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             for id in &old {
-                conn.prepare_cached(sql::BULK_FORGET_FAILURES)?.execute([id])?;
-                conn.prepare_cached(sql::BULK_FORGET)?.execute([id])?;
+                conn.prepare_cached(sql!(bulk, delete_failures_of_bulk))?.execute([id])?;
+                conn.prepare_cached(sql!(bulk, delete))?.execute([id])?;
             }
             Ok(old.len())
         };
@@ -118,14 +118,14 @@ fn most(limit: usize) -> i64 {
 fn advance(conn: &Connection, it: &AdvanceBulk, now: Millis) -> rusqlite::Result<Applied> {
     let wake_at = it.wake_at.map(|it| it.0);
     let moved = params![it.id, it.step, it.state.code(), runs::text(&it.progress), wake_at, now.0];
-    if conn.prepare_cached(sql::BULK_ADVANCE)?.execute(moved)? == 0 {
+    if conn.prepare_cached(sql!(bulk, advance))?.execute(moved)? == 0 {
         return Ok(Applied::Lost);
     }
     for task in &it.mended {
-        conn.prepare_cached(sql::BULK_MENDED)?.execute([it.id, *task])?;
+        conn.prepare_cached(sql!(bulk, delete_failure))?.execute([it.id, *task])?;
     }
     for failed in &it.failed {
-        conn.prepare_cached(sql::BULK_FAILED)?.execute(params![
+        conn.prepare_cached(sql!(bulk, save_failure))?.execute(params![
             it.id,
             failed.place.id,
             failed.place.to_string(),
@@ -192,7 +192,11 @@ fn within(
         &entered,
     ];
     let asked = if entered.is_some() { all.as_slice() } else { all.get(..14).unwrap_or_default() };
-    let text = walk.text([sql::BULK_MATCHING, sql::BULK_MATCHING_BY_LABEL, sql::BULK_MATCHING_DEAD]);
+    let text = walk.text([
+        sql!(bulk, list_matching),
+        sql!(bulk, list_matching_by_label),
+        sql!(bulk, list_matching_dead),
+    ]);
     let place = |it: &Row<'_>| {
         Ok(TaskRef { partition: Partition(it.get(0)?), due_at: row::millis(it, 1)?, id: it.get(2)? })
     };

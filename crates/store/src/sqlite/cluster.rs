@@ -1,7 +1,7 @@
 //! What an operator asks of the cluster, which is one engine here: events, samples, the size of the file, and how much is due
 //! in the time ahead.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
 use async_trait::async_trait;
 use punctual_contract::{
     ClusterStore, Error as CallError,
@@ -25,7 +25,7 @@ impl ClusterStore for SqliteStore {
                 event.text,
                 event.details
             ];
-            let appended = conn.prepare_cached(sql::CLUSTER_APPEND)?.execute(values)?;
+            let appended = conn.prepare_cached(sql!(cluster, append_event))?.execute(values)?;
             Ok(if appended > 0 { Applied::Moved } else { Applied::Lost })
         };
         self.maintaining("append an event", 1, work).await
@@ -41,16 +41,21 @@ impl ClusterStore for SqliteStore {
                 query.until.unwrap_or(Millis::MAX).0,
                 most(query.limit)
             ];
-            conn.prepare_cached(sql::CLUSTER_EVENTS)?.query_map(asked, event)?.collect()
+            conn.prepare_cached(sql!(cluster, list_events))?.query_map(asked, event)?.collect()
         };
         self.reading("read events", Lane::Bulk, work).await
     }
 
     async fn trim_events(&self, before: Millis, keep: usize, limit: usize) -> Result<usize, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            let old = conn.prepare_cached(sql::CLUSTER_TRIM_OLD)?.execute(params![before.0, most(limit)])?;
+            let old = conn
+                .prepare_cached(sql!(cluster, delete_old_events))?
+                .execute(params![before.0, most(limit)])?;
             let left = most(limit.saturating_sub(old));
-            Ok(old + conn.prepare_cached(sql::CLUSTER_TRIM_BEYOND)?.execute(params![most(keep), left])?)
+            Ok(old
+                + conn
+                    .prepare_cached(sql!(cluster, delete_events_beyond))?
+                    .execute(params![most(keep), left])?)
         };
         self.maintaining("trim events", 1, work).await
     }
@@ -58,7 +63,7 @@ impl ClusterStore for SqliteStore {
     async fn save_sample(&self, sample: Sample) -> Result<(), CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
             let values = params![sample.step_at.0, sample.engine, sample.body];
-            conn.prepare_cached(sql::CLUSTER_SAVE_SAMPLE)?.execute(values).map(drop)
+            conn.prepare_cached(sql!(cluster, save_sample))?.execute(values).map(drop)
         };
         self.maintaining("keep a sample", 1, work).await
     }
@@ -66,7 +71,7 @@ impl ClusterStore for SqliteStore {
     async fn samples(&self, since: Millis) -> Result<Vec<Sample>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![since.0, SAMPLES_MAX];
-            conn.prepare_cached(sql::CLUSTER_SAMPLES)?.query_map(asked, sample)?.collect()
+            conn.prepare_cached(sql!(cluster, list_samples))?.query_map(asked, sample)?.collect()
         };
         self.reading("read samples", Lane::Bulk, work).await
     }
@@ -74,7 +79,7 @@ impl ClusterStore for SqliteStore {
     async fn save_queue_sample(&self, sample: Sample) -> Result<(), CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
             let values = params![sample.step_at.0, sample.engine, sample.body];
-            conn.prepare_cached(sql::CLUSTER_SAVE_QUEUE_SAMPLE)?.execute(values).map(drop)
+            conn.prepare_cached(sql!(cluster, save_queue_sample))?.execute(values).map(drop)
         };
         self.maintaining("keep a sample of queues", 1, work).await
     }
@@ -84,11 +89,11 @@ impl ClusterStore for SqliteStore {
         let work = move |conn: &Connection| match path {
             Some(path) => {
                 let asked = params![path, since.0, SAMPLES_MAX];
-                conn.prepare_cached(sql::CLUSTER_QUEUE_SAMPLES_OF)?.query_map(asked, sample)?.collect()
+                conn.prepare_cached(sql!(cluster, list_samples_of_queue))?.query_map(asked, sample)?.collect()
             }
             None => {
                 let asked = params![since.0, SAMPLES_MAX];
-                conn.prepare_cached(sql::CLUSTER_QUEUE_SAMPLES)?.query_map(asked, sample)?.collect()
+                conn.prepare_cached(sql!(cluster, list_queue_samples))?.query_map(asked, sample)?.collect()
             }
         };
         self.reading("read samples of queues", Lane::Bulk, work).await
@@ -96,8 +101,8 @@ impl ClusterStore for SqliteStore {
 
     async fn trim_samples(&self, before: Millis) -> Result<usize, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::CLUSTER_TRIM_QUEUE_SAMPLES)?.execute([before.0])?;
-            conn.prepare_cached(sql::CLUSTER_TRIM_SAMPLES)?.execute([before.0])
+            conn.prepare_cached(sql!(cluster, delete_old_queue_samples))?.execute([before.0])?;
+            conn.prepare_cached(sql!(cluster, delete_old_samples))?.execute([before.0])
         };
         self.maintaining("trim samples", 1, work).await
     }
@@ -108,7 +113,7 @@ impl ClusterStore for SqliteStore {
 
     async fn database(&self, _part: usize) -> Result<Database, CallError> {
         let work = |conn: &Connection| {
-            let bytes = conn.prepare_cached(sql::CLUSTER_SIZE)?.query_row([], |it| it.get(0))?;
+            let bytes = conn.prepare_cached(sql!(cluster, read_file_size))?.query_row([], |it| it.get(0))?;
             let path = conn.path().filter(|it| !it.is_empty()).unwrap_or("(in memory)").to_owned();
             let name = path.rsplit(['/', '\\']).next().unwrap_or(&path).to_owned();
             Ok(Database {
@@ -136,7 +141,7 @@ impl ClusterStore for SqliteStore {
             let number = |it: &Row<'_>, at| it.get::<_, i64>(at).map(i64::unsigned_abs);
             let step =
                 |it: &Row<'_>| Ok((usize::try_from(number(it, 0)?).unwrap_or(usize::MAX), number(it, 1)?));
-            let mut due = conn.prepare_cached(sql::CLUSTER_DUE)?;
+            let mut due = conn.prepare_cached(sql!(cluster, count_due_by_step))?;
             let steps: Vec<(usize, u64)> = due.query_map(asked, step)?.collect::<rusqlite::Result<_>>()?;
             let passed: u64 = steps.iter().map(|it| it.1).sum();
             Ok(DueCounts { steps, is_cut: usize::try_from(passed).is_ok_and(|it| it >= look.limit) })

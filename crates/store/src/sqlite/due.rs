@@ -1,7 +1,7 @@
 //! A search along the due times, the latest or the earliest first, among what waits: the index of what waits has them in order within each
 //! partition. A page is of a range of time that all partitions have been looked through, so that what follows is further on.
 
-use super::{row, statements as sql};
+use super::{row, statements::sql};
 use crate::due_range::DueRange;
 use punctual_contract::store::{Along, DuePosition, Page, Query};
 use punctual_domain::{name::Name, state::State, task::Task};
@@ -49,10 +49,13 @@ fn bound(
     let skip = rows(tasks) - 1;
     if is_rising {
         let asked = params![partition, from.due_at.0, from.id, before.due_at.0, before.id, skip];
-        return conn.prepare_cached(sql::DUE_BOUND_RISING)?.query_row(asked, position).optional();
+        return conn
+            .prepare_cached(sql!(query, find_due_bound_rising))?
+            .query_row(asked, position)
+            .optional();
     }
     let asked = params![partition, from.due_at.0, before.due_at.0, before.id, skip];
-    conn.prepare_cached(sql::DUE_BOUND)?.query_row(asked, position).optional()
+    conn.prepare_cached(sql!(query, find_due_bound))?.query_row(asked, position).optional()
 }
 
 fn of_partition(
@@ -78,7 +81,7 @@ fn of_partition(
         query.updated_from.map(|it| it.0),
         query.error,
     ];
-    let text = if is_rising { sql::LIST_BY_DUE_RISING } else { sql::LIST_BY_DUE };
+    let text = if is_rising { sql!(query, list_by_due_rising) } else { sql!(query, list_by_due) };
     conn.prepare_cached(text)?.query_map(asked, row::whole_task)?.collect()
 }
 

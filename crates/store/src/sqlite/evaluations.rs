@@ -1,6 +1,6 @@
 //! Marks of evaluations. A file belongs to one process: all engines but the one that asks are dead.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, EvaluationStore,
@@ -30,7 +30,7 @@ impl EvaluationStore for SqliteStore {
         let (turn, ids) = (turn.clone(), ids.to_vec());
         let rows = ids.len();
         let work = move |conn: &Connection, _: &mut Ledger| {
-            let mut end = conn.prepare_cached(sql::EVALUATION_END)?;
+            let mut end = conn.prepare_cached(sql!(evaluations, unmark))?;
             for id in &ids {
                 end.execute(params![turn.kind.code(), id, turn.engine, turn.number])?;
             }
@@ -48,7 +48,7 @@ impl EvaluationStore for SqliteStore {
         let (ids, engine) = (ids.to_vec(), engine.to_owned());
         let rows = ids.len();
         let work = move |conn: &Connection, _: &mut Ledger| {
-            let mut release = conn.prepare_cached(sql::EVALUATION_RELEASE)?;
+            let mut release = conn.prepare_cached(sql!(evaluations, delete_dead_marks))?;
             ids.iter().try_fold(0, |sum, id| Ok(sum + release.execute(params![kind.code(), id, engine])?))
         };
         self.writing("release what was set aside", rows, work).await
@@ -58,7 +58,7 @@ impl EvaluationStore for SqliteStore {
         let engine = engine.to_owned();
         let work = move |conn: &Connection| {
             let asked = params![engine, count(DEATHS_MAX), count(limit)];
-            conn.prepare_cached(sql::EVALUATION_SET_ASIDE)?.query_map(asked, set_aside)?.collect()
+            conn.prepare_cached(sql!(evaluations, list_set_aside))?.query_map(asked, set_aside)?.collect()
         };
         self.reading("list what is set aside", Lane::Urgent, work).await
     }
@@ -72,7 +72,7 @@ impl EvaluationStore for SqliteStore {
         let work = move |conn: &Connection| {
             let subject = |row: &Row<'_>| Ok((kind(row)?, row.get(1)?));
             let asked = params![engine, count(limit)];
-            conn.prepare_cached(sql::EVALUATION_ENDED)?.query_map(asked, subject)?.collect()
+            conn.prepare_cached(sql!(evaluations, list_ended))?.query_map(asked, subject)?.collect()
         };
         self.reading("list what is evaluated no more", Lane::Urgent, work).await
     }
@@ -80,7 +80,7 @@ impl EvaluationStore for SqliteStore {
     async fn leave_evaluations(&self, engine: &str) -> Result<(), CallError> {
         let engine = engine.to_owned();
         let work = move |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::EVALUATION_LEAVE)?.execute([engine])?;
+            conn.prepare_cached(sql!(evaluations, delete_marks_of_engine))?.execute([engine])?;
             Ok(())
         };
         self.writing("remove the marks of an engine", 1, work).await
@@ -100,13 +100,14 @@ fn begin(
 ) -> rusqlite::Result<Standing> {
     let (kind, id) = (turn.kind.code(), subject.id);
     let others = params![kind, id, turn.engine];
-    let died: i64 = conn.prepare_cached(sql::EVALUATION_OTHERS)?.query_row(others, |it| it.get(0))?;
+    let died: i64 =
+        conn.prepare_cached(sql!(evaluations, count_other_engines))?.query_row(others, |it| it.get(0))?;
     let died = usize::try_from(died).unwrap_or(usize::MAX);
     let is_marked = died < crowd.others_max();
     if is_marked {
         let (namespace, name) = (subject.namespace.as_str(), &subject.name);
         let mark = params![kind, id, turn.engine, turn.number, namespace, name, now.0];
-        conn.prepare_cached(sql::EVALUATION_BEGIN)?.execute(mark)?;
+        conn.prepare_cached(sql!(evaluations, mark))?.execute(mark)?;
     }
     Ok(Standing { is_marked, died, at_work: 0 })
 }

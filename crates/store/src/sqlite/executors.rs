@@ -1,6 +1,6 @@
 //! The registry of executors. A look at who is there; it never says who has which task.
 
-use super::{row, statements as sql};
+use super::{row, statements::sql};
 use punctual_domain::{
     executor::{Executor, Roll, Sign, Standing, Wish},
     name::Name,
@@ -9,7 +9,7 @@ use punctual_domain::{
 use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
 
 pub(crate) fn note(conn: &Connection, signs: &[Sign]) -> rusqlite::Result<Vec<()>> {
-    let mut note = conn.prepare_cached(sql::EXECUTOR_NOTE)?;
+    let mut note = conn.prepare_cached(sql!(executors, save_heartbeat))?;
     let mut note = |it: &Sign| {
         let gone = if it.leaving { 2 } else { 0 };
         let key = (it.namespace.as_str(), it.name.as_str());
@@ -20,7 +20,7 @@ pub(crate) fn note(conn: &Connection, signs: &[Sign]) -> rusqlite::Result<Vec<()
 
 pub(crate) fn wishes(conn: &Connection) -> rusqlite::Result<Vec<(Name, Name, Wish)>> {
     let wished = |it: &Row<'_>| Ok((row::name(it, 0)?, row::name(it, 1)?, wish(it, 2)?));
-    conn.prepare_cached(sql::EXECUTOR_WISHES)?.query_map([], wished)?.collect()
+    conn.prepare_cached(sql!(executors, list_desired_states))?.query_map([], wished)?.collect()
 }
 
 pub(crate) fn body_text(it: &Sign) -> String {
@@ -35,7 +35,7 @@ pub(crate) fn list(
 ) -> rusqlite::Result<Vec<Executor>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let asked = params![namespace.as_str(), from, limit];
-    conn.prepare_cached(sql::EXECUTOR_LIST)?.query_map(asked, executor)?.collect()
+    conn.prepare_cached(sql!(executors, list))?.query_map(asked, executor)?.collect()
 }
 
 fn executor(it: &Row<'_>) -> rusqlite::Result<Executor> {
@@ -65,11 +65,11 @@ pub(crate) fn set_wish(
     name: &Name,
     wish: Wish,
 ) -> rusqlite::Result<Option<Wish>> {
-    let mut wished = conn.prepare_cached(sql::EXECUTOR_WISHED)?;
+    let mut wished = conn.prepare_cached(sql!(executors, read_desired_state))?;
     let key = params![namespace.as_str(), name.as_str()];
     let Some(stood) = wished.query_row(key, |it| self::wish(it, 0)).optional()? else { return Ok(None) };
     let asked = params![namespace.as_str(), name.as_str(), wish.code(), stood.code()];
-    conn.prepare_cached(sql::EXECUTOR_WISH)?.execute(asked)?;
+    conn.prepare_cached(sql!(executors, set_desired_state))?.execute(asked)?;
     Ok(Some(stood))
 }
 
@@ -79,10 +79,10 @@ pub(crate) fn call_roll(
     silent_since: Millis,
     left_before: Millis,
 ) -> rusqlite::Result<Roll> {
-    let died = conn.prepare_cached(sql::EXECUTOR_DIED)?.execute([now.0])?;
-    conn.prepare_cached(sql::EXECUTOR_FORGET)?.execute([silent_since.0, left_before.0])?;
+    let died = conn.prepare_cached(sql!(executors, mark_silent))?.execute([now.0])?;
+    conn.prepare_cached(sql!(executors, delete_silent))?.execute([silent_since.0, left_before.0])?;
     let mut roll = Roll { died: u64::try_from(died).unwrap_or(u64::MAX), ..Roll::default() };
-    let mut counted = conn.prepare_cached(sql::EXECUTOR_ROLL)?;
+    let mut counted = conn.prepare_cached(sql!(executors, count_by_state))?;
     let mut rows = counted.query([now.0])?;
     while let Some(it) = rows.next()? {
         let count = u64::try_from(it.get::<_, i64>(2)?).unwrap_or_default();

@@ -4,7 +4,8 @@
 use super::{
     ledger::{Ledger, Slot},
     moves::Moves,
-    row, statements as sql,
+    row,
+    statements::sql,
 };
 use crate::extras;
 use punctual_contract::store::Inserted;
@@ -61,8 +62,8 @@ struct Insert<'a> {
 
 impl<'a> Insert<'a> {
     fn prepare(conn: &'a Connection, context: &'a Context<'a>) -> rusqlite::Result<Self> {
-        let standing = conn.prepare_cached(sql::STANDING)?;
-        let task = conn.prepare_cached(sql::INSERT_TASK)?;
+        let standing = conn.prepare_cached(sql!(insert, find_highest_version))?;
+        let task = conn.prepare_cached(sql!(insert, insert_task))?;
         Ok(Self { conn, context, standing, task, line: None })
     }
 
@@ -137,7 +138,7 @@ impl<'a> Insert<'a> {
         let place = TaskRef { partition, due_at, id };
         self.store(place, task_id, &ask)?;
         if row::inline(&ask.payload).is_none() {
-            self.conn.prepare_cached(sql::INSERT_BODY)?.execute(params![id, ask.payload.bytes])?;
+            self.conn.prepare_cached(sql!(insert, insert_body))?.execute(params![id, ask.payload.bytes])?;
         }
         let slot = slot(ledger, &ask);
         ledger.enter_chunk(slot, &ask.kind, id);
@@ -222,7 +223,7 @@ impl<'a> Insert<'a> {
     }
 
     fn stands(&self, decision: Decision, id: i64) -> rusqlite::Result<Inserted> {
-        let task = self.conn.prepare_cached(sql::READ)?.query_row([id], row::whole_task)?;
+        let task = self.conn.prepare_cached(sql!(query, read_task))?.query_row([id], row::whole_task)?;
         Ok(Inserted { decision, task })
     }
 }

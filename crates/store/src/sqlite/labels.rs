@@ -1,7 +1,7 @@
 //! Labels that queues declare, and the entries of what stood before. What is inserted, replaced or deleted is entered and
 //! taken out by the triggers of `task`, in its transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql, walk};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql, walk};
 use async_trait::async_trait;
 use punctual_contract::{Error as CallError, LabelStore, labels::LabelIndex};
 use punctual_domain::{name::QueueKey, settings::Setting};
@@ -30,7 +30,7 @@ fn progress(conn: &Connection) -> rusqlite::Result<Vec<LabelIndex>> {
         let queue = row::queue_key(it, 0, 1)?;
         Ok(LabelIndex { part: 0, queue, label: it.get(2)?, begun_id: it.get(3)?, below_id: it.get(4)? })
     };
-    conn.prepare_cached(sql::LABEL_PROGRESS)?.query_map([], index)?.collect()
+    conn.prepare_cached(sql!(labels, list_progress))?.query_map([], index)?.collect()
 }
 
 /// In the transaction that changes what is set for a queue.
@@ -43,14 +43,14 @@ pub(crate) fn declare(
         return Ok(());
     }
     let wanted: BTreeSet<&str> = setting.into_iter().flat_map(Setting::indexed_labels).collect();
-    let mut of_queue = conn.prepare_cached(sql::LABELS_OF_QUEUE)?;
+    let mut of_queue = conn.prepare_cached(sql!(labels, list_of_queue))?;
     let stand = of_queue.query_map([namespace, queue], |it| it.get(0))?;
     let stand: BTreeSet<String> = stand.collect::<rusqlite::Result<_>>()?;
     for label in stand.iter().filter(|it| !wanted.contains(it.as_str())) {
-        conn.prepare_cached(sql::LABEL_UNDECLARE)?.execute([namespace, queue, label])?;
+        conn.prepare_cached(sql!(labels, undeclare_label))?.execute([namespace, queue, label])?;
     }
     for label in wanted.into_iter().filter(|it| !stand.contains(*it)) {
-        conn.prepare_cached(sql::LABEL_DECLARE)?.execute([namespace, queue, label])?;
+        conn.prepare_cached(sql!(labels, declare_label))?.execute([namespace, queue, label])?;
     }
     Ok(())
 }
@@ -64,24 +64,26 @@ fn batch(conn: &Connection, limit: usize) -> rusqlite::Result<usize> {
         progress(conn)?.into_iter().find_map(|it| it.below_id.map(|below| (it.queue, it.label, below)));
     let Some((QueueKey { namespace, queue }, label, below)) = left else { return Ok(0) };
     let (namespace, queue) = (namespace.as_str(), queue.as_str());
-    let newest: Option<i64> = conn.prepare_cached(sql::BELOW)?.query_row([below], |it| it.get(0))?;
+    let newest: Option<i64> =
+        conn.prepare_cached(sql!(query, find_newest_below))?.query_row([below], |it| it.get(0))?;
     let floor = newest.map(|it| it.saturating_sub(rows(limit) - 1));
     if let (Some(floor), Some(newest)) = (floor, newest) {
         let entered = params![floor, newest, namespace, queue, label];
-        conn.prepare_cached(sql::LABEL_ENTER)?.execute(entered)?;
+        conn.prepare_cached(sql!(labels, enter_earlier))?.execute(entered)?;
     }
-    conn.prepare_cached(sql::LABEL_ADVANCE)?.execute(params![floor, namespace, queue, label])?;
+    conn.prepare_cached(sql!(labels, advance_label))?.execute(params![floor, namespace, queue, label])?;
     Ok(if floor.is_some() { limit.max(1) } else { 1 })
 }
 
 /// Of tasks that stood before their chunks were entered. How many ids were passed over.
 fn chunks_stood(conn: &Connection, below: i64, limit: usize) -> rusqlite::Result<usize> {
-    let newest: Option<i64> = conn.prepare_cached(sql::BELOW)?.query_row([below], |it| it.get(0))?;
+    let newest: Option<i64> =
+        conn.prepare_cached(sql!(query, find_newest_below))?.query_row([below], |it| it.get(0))?;
     let floor = newest.map_or(0, |it| it.saturating_sub(rows(limit) - 1).max(0));
     if let Some(newest) = newest {
-        conn.prepare_cached(sql::CHUNKS_STOOD)?.execute([floor, newest])?;
+        conn.prepare_cached(sql!(labels, enter_earlier_chunks))?.execute([floor, newest])?;
     }
-    conn.prepare_cached(sql::CHUNKS_ADVANCE)?.execute([floor])?;
+    conn.prepare_cached(sql!(labels, advance_chunks))?.execute([floor])?;
     Ok(limit.max(1))
 }
 

@@ -5,7 +5,7 @@ use super::{
     moves::Moves,
     row,
     settings::Paused,
-    statements as sql,
+    statements::sql,
 };
 use crate::known;
 use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Grant};
@@ -25,7 +25,7 @@ pub(crate) fn dispatch(
     now: Millis,
 ) -> rusqlite::Result<Vec<Dispatched>> {
     let paused = Paused::read(conn)?;
-    let mut read = conn.prepare_cached(sql::GRANT)?;
+    let mut read = conn.prepare_cached(sql!(lease, read_for_grant))?;
     let mut moves = Moves::prepare(conn, now)?;
     let mut note = Note::default();
     let mut one = |grant: &Grant| {
@@ -141,10 +141,10 @@ pub(crate) fn extend(
 ) -> rusqlite::Result<Vec<Extended>> {
     let mut leases = Leases {
         now,
-        held: conn.prepare_cached(sql::HELD)?,
-        extend: conn.prepare_cached(sql::EXTEND)?,
-        fired: conn.prepare_cached(sql::FIRED)?,
-        log: conn.prepare_cached(sql::LOG)?,
+        held: conn.prepare_cached(sql!(lease, read_held))?,
+        extend: conn.prepare_cached(sql!(lease, extend))?,
+        fired: conn.prepare_cached(sql!(lease, set_fired_at))?,
+        log: conn.prepare_cached(sql!(lease, append_log))?,
         moves: Moves::prepare(conn, now)?,
     };
     beats.iter().map(|it| leases.beat(ledger, it)).collect()
@@ -220,6 +220,6 @@ fn held(row: &Row<'_>, ledger: &mut Ledger) -> rusqlite::Result<Held> {
 }
 
 pub(crate) fn request_stop(conn: &Connection, place: TaskRef, now: Millis) -> rusqlite::Result<Applied> {
-    let marked = conn.prepare_cached(sql::STOP)?.execute([place.id, now.0])?;
+    let marked = conn.prepare_cached(sql!(lease, request_stop))?.execute([place.id, now.0])?;
     Ok(if marked == 0 { Applied::Lost } else { Applied::Moved })
 }

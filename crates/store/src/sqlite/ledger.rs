@@ -1,7 +1,7 @@
 //! The running account inside one transaction: jobs enter what they move, the commit writes the sums. Entries of
 //! a job that fails are cut off again. Must never be written in another transaction than the rows it counts.
 
-use super::statements as sql;
+use super::statements::sql;
 use crate::chunks;
 use punctual_domain::{name::Name, state::State};
 use rusqlite::{Connection, params};
@@ -60,7 +60,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn load(conn: &Connection) -> rusqlite::Result<Self> {
-        let last_id = conn.prepare_cached(sql::META_READ)?.query_row(["last_id"], |it| it.get(0))?;
+        let last_id = conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["last_id"], |it| it.get(0))?;
         Ok(Self {
             slots: HashMap::new(),
             names: Vec::new(),
@@ -156,7 +156,7 @@ impl Ledger {
     /// Writes the sums; to be followed by the commit.
     pub(crate) fn write(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         let Counts { accepted, deleted, ids } = self.counts;
-        let mut count = conn.prepare_cached(sql::LEDGER_COUNT)?;
+        let mut count = conn.prepare_cached(sql!(ledger, add_to_counter))?;
         for (key, by) in [("accepted", accepted), ("deleted", deleted), ("last_id", ids)] {
             if by != 0 {
                 count.execute(params![key, by])?;
@@ -164,7 +164,7 @@ impl Ledger {
         }
         self.write_chunks(conn)?;
         self.entries.sort_unstable_by_key(|it| (it.slot, it.state));
-        let mut add = conn.prepare_cached(sql::LEDGER_ADD)?;
+        let mut add = conn.prepare_cached(sql!(ledger, add_to_books))?;
         for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
             let (tasks, bytes) = run.iter().fold((0, 0), |sum, it| (sum.0 + it.tasks, sum.1 + it.bytes));
             let first = run.first().filter(|_| tasks != 0 || bytes != 0);
@@ -179,9 +179,9 @@ impl Ledger {
     fn write_chunks(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         let filled = chunks::of(self.last_id);
         if chunks::of(self.last_id + self.counts.ids) > filled {
-            conn.prepare_cached(sql::CHUNK_BEHIND)?.execute([filled])?;
+            conn.prepare_cached(sql!(labels, delete_empty_chunk))?.execute([filled])?;
         }
-        let mut enter = conn.prepare_cached(sql::CHUNK_ENTER)?;
+        let mut enter = conn.prepare_cached(sql!(labels, insert_chunk))?;
         for (slot, kind, chunk) in &self.new_chunks {
             let Some((namespace, queue)) = self.names.get(slot.0) else { continue };
             let rows = self.chunk_rows.entry((namespace.clone(), *chunk)).or_default();

@@ -4,7 +4,8 @@
 use super::{
     insert::slot,
     ledger::{Ledger, Slot},
-    row, statements as sql,
+    row,
+    statements::{self, sql},
 };
 use crate::{extras, known};
 use punctual_contract::store::{Applied, Change, EndedAttempt, LeaseFacts, Step, Stepped};
@@ -54,7 +55,7 @@ pub(crate) struct Moves<'c> {
 
 impl<'c> Moves<'c> {
     pub(crate) fn prepare(conn: &'c Connection, now: Millis) -> rusqlite::Result<Self> {
-        let at = conn.prepare_cached(sql::AT)?;
+        let at = conn.prepare_cached(sql!(moves, read_place))?;
         Ok(Self { conn, now, at, statements: Vec::with_capacity(2), line: None })
     }
 
@@ -126,7 +127,7 @@ impl<'c> Moves<'c> {
         let known = self.statements.iter().position(|it| it.0 == event);
         let at = known.unwrap_or(self.statements.len());
         if known.is_none() {
-            self.statements.push((event, self.conn.prepare_cached(sql::of_event(event))?));
+            self.statements.push((event, self.conn.prepare_cached(statements::of_event(event))?));
         }
         let line = match &mut self.line {
             Some((of, like, line)) if *of == event && *like == *note => line,
@@ -171,7 +172,8 @@ impl<'c> Moves<'c> {
         match spot.bytes {
             Some(bytes) => Ok(bytes),
             None => {
-                let length = self.conn.prepare_cached(sql::BODY_BYTES)?.query_row([id], |it| it.get(0));
+                let length =
+                    self.conn.prepare_cached(sql!(ledger, read_body_bytes))?.query_row([id], |it| it.get(0));
                 Ok(length.optional()?.unwrap_or(0))
             }
         }
@@ -179,15 +181,15 @@ impl<'c> Moves<'c> {
 
     fn keep_body(&self, id: i64, payload: &Content, was_long: bool) -> rusqlite::Result<()> {
         if row::inline(payload).is_none() {
-            self.conn.prepare_cached(sql::INSERT_BODY)?.execute(params![id, payload.bytes])?;
+            self.conn.prepare_cached(sql!(insert, insert_body))?.execute(params![id, payload.bytes])?;
         } else if was_long {
-            self.conn.prepare_cached(sql::BODY_GONE)?.execute([id])?;
+            self.conn.prepare_cached(sql!(insert, delete_body))?.execute([id])?;
         }
         Ok(())
     }
 }
 
-/// Of columns of move/at.sql.
+/// Of columns of `read_place` in moves.sql.
 fn attempt(it: &rusqlite::Row<'_>) -> rusqlite::Result<EndedAttempt> {
     let queue: QueueKey = row::queue_key(it, 0, 1)?;
     Ok(EndedAttempt { queue, leased_since: row::millis(it, 7)?, traceparent: it.get(8)? })

@@ -1,6 +1,6 @@
 //! The deletion of what a namespace holds, batch by batch: along the index of callers' ids; and of single finished tasks.
 
-use super::{SqliteStore, lanes::Lane, lease, ledger::Ledger, row, statements as sql, workflows};
+use super::{SqliteStore, lanes::Lane, lease, ledger::Ledger, row, statements::sql, workflows};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,
@@ -33,12 +33,12 @@ impl NamespaceStore for SqliteStore {
         let (name, most) = (namespace.clone(), most(limit));
         let work = move |conn: &Connection, _: &mut Ledger| {
             let delete = |text| conn.prepare_cached(text)?.execute(params![name.as_str(), most]);
-            Ok(delete(sql::NAMESPACE_EXECUTORS)?
-                + delete(sql::NAMESPACE_CHANGES)?
-                + delete(sql::NAMESPACE_SCHEDULES)?
-                + delete(sql::NAMESPACE_BULK_FAILURES)?
-                + delete(sql::NAMESPACE_BULKS)?
-                + delete(sql::NAMESPACE_EVALUATIONS)?
+            Ok(delete(sql!(namespaces, delete_executors))?
+                + delete(sql!(namespaces, delete_setting_changes))?
+                + delete(sql!(namespaces, delete_schedules))?
+                + delete(sql!(namespaces, delete_bulk_failures))?
+                + delete(sql!(namespaces, delete_bulks))?
+                + delete(sql!(namespaces, delete_evaluations))?
                 + workflows::forget_namespace(conn, name.as_str(), most.min(WORKFLOWS_MAX))?)
         };
         self.maintaining("delete traces of a namespace", limit, work).await
@@ -46,7 +46,7 @@ impl NamespaceStore for SqliteStore {
 
     async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, CallError> {
         let work = |conn: &Connection| {
-            let mut next = conn.prepare_cached(sql::NAMESPACES_SCHEDULING)?;
+            let mut next = conn.prepare_cached(sql!(namespaces, find_next_with_schedules))?;
             let mut found: Vec<Name> = Vec::new();
             loop {
                 let behind = found.last().map_or("", Name::as_str);
@@ -74,9 +74,9 @@ fn delete_finished(conn: &Connection, ledger: &mut Ledger, it: &FinishedTask) ->
     }
     let asked = params![it.place.id, it.fence, it.state.code()];
     let slot = |row: &Row<'_>| Ok(ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?));
-    let slot = conn.prepare_cached(sql::DELETE_FINISHED)?.query_row(asked, slot).optional()?;
+    let slot = conn.prepare_cached(sql!(retention, delete_as_read))?.query_row(asked, slot).optional()?;
     let Some(slot) = slot else { return Ok(Applied::Lost) };
-    conn.prepare_cached(sql::BODY_GONE)?.execute([it.place.id])?;
+    conn.prepare_cached(sql!(insert, delete_body))?.execute([it.place.id])?;
     // The bytes of what is over are in no account.
     ledger.deleted(slot, it.state, 0);
     Ok(Applied::Moved)
@@ -113,12 +113,15 @@ fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
 
 fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqlite::Result<DeletedTasks> {
     let namespace = asked.namespace.as_str();
-    let replies =
-        conn.prepare_cached(sql::NAMESPACE_REPLIES)?.execute(params![namespace, most(asked.limit)])?;
+    let replies = conn
+        .prepare_cached(sql!(namespaces, delete_replies))?
+        .execute(params![namespace, most(asked.limit)])?;
     let from = asked.from.unwrap_or_else(|| TaskPosition::beginning_of(Partition(0)));
     let page = params![namespace, from.task_id, from.task_version, most(asked.limit + 1)];
-    let page: Vec<Found> =
-        conn.prepare_cached(sql::NAMESPACE_PAGE)?.query_map(page, found)?.collect::<Result<_, _>>()?;
+    let page: Vec<Found> = conn
+        .prepare_cached(sql!(namespaces, list_tasks))?
+        .query_map(page, found)?
+        .collect::<Result<_, _>>()?;
     let next = page.get(asked.limit).map(|it| it.position);
     let mut done = DeletedTasks { replies, next, ..DeletedTasks::default() };
     for it in page.into_iter().take(asked.limit) {
@@ -129,8 +132,8 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
             done.in_flight.push(it.task.place);
             continue;
         }
-        conn.prepare_cached(sql::NAMESPACE_DELETE)?.execute([it.task.place.id])?;
-        conn.prepare_cached(sql::BODY_GONE)?.execute([it.task.place.id])?;
+        conn.prepare_cached(sql!(namespaces, delete_task))?.execute([it.task.place.id])?;
+        conn.prepare_cached(sql!(insert, delete_body))?.execute([it.task.place.id])?;
         let slot = ledger.slot(namespace, &it.queue);
         ledger.deleted(slot, it.state, it.bytes);
         done.deleted.push(it.task);

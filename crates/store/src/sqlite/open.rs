@@ -1,7 +1,7 @@
 //! From a path to connections that are fit for use, or to an error that names the path. Never touches a file that
 //! is not ours, and never shares one with another engine.
 
-use super::{Options, statements as sql};
+use super::{Options, statements::sql};
 use crate::Error;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, config::DbConfig};
 use std::{
@@ -180,7 +180,7 @@ fn lock(path: &Path) -> Result<File, Error> {
 /// Refuses what is not a database, not ours, or newer than this program.
 pub(crate) fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
     let opening = |it| Error::opening(path, it);
-    let objects: i64 = conn.query_row(sql::OBJECTS, [], |it| it.get(0)).map_err(opening)?;
+    let objects: i64 = conn.query_row(sql!(open, count_objects), [], |it| it.get(0)).map_err(opening)?;
     if objects == 0 {
         return Ok(());
     }
@@ -221,12 +221,12 @@ pub(crate) fn migrate(conn: &mut Connection) -> rusqlite::Result<Vec<&'static st
 
 /// Rows were placed by this number, so the one that the file was made with wins.
 fn partitions(conn: &Connection, options: &Options) -> rusqlite::Result<i64> {
-    let mut read = conn.prepare_cached(sql::META_READ)?;
+    let mut read = conn.prepare_cached(sql!(ledger, read_meta))?;
     let mut read = || read.query_row(["partitions"], |it| it.get(0)).optional();
     if let Some(standing) = read()? {
         return Ok(standing);
     }
-    conn.prepare_cached(sql::META_KEEP)?.execute(("partitions", options.partitions))?;
+    conn.prepare_cached(sql!(ledger, insert_meta))?.execute(("partitions", options.partitions))?;
     Ok(i64::from(options.partitions))
 }
 

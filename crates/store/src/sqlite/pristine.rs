@@ -1,7 +1,8 @@
 //! What a database held when it was new, so that one in memory can be made new again with its statements still prepared: tests
 //! turn thousands of stores, and making each anew would take a third of their time. Must never be used on a file.
 
-use super::statements as sql;
+use super::statements::sql;
+use crate::subject::filled;
 use rusqlite::{Connection, params_from_iter, types::Value};
 
 /// Every table, with its rows.
@@ -23,13 +24,13 @@ impl Pristine {
     pub(crate) fn restore(&self, conn: &Connection) -> rusqlite::Result<()> {
         conn.prepare_cached("BEGIN IMMEDIATE")?.raw_execute()?;
         for it in &self.0 {
-            conn.prepare_cached(&of(&it.name, sql::PRISTINE_CLEAR))?.raw_execute()?;
+            conn.prepare_cached(&of(&it.name, sql!(open, delete_rows)))?.raw_execute()?;
         }
         // After all are empty: what a table has may follow from another one's rows.
         for it in &self.0 {
             for row in &it.rows {
-                let add =
-                    of(&it.name, sql::PRISTINE_ADD).replace("{columns}", &vec!["?"; row.len()].join(", "));
+                let columns = vec!["?"; row.len()].join(", ");
+                let add = filled(&of(&it.name, sql!(open, insert_row)), "{columns}", &columns);
                 conn.prepare_cached(&add)?.execute(params_from_iter(row))?;
             }
         }
@@ -38,18 +39,18 @@ impl Pristine {
 }
 
 fn of(table: &str, statement: &str) -> String {
-    statement.replace("{table}", table)
+    filled(statement, "{table}", table)
 }
 
 /// In the order of their names.
 pub(crate) fn tables(conn: &Connection) -> rusqlite::Result<Vec<Table>> {
-    let mut names = conn.prepare_cached(sql::PRISTINE_TABLES)?;
+    let mut names = conn.prepare_cached(sql!(open, list_tables))?;
     let names = names.query_map([], |it| it.get(0))?.collect::<Result<Vec<String>, _>>()?;
     names.into_iter().map(|name| Ok(Table { rows: rows(conn, &name)?, name })).collect()
 }
 
 fn rows(conn: &Connection, table: &str) -> rusqlite::Result<Vec<Vec<Value>>> {
-    let mut all = conn.prepare(&of(table, sql::PRISTINE_ROWS))?;
+    let mut all = conn.prepare(&of(table, sql!(open, list_rows)))?;
     let columns = all.column_count();
     let row = |it: &rusqlite::Row<'_>| (0..columns).map(|nth| it.get(nth)).collect();
     all.query_map([], row)?.collect()

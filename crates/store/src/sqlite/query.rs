@@ -1,7 +1,8 @@
 //! The reads. Each runs on one snapshot, bounded by its limit; none changes anything.
 
 use super::{
-    due, row, statements as sql,
+    due, row,
+    statements::sql,
     walk::{IDS_MAX, Walk},
 };
 use crate::chunks;
@@ -26,7 +27,7 @@ use std::{collections::BTreeMap, sync::Arc};
 const OVERDUE_ROWS_MAX: usize = 10_000;
 
 pub(crate) fn read(conn: &Connection, places: &[TaskRef]) -> rusqlite::Result<Vec<Option<Task>>> {
-    let mut read = conn.prepare_cached(sql::READ)?;
+    let mut read = conn.prepare_cached(sql!(query, read_task))?;
     places.iter().map(|it| read.query_row([it.id], row::whole_task).optional()).collect()
 }
 
@@ -39,8 +40,8 @@ pub(crate) fn versions(
 ) -> rusqlite::Result<Vec<Task>> {
     let (namespace, limit) = (namespace.as_str(), rows(limit));
     match version {
-        Some(it) => tasks(conn, sql::VERSION, params![namespace, task_id, limit.min(1), it]),
-        None => tasks(conn, sql::VERSIONS, params![namespace, task_id, limit]),
+        Some(it) => tasks(conn, sql!(query, read_version), params![namespace, task_id, limit.min(1), it]),
+        None => tasks(conn, sql!(query, list_versions), params![namespace, task_id, limit]),
     }
 }
 
@@ -50,11 +51,11 @@ pub(crate) fn latest_versions(
     task_ids: &[i64],
 ) -> rusqlite::Result<Vec<Task>> {
     let wanted = serde_json::to_string(task_ids).expect("numbers always have a JSON form");
-    tasks(conn, sql::LATEST_VERSIONS, params![namespace.as_str(), wanted])
+    tasks(conn, sql!(query, read_latest_versions), params![namespace.as_str(), wanted])
 }
 
 pub(crate) fn leases_ended(conn: &Connection, now: Millis, limit: usize) -> rusqlite::Result<Vec<Task>> {
-    tasks(conn, sql::LEASES_ENDED, [now.0, rows(limit)])
+    tasks(conn, sql!(query, list_expired_leases), [now.0, rows(limit)])
 }
 
 pub(crate) fn in_flight(
@@ -63,7 +64,7 @@ pub(crate) fn in_flight(
     limit: usize,
 ) -> rusqlite::Result<(Vec<Task>, Option<LeasePosition>)> {
     let (until, id) = after.map_or((i64::MIN, i64::MIN), |it| (it.until.0, it.id));
-    let tasks = tasks(conn, sql::IN_FLIGHT, [until, id, rows(limit)])?;
+    let tasks = tasks(conn, sql!(query, list_in_flight), [until, id, rows(limit)])?;
     let last = tasks.last().filter(|_| tasks.len() >= limit);
     let next =
         last.and_then(|it| Some(LeasePosition { part: 0, until: it.lease.as_ref()?.until, id: it.place.id }));
@@ -106,7 +107,7 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
         return Ok(Page { along, ..Page::default() });
     };
     let limit = query.limit.max(1);
-    let text = walk.text([sql::LIST, sql::LIST_BY_LABEL, sql::LIST_DEAD]);
+    let text = walk.text([sql!(query, list), sql!(query, list_by_label), sql!(query, list_dead)]);
     let mut tasks = Vec::new();
     for ids in &looked {
         let ids = (*ids.start(), *ids.end());
@@ -132,11 +133,11 @@ fn newest_of(conn: &Connection, walk: &Walk) -> rusqlite::Result<Option<i64>> {
 /// Along all ids, upward.
 fn oldest_first(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
     let above = |id: i64| -> rusqlite::Result<Option<i64>> {
-        conn.prepare_cached(sql::ABOVE)?.query_row([id], |it| it.get(0))
+        conn.prepare_cached(sql!(query, find_oldest_above))?.query_row([id], |it| it.get(0))
     };
     let Some(oldest) = above(query.after_id.unwrap_or(i64::MIN))? else { return Ok(Page::default()) };
     let (ceiling, limit) = (oldest.saturating_add(IDS_MAX - 1), query.limit.max(1));
-    let tasks = within(conn, sql::LIST_RISING, query, ((oldest, ceiling), limit), None)?;
+    let tasks = within(conn, sql!(query, list_rising), query, ((oldest, ceiling), limit), None)?;
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
     let next = above(full.unwrap_or(ceiling))?;
     let next_after_id = next.map(|it| it.saturating_sub(1));
@@ -200,14 +201,14 @@ pub(crate) fn scan(conn: &Connection, scan: &Scan) -> rusqlite::Result<Vec<HotEn
     let partition = i64::from(scan.partition.0);
     let mut found = match scan.after {
         Some((due_at, id)) if due_at <= scan.until => {
-            entries(sql::SCAN_INSTANT, [partition, due_at.0, id, rows(scan.limit)])?
+            entries(sql!(query, scan_instant), [partition, due_at.0, id, rows(scan.limit)])?
         }
         _ => Vec::new(),
     };
     let left = scan.limit - found.len();
     if left > 0 {
         let after = scan.after.map_or(i64::MIN, |it| it.0.0);
-        found.extend(entries(sql::SCAN, [partition, scan.until.0, after, rows(left)])?);
+        found.extend(entries(sql!(query, scan), [partition, scan.until.0, after, rows(left)])?);
     }
     Ok(found)
 }
@@ -288,15 +289,15 @@ impl Names {
 }
 
 pub(crate) fn books(conn: &Connection) -> rusqlite::Result<Books> {
-    account(conn, sql::BOOKS)
+    account(conn, sql!(ledger, read_books))
 }
 
 pub(crate) fn audit(conn: &Connection) -> rusqlite::Result<Books> {
-    account(conn, sql::AUDIT)
+    account(conn, sql!(ledger, count_books))
 }
 
 fn account(conn: &Connection, text: &str) -> rusqlite::Result<Books> {
-    let mut counter = conn.prepare_cached(sql::META_READ)?;
+    let mut counter = conn.prepare_cached(sql!(ledger, read_meta))?;
     let mut counter = |key: &str| counter.query_row([key], |it| it.get(0));
     let tally = |it: &Row<'_>| {
         let tally = Tally { queue: row::queue_key(it, 0, 1)?, state: row::state(it, 2)?, tasks: it.get(3)? };

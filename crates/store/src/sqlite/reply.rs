@@ -1,6 +1,6 @@
 //! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
 
-use super::{row, statements as sql};
+use super::{row, statements::sql};
 use punctual_contract::store::{Reply, ReplyKey, Reservation, Reserved};
 use punctual_domain::time::Millis;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -9,12 +9,12 @@ pub(crate) fn save(conn: &Connection, key: &ReplyKey, reply: &Reply) -> rusqlite
     let Reply { request_hash, status, body, keep_until } = reply;
     let hash = request_hash.cast_signed();
     let row = params![key.namespace.as_str(), key.key, hash, status, body, keep_until.0];
-    conn.prepare_cached(sql::REPLY_SAVE)?.execute(row).map(drop)
+    conn.prepare_cached(sql!(reply, save))?.execute(row).map(drop)
 }
 
 pub(crate) fn load(conn: &Connection, key: &ReplyKey, now: Millis) -> rusqlite::Result<Option<Reply>> {
     let key = params![key.namespace.as_str(), key.key, now.0];
-    conn.prepare_cached(sql::REPLY_LOAD)?.query_row(key, reply).optional()
+    conn.prepare_cached(sql!(reply, load))?.query_row(key, reply).optional()
 }
 
 pub(crate) fn reserve(
@@ -26,8 +26,8 @@ pub(crate) fn reserve(
     let Reservation { request_hash, owner, until } = reservation;
     let (namespace, hash) = (key.namespace.as_str(), request_hash.cast_signed());
     let row = params![namespace, key.key, hash, owner.as_bytes(), until.0, now.0];
-    conn.prepare_cached(sql::REPLY_RESERVE)?.execute(row)?;
-    let stands = conn.prepare_cached(sql::REPLY_RESERVED)?.query_row(params![namespace, key.key], reply)?;
+    conn.prepare_cached(sql!(reply, reserve))?.execute(row)?;
+    let stands = conn.prepare_cached(sql!(reply, read))?.query_row(params![namespace, key.key], reply)?;
     Ok(match stands.status {
         0 if stands.body == owner.as_bytes() => Reserved::Ours,
         0 => Reserved::Theirs,
@@ -37,10 +37,10 @@ pub(crate) fn reserve(
 
 pub(crate) fn release(conn: &Connection, key: &ReplyKey, owner: &str) -> rusqlite::Result<()> {
     let row = params![key.namespace.as_str(), key.key, owner.as_bytes()];
-    conn.prepare_cached(sql::REPLY_RELEASE)?.execute(row).map(drop)
+    conn.prepare_cached(sql!(reply, release))?.execute(row).map(drop)
 }
 
-/// Columns of reply/load.sql and reply/reserved.sql.
+/// Columns of `load` in reply.sql and `read` in reply.sql.
 fn reply(row: &Row<'_>) -> rusqlite::Result<Reply> {
     Ok(Reply {
         request_hash: row.get::<_, i64>(0)?.cast_unsigned(),

@@ -2,7 +2,7 @@
 //! to be forgotten, and a success becomes stopped first. In a file that has archives nothing is deleted here: that
 //! comes after archiving (`archive`).
 
-use super::{archive, ledger::Ledger, moves::Moves, row, statements as sql};
+use super::{archive, ledger::Ledger, moves::Moves, row, statements::sql};
 use punctual_contract::store::Retired;
 use punctual_domain::{
     history::Note,
@@ -30,13 +30,15 @@ pub(crate) fn retire(
     limit: usize,
 ) -> rusqlite::Result<Retired> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    conn.prepare_cached(sql::REPLIES_OVER)?.execute([now.0, limit])?;
+    conn.prepare_cached(sql!(retention, delete_expired_replies))?.execute([now.0, limit])?;
     let mut retired = Retired::default();
     let mut moves = Moves::prepare(conn, now)?;
     let note = Note { by: BY.to_owned(), ..Note::default() };
     let over = match archive::number(conn, archive::PLACE)? {
-        Some(_) => over(conn, ledger, sql::STOPPING, params![stopped_to.0, now.0, limit])?,
-        None => over(conn, ledger, sql::RETENTION_OVER, params![now.0, limit])?,
+        Some(_) => {
+            over(conn, ledger, sql!(retention, list_expired_successes), params![stopped_to.0, now.0, limit])?
+        }
+        None => over(conn, ledger, sql!(retention, list_expired), params![now.0, limit])?,
     };
     for it in over {
         if it.state == State::Succeeded {
@@ -47,9 +49,9 @@ pub(crate) fn retire(
                 // What is finished waits no more.
                 ledger.moved((it.slot, it.state), (it.slot, Event::Retire.target()), 0);
             }
-        } else if conn.prepare_cached(sql::DELETE)?.execute([it.id])? == 1 {
+        } else if conn.prepare_cached(sql!(retention, delete_finished))?.execute([it.id])? == 1 {
             retired.deleted += 1;
-            conn.prepare_cached(sql::BODY_GONE)?.execute([it.id])?;
+            conn.prepare_cached(sql!(insert, delete_body))?.execute([it.id])?;
             ledger.deleted(it.slot, it.state, 0);
         }
     }

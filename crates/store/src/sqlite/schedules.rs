@@ -1,7 +1,7 @@
 //! Schedules and their runs. A change and the step that it was decided on are compared in the statement that makes it;
 //! the runs of an advance are in its transaction.
 
-use super::{SqliteStore, chunks, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, chunks, lanes::Lane, ledger::Ledger, row, statements::sql};
 use crate::runs;
 use async_trait::async_trait;
 use punctual_contract::{
@@ -19,8 +19,9 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
 impl IdentityStore for SqliteStore {
     async fn identity_secret(&self, offered: IdentitySecret) -> Result<IdentitySecret, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::IDENTITY_OFFER)?.execute([offered.bytes()])?;
-            let secret = conn.prepare_cached(sql::IDENTITY_SECRET)?.query_row([], |row| row.get(0))?;
+            conn.prepare_cached(sql!(schedules, offer_secret))?.execute([offered.bytes()])?;
+            let secret =
+                conn.prepare_cached(sql!(schedules, read_secret))?.query_row([], |row| row.get(0))?;
             Ok(IdentitySecret::new(secret))
         };
         self.writing("keep the secret of ids", 1, work).await
@@ -43,7 +44,7 @@ impl ScheduleStore for SqliteStore {
         let (namespace, after) = (namespace.clone(), after.to_owned());
         let work = move |conn: &Connection| {
             let asked = params![namespace.as_str(), after, most(limit)];
-            conn.prepare_cached(sql::SCHEDULE_LIST)?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(schedules, list))?.query_map(asked, stored)?.collect()
         };
         self.reading("list schedules", Lane::Bulk, work).await
     }
@@ -58,7 +59,7 @@ impl ScheduleStore for SqliteStore {
 
     async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            Ok(applied(conn.prepare_cached(sql::SCHEDULE_REMOVE)?.execute([id, step])?))
+            Ok(applied(conn.prepare_cached(sql!(schedules, delete))?.execute([id, step])?))
         };
         self.writing("forget a schedule", 1, work).await
     }
@@ -71,14 +72,16 @@ impl ScheduleStore for SqliteStore {
     ) -> Result<Vec<StoredSchedule>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![slots, now.0, most(limit)];
-            conn.prepare_cached(sql::SCHEDULE_DUE)?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(schedules, list_due))?.query_map(asked, stored)?.collect()
         };
         self.reading("look for due schedules", Lane::Urgent, work).await
     }
 
     async fn next_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |conn: &Connection| {
-            conn.prepare_cached(sql::SCHEDULE_NEXT_WAKE)?.query_row([], |it| row::millis(it, 0)).optional()
+            conn.prepare_cached(sql!(schedules, find_next_wake))?
+                .query_row([], |it| row::millis(it, 0))
+                .optional()
         };
         self.reading("look for the next schedule", Lane::Urgent, work).await
     }
@@ -97,7 +100,7 @@ impl ScheduleStore for SqliteStore {
     async fn settle_runs(&self, all: Vec<SettleRun>) -> Result<(), CallError> {
         for some in chunks(all) {
             let work = move |conn: &Connection, _: &mut Ledger| {
-                let mut settle = conn.prepare_cached(sql::SCHEDULE_SETTLE)?;
+                let mut settle = conn.prepare_cached(sql!(schedules, settle_run))?;
                 for SettleRun { key, task_ref, note } in &some {
                     settle.execute(params![
                         key.schedule,
@@ -125,7 +128,7 @@ impl ScheduleStore for SqliteStore {
             let both = |it: &Row<'_>| Ok((stored(it)?, run(it, COLUMNS)?));
             let (schedule, revision) = (of.map(|it| it.schedule), of.map(|it| it.revision));
             let asked = params![before.0, most(limit), schedule, revision];
-            conn.prepare_cached(sql::SCHEDULE_UNSETTLED)?.query_map(asked, both)?.collect()
+            conn.prepare_cached(sql!(schedules, list_unsettled))?.query_map(asked, both)?.collect()
         };
         self.reading("look for unsettled runs", Lane::Urgent, work).await
     }
@@ -133,7 +136,7 @@ impl ScheduleStore for SqliteStore {
     async fn put_off_runs(&self, all: Vec<RunKey>, now: Millis) -> Result<(), CallError> {
         for some in chunks(all) {
             let work = move |conn: &Connection, _: &mut Ledger| {
-                let mut put_off = conn.prepare_cached(sql::SCHEDULE_PUT_OFF)?;
+                let mut put_off = conn.prepare_cached(sql!(schedules, postpone_run))?;
                 for key in &some {
                     put_off.execute(params![key.schedule, key.at.0, key.kind.code(), key.revision, now.0])?;
                 }
@@ -149,7 +152,7 @@ impl ScheduleStore for SqliteStore {
         let work = move |conn: &Connection| {
             let asked =
                 params![query.schedule, query.from.0, query.before.0, most(runs::fetched(query.limit))];
-            let mut asking = conn.prepare_cached(sql::SCHEDULE_RUNS)?;
+            let mut asking = conn.prepare_cached(sql!(schedules, list_runs))?;
             let all = asking.query_map(asked, |it| run(it, 0))?.collect::<rusqlite::Result<_>>()?;
             Ok(runs::page(all, query.limit))
         };
@@ -158,7 +161,7 @@ impl ScheduleStore for SqliteStore {
 
     async fn run_tasks(&self, all: Vec<RunKey>) -> Result<Vec<RunTask>, CallError> {
         let work = move |conn: &Connection| {
-            let mut asking = conn.prepare_cached(sql::SCHEDULE_REF)?;
+            let mut asking = conn.prepare_cached(sql!(schedules, read_run_task))?;
             let mut one = |it: &RunKey| {
                 let key = params![it.schedule, it.at.0, it.kind.code(), it.revision];
                 Ok(runs::task(asking.query_row(key, |row| row.get(0)).optional()?))
@@ -176,7 +179,8 @@ impl ScheduleStore for SqliteStore {
 
     async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            conn.prepare_cached(sql::SCHEDULE_FORGET)?.execute(params![created_before.0, most(limit)])
+            conn.prepare_cached(sql!(schedules, delete_old_runs))?
+                .execute(params![created_before.0, most(limit)])
         };
         self.maintaining("forget old runs", limit, work).await
     }
@@ -195,16 +199,16 @@ const fn applied(rows: usize) -> Applied {
 
 fn one(conn: &Connection, key: &ScheduleKey) -> rusqlite::Result<Option<StoredSchedule>> {
     let names = [key.namespace.as_str(), key.name.as_str()];
-    conn.prepare_cached(sql::SCHEDULE_ONE)?.query_row(names, stored).optional()
+    conn.prepare_cached(sql!(schedules, read))?.query_row(names, stored).optional()
 }
 
 fn save(conn: &Connection, it: &SaveSchedule, now: Millis) -> rusqlite::Result<Option<StoredSchedule>> {
-    let revision: i64 = conn.prepare_cached(sql::SCHEDULE_NEXT)?.query_row([], |it| it.get(0))?;
+    let revision: i64 = conn.prepare_cached(sql!(schedules, take_revision))?.query_row([], |it| it.get(0))?;
     let (namespace, name) = (it.key.namespace.as_str(), it.key.name.as_str());
     let (body, progress) = (runs::text(&it.schedule), runs::text(&it.progress));
     let wake_at = it.wake_at.map(|it| it.0);
     let saved = match it.expected {
-        None => conn.prepare_cached(sql::SCHEDULE_CREATE)?.execute(params![
+        None => conn.prepare_cached(sql!(schedules, create))?.execute(params![
             namespace,
             name,
             it.key.slot(),
@@ -216,14 +220,14 @@ fn save(conn: &Connection, it: &SaveSchedule, now: Millis) -> rusqlite::Result<O
             it.by
         ])?,
         Some(step) => conn
-            .prepare_cached(sql::SCHEDULE_REPLACE)?
+            .prepare_cached(sql!(schedules, replace))?
             .execute(params![namespace, name, step, revision, body, progress, wake_at, now.0, it.by])?,
     };
     if saved == 0 { Ok(None) } else { one(conn, &it.key) }
 }
 
 fn withdraw(conn: &Connection, all: &[RunKey], outcome: Outcome, reason: &str) -> rusqlite::Result<()> {
-    let mut withdraw = conn.prepare_cached(sql::SCHEDULE_WITHDRAW)?;
+    let mut withdraw = conn.prepare_cached(sql!(schedules, withdraw_run))?;
     for it in all {
         let (kind, outcome) = (it.kind.code(), outcome.code());
         withdraw.execute(params![it.schedule, it.at.0, kind, it.revision, reason, outcome])?;
@@ -233,13 +237,13 @@ fn withdraw(conn: &Connection, all: &[RunKey], outcome: Outcome, reason: &str) -
 
 fn advance(conn: &Connection, it: &Advance, now: Millis) -> rusqlite::Result<Applied> {
     let moved = params![it.id, it.step, runs::text(&it.progress), it.wake_at.map(|it| it.0)];
-    if conn.prepare_cached(sql::SCHEDULE_ADVANCE)?.execute(moved)? == 0 {
+    if conn.prepare_cached(sql!(schedules, advance))?.execute(moved)? == 0 {
         return Ok(Applied::Lost);
     }
     if let Some(TakesBack { runs, reason }) = &it.takes_back {
         withdraw(conn, runs, Outcome::Cancelled, reason)?;
     }
-    let mut insert = conn.prepare_cached(sql::SCHEDULE_RUN)?;
+    let mut insert = conn.prepare_cached(sql!(schedules, insert_run))?;
     for run in &it.runs {
         insert.execute(params![
             it.id,

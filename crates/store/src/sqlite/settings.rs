@@ -1,7 +1,7 @@
 //! What was set for queues, namespaces and everything, with its history. A change, its line of history and its number are
 //! one transaction; a pause is looked up by every hand-over in the transaction that makes it.
 
-use super::{SqliteStore, labels, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, labels, lanes::Lane, ledger::Ledger, row, statements::sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, SettingStore,
@@ -42,13 +42,14 @@ impl SettingStore for SqliteStore {
 }
 
 fn revision(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.prepare_cached(sql::META_READ)?.query_row([REVISION], |it| it.get(0))
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([REVISION], |it| it.get(0))
 }
 
 /// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
 fn all(conn: &Connection) -> rusqlite::Result<Settings> {
     let revision = revision(conn)?;
-    let all = conn.prepare_cached(sql::SETTINGS)?.query_map([], standing)?.collect::<Result<_, _>>()?;
+    let all =
+        conn.prepare_cached(sql!(settings, list_all))?.query_map([], standing)?.collect::<Result<_, _>>()?;
     Ok(Settings { revision, all })
 }
 
@@ -73,8 +74,10 @@ fn setting(scope: &Scope, body: &str) -> rusqlite::Result<Setting> {
 
 fn save(conn: &Connection, it: &SaveSetting, now: Millis) -> rusqlite::Result<Saved> {
     let (namespace, queue) = it.scope.names();
-    let stands: Option<i64> =
-        conn.prepare_cached(sql::SETTING_STANDS)?.query_row([namespace, queue], |it| it.get(0)).optional()?;
+    let stands: Option<i64> = conn
+        .prepare_cached(sql!(settings, read_revision))?
+        .query_row([namespace, queue], |it| it.get(0))
+        .optional()?;
     let stands = stands.unwrap_or(0);
     if it.expected.is_some_and(|expected| expected != stands) {
         return Ok(Saved::Conflict(stands));
@@ -82,10 +85,10 @@ fn save(conn: &Connection, it: &SaveSetting, now: Millis) -> rusqlite::Result<Sa
     if it.setting.is_none() && stands == 0 {
         return Ok(Saved::Done(0));
     }
-    let revision: i64 = conn.prepare_cached(sql::SETTING_NEXT)?.query_row([], |it| it.get(0))?;
+    let revision: i64 = conn.prepare_cached(sql!(settings, take_revision))?.query_row([], |it| it.get(0))?;
     let body = it.setting.as_ref().map(Setting::to_json);
     match &it.setting {
-        Some(setting) => conn.prepare_cached(sql::SETTING_SAVE)?.execute(params![
+        Some(setting) => conn.prepare_cached(sql!(settings, save))?.execute(params![
             namespace,
             queue,
             revision,
@@ -94,11 +97,11 @@ fn save(conn: &Connection, it: &SaveSetting, now: Millis) -> rusqlite::Result<Sa
             now.0,
             it.by
         ])?,
-        None => conn.prepare_cached(sql::SETTING_REMOVE)?.execute([namespace, queue])?,
+        None => conn.prepare_cached(sql!(settings, delete))?.execute([namespace, queue])?,
     };
     labels::declare(conn, (namespace, queue), it.setting.as_ref())?;
     let line = params![revision, namespace, queue, body, now.0, it.by];
-    conn.prepare_cached(sql::SETTING_RECORD)?.execute(line)?;
+    conn.prepare_cached(sql!(settings, record_change))?.execute(line)?;
     Ok(Saved::Done(revision))
 }
 
@@ -120,7 +123,7 @@ fn changes(
         })
     };
     let asked = params![namespace, queue, before.unwrap_or(i64::MAX), limit];
-    conn.prepare_cached(sql::SETTING_CHANGES)?.query_map(asked, change)?.collect()
+    conn.prepare_cached(sql!(settings, list_changes))?.query_map(asked, change)?.collect()
 }
 
 /// The queues from which nothing starts, as of the transaction that asks.
@@ -129,7 +132,7 @@ pub(crate) struct Paused(Vec<(String, String)>);
 
 impl Paused {
     pub(crate) fn read(conn: &Connection) -> rusqlite::Result<Self> {
-        let mut paused = conn.prepare_cached(sql::PAUSED)?;
+        let mut paused = conn.prepare_cached(sql!(settings, list_paused))?;
         let paused = paused.query_map([], |it| Ok((it.get(0)?, it.get(1)?)))?;
         Ok(Self(paused.collect::<Result<_, _>>()?))
     }

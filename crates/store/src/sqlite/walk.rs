@@ -1,7 +1,7 @@
 //! Along what a search walks, the newest first: all ids, the chunks of ids in which a queue has tasks, or only what is entered under a
 //! label. A position is an id either way, so that a walk may change from one to the other between two pages.
 
-use super::statements as sql;
+use super::statements::sql;
 use crate::chunks;
 use punctual_contract::store::Along;
 use punctual_domain::name::Name;
@@ -32,7 +32,7 @@ pub(crate) struct Chunks {
 
 /// Tasks below this id are not entered in chunks; 0: all are.
 pub(crate) fn not_entered_below(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.prepare_cached(sql::META_READ)?.query_row(["chunks_below"], |it| it.get(0))
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["chunks_below"], |it| it.get(0))
 }
 
 impl Walk {
@@ -50,8 +50,8 @@ impl Walk {
         };
         if let Some((key, value)) = label {
             let is_whole = match queue {
-                Some(queue) => found(sql::LABEL_WHOLE, &[namespace, queue.as_str(), key])?,
-                None => !found(sql::LABEL_NOT_WHOLE, &[namespace, key])?,
+                Some(queue) => found(sql!(labels, is_complete), &[namespace, queue.as_str(), key])?,
+                None => !found(sql!(labels, has_incomplete_queue), &[namespace, key])?,
             };
             if is_whole {
                 return Ok(Self::Label(namespace.to_owned(), format!("{key}={value}")));
@@ -97,11 +97,11 @@ impl Walk {
             Self::Ids => newest_below(conn, id),
             Self::Chunks(it) => Ok(it.look(conn, id)?.first().map(|it| *it.end())),
             Self::Label(namespace, label) => conn
-                .prepare_cached(sql::LABEL_NEWEST)?
+                .prepare_cached(sql!(labels, find_newest))?
                 .query_row(params![namespace, label, id], |it| it.get(0)),
-            Self::Dead(namespace) => {
-                conn.prepare_cached(sql::DEAD_NEWEST)?.query_row(params![namespace, id], |it| it.get(0))
-            }
+            Self::Dead(namespace) => conn
+                .prepare_cached(sql!(labels, find_newest_dead))?
+                .query_row(params![namespace, id], |it| it.get(0)),
         }
     }
 
@@ -111,11 +111,11 @@ impl Walk {
         let found: Option<i64> = match self {
             Self::Ids | Self::Chunks(_) => return Ok(newest.saturating_sub(IDS_MAX - 1)),
             Self::Label(namespace, label) => conn
-                .prepare_cached(sql::LABEL_FLOOR)?
+                .prepare_cached(sql!(labels, find_label_bound))?
                 .query_row(params![namespace, label, below, skipped], |it| it.get(0))
                 .optional()?,
             Self::Dead(namespace) => conn
-                .prepare_cached(sql::DEAD_FLOOR)?
+                .prepare_cached(sql!(labels, find_dead_bound))?
                 .query_row(params![namespace, below, skipped], |it| it.get(0))
                 .optional()?,
         };
@@ -149,7 +149,7 @@ impl Walk {
 }
 
 fn newest_below(conn: &Connection, id: i64) -> rusqlite::Result<Option<i64>> {
-    conn.prepare_cached(sql::BELOW)?.query_row([id], |it| it.get(0))
+    conn.prepare_cached(sql!(query, find_newest_below))?.query_row([id], |it| it.get(0))
 }
 
 impl Chunks {
@@ -159,7 +159,7 @@ impl Chunks {
         let mut all = BTreeSet::new();
         for (queue, kind) in [(self.queue.as_str(), self.kind.as_deref()), (chunks::ANY, None)] {
             let asked = params![self.namespace, queue, first, kind, most];
-            let mut newest = conn.prepare_cached(sql::CHUNKS_NEWEST)?;
+            let mut newest = conn.prepare_cached(sql!(labels, list_newest_chunks))?;
             for it in newest.query_map(asked, |it| it.get(0))? {
                 all.insert(it?);
             }

@@ -1,7 +1,7 @@
 //! Workflows and the rows of their nodes. A change and the step that it was decided on are compared in the statement that makes
 //! it; its rows are in its transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
 use crate::{runs, workflows as texts};
 use async_trait::async_trait;
 use punctual_contract::{
@@ -28,7 +28,7 @@ impl WorkflowStore for SqliteStore {
 
     async fn definition(&self, id: i64) -> Result<Option<StoredDefinition>, CallError> {
         let work = move |conn: &Connection| {
-            conn.prepare_cached(sql::WORKFLOW_DEFINITION)?.query_row([id], definition).optional()
+            conn.prepare_cached(sql!(workflows, read_definition))?.query_row([id], definition).optional()
         };
         self.reading("read the document of a workflow", Lane::Urgent, work).await
     }
@@ -40,21 +40,21 @@ impl WorkflowStore for SqliteStore {
             let state = query.state.map(WorkflowState::code);
             let asked =
                 params![query.namespace.as_str(), texts::below(&query), name, state, most(query.limit)];
-            conn.prepare_cached(sql::WORKFLOW_LIST)?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(workflows, list))?.query_map(asked, stored)?.collect()
         };
         self.reading("list workflows", Lane::Bulk, work).await
     }
 
     async fn node_rows(&self, id: WorkflowId) -> Result<Vec<StoredNode>, CallError> {
         let work = move |conn: &Connection| {
-            conn.prepare_cached(sql::WORKFLOW_ROWS)?.query_map([id.0], node)?.collect()
+            conn.prepare_cached(sql!(workflows, list_rows))?.query_map([id.0], node)?.collect()
         };
         self.reading("read the nodes of a workflow", Lane::Urgent, work).await
     }
 
     async fn node_contents(&self, id: WorkflowId, nodes: Vec<u32>) -> Result<Vec<NodeContent>, CallError> {
         let work = move |conn: &Connection| {
-            let mut asking = conn.prepare_cached(sql::WORKFLOW_CONTENTS)?;
+            let mut asking = conn.prepare_cached(sql!(workflows, read_contents))?;
             let mut all = Vec::new();
             for node in nodes {
                 let found = asking.query_map(params![id.0, node], content)?;
@@ -74,7 +74,7 @@ impl WorkflowStore for SqliteStore {
     async fn nodes_made(&self, id: WorkflowId, made: Vec<MadeNode>) -> Result<(), CallError> {
         let rows = made.len();
         let work = move |conn: &Connection, _: &mut Ledger| {
-            let mut set = conn.prepare_cached(sql::WORKFLOW_MADE)?;
+            let mut set = conn.prepare_cached(sql!(workflows, set_task))?;
             for MadeNode { key, attempt, task_ref } in &made {
                 let item = texts::item(key);
                 set.execute(params![id.0, key.node, item, key.role.code(), attempt, task_ref])?;
@@ -92,14 +92,16 @@ impl WorkflowStore for SqliteStore {
     ) -> Result<Vec<StoredWorkflow>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![slots, now.0, most(limit)];
-            conn.prepare_cached(sql::WORKFLOW_DUE)?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(workflows, list_due))?.query_map(asked, stored)?.collect()
         };
         self.reading("look for due workflows", Lane::Urgent, work).await
     }
 
     async fn next_workflow_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |conn: &Connection| {
-            conn.prepare_cached(sql::WORKFLOW_NEXT_WAKE)?.query_row([], |it| row::millis(it, 0)).optional()
+            conn.prepare_cached(sql!(workflows, find_next_wake))?
+                .query_row([], |it| row::millis(it, 0))
+                .optional()
         };
         self.reading("look for the next workflow", Lane::Urgent, work).await
     }
@@ -118,7 +120,7 @@ impl WorkflowStore for SqliteStore {
     ) -> Result<Vec<WorkflowMark>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![slots, before.0, most(limit)];
-            let mut asking = conn.prepare_cached(sql::WORKFLOW_MARKED)?;
+            let mut asking = conn.prepare_cached(sql!(workflows, list_marks))?;
             let marks = asking.query_map(asked, pair)?;
             marks.map(|it| it.map(|(id, of)| WorkflowMark { id, workflow: WorkflowId(of) })).collect()
         };
@@ -128,7 +130,7 @@ impl WorkflowStore for SqliteStore {
     async fn unmark_workflows(&self, ids: Vec<i64>) -> Result<(), CallError> {
         let rows = ids.len();
         let work = move |conn: &Connection, _: &mut Ledger| {
-            let mut unmark = conn.prepare_cached(sql::WORKFLOW_UNMARK)?;
+            let mut unmark = conn.prepare_cached(sql!(workflows, delete_mark))?;
             ids.iter().try_for_each(|it| unmark.execute([it]).map(drop))
         };
         self.writing("unmark workflows", rows, work).await
@@ -137,7 +139,7 @@ impl WorkflowStore for SqliteStore {
     async fn forget_workflows(&self, finished_before: Millis, limit: usize) -> Result<usize, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
             let over: Vec<(i64, i64)> = conn
-                .prepare_cached(sql::WORKFLOW_OVER)?
+                .prepare_cached(sql!(workflows, list_finished))?
                 .query_map(params![finished_before.0, most(limit)], pair)?
                 .collect::<rusqlite::Result<_>>()?;
             forget(conn, &over, finished_before)
@@ -157,9 +159,9 @@ fn pair(it: &Row<'_>) -> rusqlite::Result<(i64, i64)> {
 /// Workflows and the documents that nothing refers to any more.
 fn forget(conn: &Connection, over: &[(i64, i64)], used_before: Millis) -> rusqlite::Result<usize> {
     for (id, definition) in over {
-        conn.prepare_cached(sql::WORKFLOW_FORGET_ROWS)?.execute([id])?;
-        conn.prepare_cached(sql::WORKFLOW_FORGET)?.execute([id])?;
-        conn.prepare_cached(sql::WORKFLOW_FORGET_DEFINITION)?.execute([used_before.0, *definition])?;
+        conn.prepare_cached(sql!(workflows, delete_rows))?.execute([id])?;
+        conn.prepare_cached(sql!(workflows, delete))?.execute([id])?;
+        conn.prepare_cached(sql!(workflows, delete_definition))?.execute([used_before.0, *definition])?;
     }
     Ok(over.len())
 }
@@ -167,40 +169,40 @@ fn forget(conn: &Connection, over: &[(i64, i64)], used_before: Millis) -> rusqli
 /// Of a namespace that is being deleted.
 pub(super) fn forget_namespace(conn: &Connection, namespace: &str, limit: i64) -> rusqlite::Result<usize> {
     let all: Vec<(i64, i64)> = conn
-        .prepare_cached(sql::WORKFLOW_OF_NAMESPACE)?
+        .prepare_cached(sql!(workflows, list_of_namespace))?
         .query_map(params![namespace, limit], pair)?
         .collect::<rusqlite::Result<_>>()?;
     let forgotten = forget(conn, &all, Millis::MAX)?;
     Ok(forgotten
-        + conn.prepare_cached(sql::WORKFLOW_FORGET_DEFINITIONS)?.execute(params![namespace, limit])?)
+        + conn.prepare_cached(sql!(workflows, delete_definitions))?.execute(params![namespace, limit])?)
 }
 
 fn one(conn: &Connection, id: WorkflowId) -> rusqlite::Result<Option<StoredWorkflow>> {
-    conn.prepare_cached(sql::WORKFLOW_ONE)?.query_row([id.0], stored).optional()
+    conn.prepare_cached(sql!(workflows, read))?.query_row([id.0], stored).optional()
 }
 
 fn create(conn: &Connection, new: &NewWorkflow, now: Millis) -> rusqlite::Result<CreatedWorkflow> {
     let namespace = new.namespace.as_str();
     let document = texts::document(new);
     let asked = params![namespace, document.name, document.hash];
-    let mut alike = conn.prepare_cached(sql::WORKFLOW_ALIKE)?;
+    let mut alike = conn.prepare_cached(sql!(workflows, find_definition))?;
     let triple = |it: &Row<'_>| Ok((it.get::<_, i64>(0)?, it.get::<_, i64>(1)?, it.get::<_, i64>(2)?));
     let found = alike.query_row(asked, triple).optional()?;
     let (definition, version) = match found {
         Some((id, version, used_at)) => {
             if now.0 - used_at > texts::USED_WITHIN_MS {
-                conn.prepare_cached(sql::WORKFLOW_USED)?.execute([now.0, id])?;
+                conn.prepare_cached(sql!(workflows, touch_definition))?.execute([now.0, id])?;
             }
             (id, version)
         }
         None => {
             let define = params![namespace, document.name, document.hash, document.body, now.0];
-            conn.prepare_cached(sql::WORKFLOW_DEFINE)?.execute(define)?;
+            conn.prepare_cached(sql!(workflows, insert_definition))?.execute(define)?;
             let (id, version, _) = alike.query_row(asked, triple)?;
             (id, version)
         }
     };
-    let created = conn.prepare_cached(sql::WORKFLOW_CREATE)?.execute(params![
+    let created = conn.prepare_cached(sql!(workflows, create))?.execute(params![
         namespace,
         document.name,
         version,
@@ -218,7 +220,7 @@ fn create(conn: &Connection, new: &NewWorkflow, now: Millis) -> rusqlite::Result
         true => one(conn, WorkflowId(conn.last_insert_rowid()))?,
         false => {
             let asked = params![namespace, new.key];
-            conn.prepare_cached(sql::WORKFLOW_KEYED)?.query_row(asked, stored).optional()?
+            conn.prepare_cached(sql!(workflows, find_by_key))?.query_row(asked, stored).optional()?
         }
     };
     let workflow = workflow.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -229,11 +231,11 @@ fn moved(conn: &Connection, it: &AdvanceWorkflow, now: Millis) -> rusqlite::Resu
     let progress = runs::text(&it.progress);
     let (wake_at, finished_at) = (it.wake_at.map(|it| it.0), texts::finished_at(it, now));
     let set = params![it.id.0, it.step, it.state.code(), progress, wake_at, now.0, finished_at];
-    if conn.prepare_cached(sql::WORKFLOW_ADVANCE)?.execute(set)? == 0 {
+    if conn.prepare_cached(sql!(workflows, advance))?.execute(set)? == 0 {
         return Ok(Applied::Lost);
     }
     mark(conn, it.mark.as_slice(), now)?;
-    let mut write = conn.prepare_cached(sql::WORKFLOW_ROW)?;
+    let mut write = conn.prepare_cached(sql!(workflows, save_row))?;
     for row in &it.rows {
         write.execute(params![
             it.id.0,
@@ -255,7 +257,7 @@ fn moved(conn: &Connection, it: &AdvanceWorkflow, now: Millis) -> rusqlite::Resu
 }
 
 fn mark(conn: &Connection, marks: &[WorkflowMark], now: Millis) -> rusqlite::Result<()> {
-    let mut mark = conn.prepare_cached(sql::WORKFLOW_MARK)?;
+    let mut mark = conn.prepare_cached(sql!(workflows, insert_mark))?;
     marks.iter().try_for_each(|it| mark.execute(params![it.id, it.workflow.0, it.slot(), now.0]).map(drop))
 }
 

@@ -1,9 +1,9 @@
 //! What a server of MySQL's kind reads for the statements of schedules and workflows, among many that wait: exact look-ups, or
 //! ranges that a limit bounds. A million that wait cost what is due of them.
 
+use crate::statements;
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::servers;
-use std::{fs, path::PathBuf};
 
 const NOW: i64 = 1_900_000_000_000;
 /// Of each kind; a hundred of them are due.
@@ -72,10 +72,7 @@ impl Filled {
 
 /// A script with its parameters filled in.
 fn with(name: &str, values: &[&str]) -> String {
-    let store = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../store/sql/mysql");
-    let text = fs::read_to_string(store.join(name).with_extension("sql")).unwrap();
-    let body: Vec<&str> = text.lines().skip_while(|it| it.starts_with("--")).collect();
-    let body = body.join("\n");
+    let body = statements::text("mysql", name);
     assert_eq!(body.matches('?').count(), values.len(), "{name}");
     let mut values = values.iter();
     body.split('?')
@@ -96,28 +93,28 @@ async fn looks_and_pages_read_what_they_answer_however_many_wait() {
     let after = (NOW + 500).to_string();
     // Statement, its values, table and key, and the rows that it answers.
     let statements: [(&str, &[&str], &str, &str, i64); 16] = [
-        ("schedule/due", &[&now, all, "1000"], "schedule", "schedule_wake", DUE),
-        ("schedule/due", &[&now, one, "1000"], "schedule", "schedule_wake", DUE / 32),
-        ("schedule/due", &[&now, all, "20"], "schedule", "schedule_wake", 20),
-        ("schedule/next_wake", &[], "schedule", "schedule_wake", 1),
-        ("schedule/list", &["'default'", "'s000500'", "50"], "schedule", "schedule_named", 50),
-        ("schedule/one", &["'default'", "'s000500'"], "schedule", "schedule_named", 1),
-        ("schedule/runs", &["7", "0", "40000", "20"], "schedule_run", "PRIMARY", 20),
+        ("schedules/list_due", &[&now, all, "1000"], "schedule", "schedule_wake", DUE),
+        ("schedules/list_due", &[&now, one, "1000"], "schedule", "schedule_wake", DUE / 32),
+        ("schedules/list_due", &[&now, all, "20"], "schedule", "schedule_wake", 20),
+        ("schedules/find_next_wake", &[], "schedule", "schedule_wake", 1),
+        ("schedules/list", &["'default'", "'s000500'", "50"], "schedule", "schedule_named", 50),
+        ("schedules/read", &["'default'", "'s000500'"], "schedule", "schedule_named", 1),
+        ("schedules/list_runs", &["7", "0", "40000", "20"], "schedule_run", "PRIMARY", 20),
         (
-            "schedule/unsettled",
+            "schedules/list_unsettled",
             &["40", "NULL", "NULL", "NULL", "20"],
             "schedule_run",
             "schedule_run_unsettled",
             40,
         ),
-        ("schedule/forget", &[&after, "100"], "schedule_run", "schedule_run_created", 100),
-        ("workflow/due", &[&now, all, "1000"], "workflow", "workflow_wake", DUE),
-        ("workflow/due", &[&now, one, "1000"], "workflow", "workflow_wake", DUE / 32),
-        ("workflow/next_wake", &[], "workflow", "workflow_wake", 1),
-        ("workflow/over", &[&after, "100"], "workflow", "workflow_finished", 100),
-        ("workflow/list", &["'default'", "9000", "50"], "workflow", "workflow_listed", 50),
-        ("workflow/marked", &[&after, all, "200"], "workflow_mark", "workflow_mark_age", 200),
-        ("workflow/rows", &["77"], "workflow_node", "PRIMARY", 10),
+        ("schedules/delete_old_runs", &[&after, "100"], "schedule_run", "schedule_run_created", 100),
+        ("workflows/list_due", &[&now, all, "1000"], "workflow", "workflow_wake", DUE),
+        ("workflows/list_due", &[&now, one, "1000"], "workflow", "workflow_wake", DUE / 32),
+        ("workflows/find_next_wake", &[], "workflow", "workflow_wake", 1),
+        ("workflows/list_finished", &[&after, "100"], "workflow", "workflow_finished", 100),
+        ("workflows/list", &["'default'", "9000", "50"], "workflow", "workflow_listed", 50),
+        ("workflows/list_marks", &[&after, all, "200"], "workflow_mark", "workflow_mark_age", 200),
+        ("workflows/list_rows", &["77"], "workflow_node", "PRIMARY", 10),
     ];
     for (name, values, table, key, rows) in statements {
         let text = with(name, values);
@@ -144,14 +141,14 @@ async fn statements_over_many_look_each_up_in_its_key() {
     let nodes = list(&|it| format!("[{}, -1, 0, 1, \"t\"]", it % 10));
     let marks = list(&|it| it.to_string());
     let statements: [(&str, Vec<&str>, &str, i64); 8] = [
-        ("schedule/standing", vec![&schedules], "schedule", 500),
-        ("schedule/advance", vec![&moved], "schedule", 500),
-        ("schedule/refs", vec![&runs], "schedule_run", 500),
-        ("schedule/settle", vec![&runs], "schedule_run", 500),
-        ("schedule/put_off", vec![&runs, "5"], "schedule_run", 500),
-        ("schedule/withdraw", vec![&runs, "5", "'x'"], "schedule_run", 500),
-        ("workflow/made", vec![&nodes, "77"], "workflow_node", 10),
-        ("workflow/unmark", vec![&marks], "workflow_mark", 500),
+        ("schedules/lock_steps", vec![&schedules], "schedule", 500),
+        ("schedules/advance", vec![&moved], "schedule", 500),
+        ("schedules/read_run_tasks", vec![&runs], "schedule_run", 500),
+        ("schedules/settle_runs", vec![&runs], "schedule_run", 500),
+        ("schedules/postpone_runs", vec![&runs, "5"], "schedule_run", 500),
+        ("schedules/withdraw_runs", vec![&runs, "5", "'x'"], "schedule_run", 500),
+        ("workflows/set_tasks", vec![&nodes, "77"], "workflow_node", 10),
+        ("workflows/delete_marks", vec![&marks], "workflow_mark", 500),
     ];
     for (name, values, table, rows) in statements {
         let text = with(name, &values);

@@ -55,6 +55,7 @@ mod servers;
 mod shared;
 mod shares;
 mod simulation;
+mod statements;
 mod stored_limiter;
 mod test_engine;
 mod tls;

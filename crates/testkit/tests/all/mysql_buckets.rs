@@ -5,6 +5,7 @@ mod far;
 mod in_flight;
 mod rate;
 
+use crate::statements::swap;
 use punctual_contract::Store;
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -35,10 +36,9 @@ const OPTIONS: BucketOptions = BucketOptions {
 };
 
 const EVENTS: &str = include_str!("../../../../scripts/mysql-events.sql");
-/// As sql/mysql/bucket/alone.sql says: MySQL has no SHA1 from 9.6 on.
+/// As `lock_maintenance` of buckets.sql says: MySQL has no SHA1 from 9.6 on.
 const OF_BUCKETS: &str = "CONCAT('punctual ',
     /*!90600 LEFT(SHA2(DATABASE(), 256), 40 + 0 * LENGTH(' */ SHA1(DATABASE()) /*!90600 ')) */)";
-const SWAP: &str = include_str!("../../../store/sql/mysql/bucket/swap.sql");
 
 /// The account as the rows say it: tasks, and the bytes of payloads that wait.
 const BOOKS: &str = "DELETE FROM books; INSERT INTO books (slot, namespace, queue, state, tasks, bytes)
@@ -271,14 +271,14 @@ async fn a_carrying_that_is_cut_off_anywhere_loses_and_doubles_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_a_crash_between_any_two_steps_the_next_run_completes_it() {
-    let swap = SWAP.lines().last().unwrap().replace("{name}", "p2026111500");
+    let swapped = swap("p2026111500");
     for (crash, forgotten) in [
         ("UPDATE gone_to SET partition_no = 7, due_at = 5, id = 5".to_owned(), 400),
-        (swap.clone(), 400),
-        (format!("{swap}; ALTER TABLE task DROP PARTITION p2026111500"), 400),
-        (format!("{swap}; ALTER TABLE task CONVERT PARTITION p2026111500 TO TABLE task_left"), 400),
-        (format!("{swap}; UPDATE gone_to SET partition_no = 2147483647"), 0),
-        (format!("{swap}; TRUNCATE TABLE task_gone; UPDATE gone_to SET partition_no = 2147483647"), 0),
+        (swapped.clone(), 400),
+        (format!("{swapped}; ALTER TABLE task DROP PARTITION p2026111500"), 400),
+        (format!("{swapped}; ALTER TABLE task CONVERT PARTITION p2026111500 TO TABLE task_left"), 400),
+        (format!("{swapped}; UPDATE gone_to SET partition_no = 2147483647"), 0),
+        (format!("{swapped}; TRUNCATE TABLE task_gone; UPDATE gone_to SET partition_no = 2147483647"), 0),
     ] {
         let shard = Shard::with_buckets_since(6).await;
         shard.put(1, 400, TODAY - 6 * DAY, 11, "1").await;
@@ -335,7 +335,7 @@ async fn what_is_needed_after_all_is_put_back_and_an_id_that_was_given_again_kee
     shard.put(1, 300, TODAY - 6 * DAY, 11, "1").await;
     // Became stopped between the look and the swap; and, while the bucket was swapped out, its id came again.
     shard.sql("UPDATE task SET keep_until = 9000000000000 WHERE id = 7").await;
-    shard.sql(&SWAP.lines().last().unwrap().replace("{name}", "p2026111500")).await;
+    shard.sql(&swap("p2026111500")).await;
     shard.sql("UPDATE registry SET id = 5000 WHERE task_id = 1008").await;
     let report = shard.run(OPTIONS, NOW).await;
     assert_eq!(report.forgotten, 299);
@@ -410,7 +410,7 @@ async fn a_large_bucket_leaves_the_table_in_no_time() {
         "a look would be seen"
     );
     let bucket = by_hand.buckets().await.remove(0);
-    assert!(by_hand.rows_touched(&SWAP.replace("{name}", &bucket)).await < 10);
+    assert!(by_hand.rows_touched(&swap(&bucket)).await < 10);
     assert_eq!(by_hand.rows().await[0], 0);
 }
 

@@ -4,33 +4,27 @@
 
 mod chunks;
 
+use crate::statements::{self, statement};
 use punctual_domain::{
     history::HISTORY_LEN_MAX,
     state::{Event, State, TRANSITIONS},
 };
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::servers;
-use std::{fs, path::PathBuf};
 
 const NOW: i64 = 1_900_000_000_000;
 /// Where many tasks are due at once.
 const INSTANT: i64 = NOW + 50_000;
 const CROWD: usize = 100_000;
 
-fn script(dialect: &str, name: &str) -> String {
-    let store = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../store/sql");
-    let file = store.join(dialect).join(name).with_extension("sql");
-    fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
-}
-
 fn mysql(name: &str) -> String {
-    script("mysql", name)
+    statement("mysql", name)
 }
 
 /// The one replacement is made by an insert.
 fn of_event(event: Event) -> String {
-    let folder = if event == Event::Replace { "insert" } else { "move" };
-    mysql(&format!("{folder}/{}", event.word()))
+    let file = if event == Event::Replace { "insert" } else { "moves" };
+    mysql(&format!("{file}/{}", event.word()))
 }
 
 fn header(event: Event) -> String {
@@ -44,7 +38,7 @@ fn header(event: Event) -> String {
 #[test]
 fn every_move_says_what_the_table_says_and_so_does_its_twin() {
     for row in TRANSITIONS {
-        let (text, twin) = (of_event(row.event), script("sqlite", &format!("move/{}", row.event.word())));
+        let (text, twin) = (of_event(row.event), statement("sqlite", &format!("moves/{}", row.event.word())));
         let header = header(row.event);
         for (dialect, text) in [("mysql", &text), ("sqlite", &twin)] {
             let said: Vec<&str> = text.lines().filter(|it| it.starts_with("-- moves: ")).collect();
@@ -58,7 +52,7 @@ const ALIKE: [&str; 4] = ["claim", "dispatch", "start", "succeed"];
 
 /// The scripts of each event.
 fn scripts() -> Vec<(Event, String)> {
-    let alike = ALIKE.map(|word| (Event::from_word(word).unwrap(), mysql(&format!("alike/{word}"))));
+    let alike = ALIKE.map(|word| (Event::from_word(word).unwrap(), mysql(&format!("moves/{word}_by_key"))));
     let general = TRANSITIONS.iter().map(|it| (it.event, of_event(it.event)));
     general.chain(alike).collect()
 }
@@ -85,14 +79,14 @@ fn every_move_writes_one_history_line_within_the_domains_bound() {
     }
 }
 
+/// Statements of the file that move nothing from one state to another.
+const OTHERS: [&str; 5] = ["lock_places", "read_labels", "move_in_time", "save_places", "read_moved_places"];
+
 #[test]
 fn there_is_no_move_that_the_table_does_not_have() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../store/sql/mysql/move");
-    let mut found: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|it| it.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
-        .filter(|it| it != "at")
-        .collect();
+    let names = statements::all("mysql", "moves").into_iter().map(|(name, _)| name);
+    let mut found: Vec<String> =
+        names.filter(|name| !OTHERS.contains(&name.as_str()) && !name.ends_with("_by_key")).collect();
     found.sort();
     let mut wanted: Vec<&str> =
         TRANSITIONS.iter().map(|it| it.event.word()).filter(|it| *it != "replace").collect();
@@ -205,11 +199,12 @@ impl Filled {
     }
 }
 
+/// How the instants of rows that are alike are written where each has its own.
+const BY_ID: &str = "CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED)";
+
 /// A script with its parameters filled in.
 fn with(name: &str, values: &[String]) -> String {
-    let text = mysql(name);
-    let body: Vec<&str> = text.lines().skip_while(|it| it.starts_with("--")).collect();
-    let body = body.join("\n");
+    let body = statements::text("mysql", name).replace("{fired_at}", BY_ID);
     assert_eq!(body.matches('?').count(), values.len(), "{name}");
     let mut values = values.iter();
     body.split('?')
@@ -275,7 +270,7 @@ async fn moves_look_each_row_up_in_the_key_however_crowded_its_instant_is() {
 
 async fn check_moves(database: Filled) {
     for row in TRANSITIONS.iter().filter(|it| it.event != Event::Replace) {
-        let name = format!("move/{}", row.event.word());
+        let name = format!("moves/{}", row.event.word());
         let nows = mysql(&name).matches("= ?").count();
         // These say in which state each row has to be.
         let names_state = matches!(row.event, Event::Dispatch | Event::Succeed);
@@ -318,7 +313,7 @@ async fn check_rows(database: Filled) {
         values.push(NOW.to_string());
         values.extend(["3", "7", "9"].map(str::to_owned));
         values.extend([state.code().to_string(), "1".to_owned()]);
-        let one = with(&format!("alike/{event}"), &values);
+        let one = with(&format!("moves/{event}_by_key"), &values);
         let name_all = |places: &[String]| {
             assert!(one.contains("((3, 7, 9))"), "{one}");
             one.replace("((3, 7, 9))", &format!("({})", places.join(", ")))
@@ -340,7 +335,7 @@ async fn check_rows(database: Filled) {
             let plan = database.plan(&text).await;
             assert_eq!(&plan[0][..3], ["task", "range", "PRIMARY"], "{event}: {plan:?}");
             let touched = database.rows_touched(&put_into(&rows, state), &text).await;
-            assert!((1_000..=500 * 4).contains(&touched), "alike/{event}, {name}: {touched} rows for 500");
+            assert!((1_000..=500 * 4).contains(&touched), "{event}, {name}: {touched} rows for 500");
         }
     }
     check_reads(&database).await;
@@ -350,7 +345,7 @@ async fn check_reads(database: &Filled) {
     let key = |id: i64| format!("({},{},{id})", id % 16, NOW + id * 10);
     let keys: Vec<String> = (4_000..4_000 + NAMED_TO_READ).map(key).collect();
     let places = format!("(task.partition_no, task.due_at, task.id) IN ({})", keys.join(","));
-    for name in ["lease/read", "ended/near"] {
+    for name in ["lease/read_for_grant", "lease/read_in_flight_by_key"] {
         let text = mysql(name).replace("{places}", &places);
         let plan = database.plan(&text).await;
         assert_eq!(&plan[0][..3], ["task", "range", "PRIMARY"], "{name}: {plan:?}");
@@ -368,14 +363,21 @@ async fn other_statements_over_places_look_each_up_in_the_key() {
 
 async fn check_other(database: Filled) {
     let mut statements: Vec<(&str, Vec<String>)> = Vec::new();
-    for name in ["move/at", "lease/grant", "lease/held", "retire/over", "ended/look", "scan/left"] {
+    for name in [
+        "moves/lock_places",
+        "lease/lock_for_grant",
+        "lease/lock_held",
+        "retention/lock_expired",
+        "lease/read_in_flight",
+        "scan/read_unfinished",
+    ] {
         for places in [places(spread()), places(crowd())] {
             statements.push((name, vec![json(&places)]));
         }
     }
     for rows in [rows(spread()), rows(crowd())] {
-        statements.push(("retire/delete", vec![rows.clone()]));
-        statements.push(("namespace/delete", vec![rows.clone()]));
+        statements.push(("retention/delete_finished", vec![rows.clone()]));
+        statements.push(("namespaces/delete_tasks", vec![rows.clone()]));
         statements.push(("lease/extend", vec![rows, NOW.to_string()]));
     }
     for (name, values) in statements {
@@ -387,13 +389,13 @@ async fn check_other(database: Filled) {
             let wanted = if it[0] == "lookup" { ["ref", "lookup_of"] } else { ["eq_ref", "PRIMARY"] };
             assert_eq!(&it[1..3], wanted, "{name}: {plan:?}");
         }
-        let state = if name == "retire/delete" { State::Dead } else { State::Running };
+        let state = if name == "retention/delete_finished" { State::Dead } else { State::Running };
         let before =
             if values[0].contains("\"x\"") { put_into(&values[0], state) } else { "DO 0".to_owned() };
         let touched = database.rows_touched(&before, &text).await;
         assert!((500..=TOUCHED_MAX).contains(&touched), "{name}: {touched} rows for 500");
     }
-    for name in ["place/moved", "place/keep"] {
+    for name in ["moves/read_moved_places", "moves/save_places"] {
         let text = with(name, &[json(&places(spread()))]);
         assert!(database.rows_touched("DO 0", &text).await <= 500 * 4 + 50, "{name}");
     }
@@ -412,16 +414,26 @@ async fn check_scans(database: Filled) {
     let statements = [
         ("scan/scan", values(&[5, NOW, late, 100]), "range", 100),
         ("scan/scan", values(&[3, INSTANT - 1, INSTANT, 100]), "range", 100),
-        ("scan/instant", values(&[3, INSTANT, 1_050_000, 100]), "range", 100),
-        ("scan/first", values(&[3, INSTANT - 1, INSTANT]), "range", 1),
-        ("scan/unfinished", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
+        ("scan/scan_instant", values(&[3, INSTANT, 1_050_000, 100]), "range", 100),
+        ("scan/find_first", values(&[3, INSTANT - 1, INSTANT]), "range", 1),
+        ("scan/walk_unfinished", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("scan/walk", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
-        ("overdue/bound", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 999]), "range", 1_000),
-        ("overdue/look", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
-        ("retire/walk", values(&[i64::MIN, NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
-        ("retire/walk_on", values(&[i64::MIN, NOW, -1, 1_000]), "range", 1_000),
-        ("retire/walk_on", values(&[i64::MIN, NOW, 2, 1_000]), "range", 1_000),
-        ("retire/span_rows", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
+        ("scan/find_overdue_bound", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 999]), "range", 1_000),
+        ("scan/list_overdue", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
+        (
+            "retention/walk",
+            values(&[i64::MIN, NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]),
+            "range",
+            1_000,
+        ),
+        ("retention/walk_next_partition", values(&[i64::MIN, NOW, -1, 1_000]), "range", 1_000),
+        ("retention/walk_next_partition", values(&[i64::MIN, NOW, 2, 1_000]), "range", 1_000),
+        (
+            "retention/list_span_rows",
+            values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]),
+            "range",
+            1_000,
+        ),
     ];
     for (name, values, kind, rows) in statements {
         let text = with(name, &values);
@@ -436,7 +448,7 @@ async fn check_scans(database: Filled) {
     for (from, most, there) in [(500_000, 400, 0), (4_000, 400, 400), (4_000, i64::MAX, 500)] {
         let ids = values(&[from, from + 499, most]);
         let text =
-            with("insert/between", &[&[partitions.clone(), "'default'".to_owned()], &ids[..]].concat());
+            with("insert/list_between", &[&[partitions.clone(), "'default'".to_owned()], &ids[..]].concat());
         let plan = database.plan(&text).await;
         let [line] = plan.as_slice() else { panic!("{plan:?}") };
         assert_eq!(&line[..3], ["registry", "range", "PRIMARY"], "{plan:?}");
@@ -445,18 +457,18 @@ async fn check_scans(database: Filled) {
         assert!((there..=there + 100).contains(&touched), "{touched} rows for {there}");
     }
     let of_namespace = ["3", "'default'", "1050000", "1050000", "0", "100"].map(str::to_owned);
-    let text = with("namespace/page", &of_namespace);
+    let text = with("namespaces/list_tasks", &of_namespace);
     let plan = database.plan(&text).await;
     let [line] = plan.as_slice() else { panic!("{plan:?}") };
     assert_eq!(&line[..3], ["registry", "range", "PRIMARY"], "{plan:?}");
     assert!(!line[3].contains("filesort") && !line[3].contains("temporary"), "{plan:?}");
     let touched = database.rows_touched("DO 0", &text).await;
     assert!((100..=200).contains(&touched), "{touched} rows for 100");
-    let text = with("ended/batches", &values(&[5_000, 9_000, 5_000, 5_000, 100]));
+    let text = with("lease/list_batches", &values(&[5_000, 9_000, 5_000, 5_000, 100]));
     let plan = database.plan(&text).await;
     assert_eq!(&plan[0][..3], ["lease_batch", "range", "lease_batch_until"], "{plan:?}");
     assert!(!plan[0][3].contains("filesort"), "{plan:?}");
-    let text = with("ended/gone", &["'[1,2,3]'".to_owned()]);
+    let text = with("lease/delete_batches", &["'[1,2,3]'".to_owned()]);
     assert!(database.rows_touched("DO 0", &text).await < 50);
 }
 
@@ -499,12 +511,12 @@ async fn check_searches(database: Filled) {
             of_found(20),
         ),
         (
-            "bulk/matching_by_term",
+            "bulk/list_matching_by_term",
             all(&[&["1"], none, term, ids, states, of_queue, none, none, none, none, none, none, page]),
             of_found(20),
         ),
         (
-            "bulk/matching_by_term",
+            "bulk/list_matching_by_term",
             all(&[&["1"], none, term, ids, states, of_queue, nobody, none, none, none, none, none, page]),
             of_found(1_000),
         ),
@@ -514,19 +526,23 @@ async fn check_searches(database: Filled) {
             of_found(20_000),
         ),
         (
-            "bulk/matching",
+            "bulk/list_matching",
             all(&[&["1"], none, walked, states, of_queue, none, none, none, label, none, none, page]),
             of_found(20_000),
         ),
         ("query/list_by_due", all(&[&range, of_queue, none, none, none, none, none, page]), 100),
         ("query/list_by_due_rising", all(&[&range, of_queue, none, none, none, none, none, page]), 100),
-        ("query/due_bound", all(&[&bound]), 1_300),
-        ("query/due_bound_rising", all(&[&range, &bound[bound.len() - 1..]]), 1_300),
-        ("label/newest", all(&[term, &["1050000"]]), 50),
-        ("label/floor", all(&[&["8"], &["1090000"], &["4999"]]), 5_050),
-        ("label/hold", all(&[&["1050000", "1050999"]]), 1_050),
-        ("label/stood", all(&[&["1050000", "1050999"], &["'default'", "'mail'", "'mail'"]]), of_found(1_000)),
-        ("label/dead_stood", all(&[&["1050000", "1050999"]]), of_found(1_000)),
+        ("query/find_due_bound", all(&[&bound]), 1_300),
+        ("query/find_due_bound_rising", all(&[&range, &bound[bound.len() - 1..]]), 1_300),
+        ("labels/find_newest", all(&[term, &["1050000"]]), 50),
+        ("labels/find_term_bound", all(&[&["8"], &["1090000"], &["4999"]]), 5_050),
+        ("labels/lock_range", all(&[&["1050000", "1050999"]]), 1_050),
+        (
+            "labels/list_earlier",
+            all(&[&["1050000", "1050999"], &["'default'", "'mail'", "'mail'"]]),
+            of_found(1_000),
+        ),
+        ("labels/list_earlier_dead", all(&[&["1050000", "1050999"]]), of_found(1_000)),
     ];
     for (name, values, most) in statements {
         check_search(&database, name, &values, most).await;
@@ -553,7 +569,7 @@ async fn check_oldest_first(database: &Filled) {
     // Each found by five look-ups; what matches is found as it comes.
     check_search(database, "query/list_rising", &page(&["'nobody'", "'nobody'"]), 20_000 * 25).await;
     check_search(database, "query/list_rising", &page(&["NULL", "NULL"]), 20 * 25).await;
-    check_search(database, "query/above", &text(&["1050000"]), 50).await;
+    check_search(database, "query/find_oldest_above", &text(&["1050000"]), 50).await;
     let ids = text(&["'[[3,1000500],[4,20],[5,21]]'", "'default'"]);
-    check_search(database, "query/latest_versions", &ids, 100).await;
+    check_search(database, "query/read_latest_versions", &ids, 100).await;
 }

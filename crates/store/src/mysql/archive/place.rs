@@ -8,7 +8,7 @@ use crate::{
         MysqlStore, Shard,
         limits::{READ, WRITE, within},
         shards::CLUSTER,
-        statements as sql,
+        statements::sql,
     },
 };
 use sqlx::{MySqlConnection, Row as _};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The number of a database's archives, which is that of its store; None: it has none.
 pub(in crate::mysql) async fn of(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
-    let found = sqlx::query(sql::META_READ).bind(PLACE).fetch_optional(conn).await?;
+    let found = sqlx::query(sql!(shards, read_meta)).bind(PLACE).fetch_optional(conn).await?;
     found.map(|it| it.try_get(0)).transpose()
 }
 
@@ -53,7 +53,7 @@ impl MysqlStore {
     pub(in crate::mysql) async fn number(&self) -> sqlx::Result<i64> {
         let read = async || {
             let mut conn = self.inner.catalog.acquire().await?;
-            sqlx::query(sql::META_READ).bind(CLUSTER).fetch_one(&mut *conn).await?.try_get(0)
+            sqlx::query(sql!(shards, read_meta)).bind(CLUSTER).fetch_one(&mut *conn).await?.try_get(0)
         };
         within(READ, read()).await
     }
@@ -80,7 +80,7 @@ async fn known(nth: usize, shard: &Shard) -> Result<Option<i64>, Error> {
 async fn keep(shard: &Shard, place: i64) -> sqlx::Result<()> {
     let keep = async {
         let mut conn = shard.readers.acquire().await?;
-        sqlx::query(sql::META_KEEP).bind(PLACE).bind(place).execute(&mut *conn).await.map(drop)
+        sqlx::query(sql!(shards, insert_meta)).bind(PLACE).bind(place).execute(&mut *conn).await.map(drop)
     };
     within(WRITE, keep).await
 }

@@ -11,16 +11,11 @@ use crate::{
     mysql::{
         limits::{elsewhere, here},
         row,
+        statements::sql,
     },
 };
 use punctual_domain::{task::Task, time::Millis};
 use sqlx::MySqlConnection;
-
-macro_rules! sql {
-    ($file:literal) => {
-        include_str!(concat!("../../../sql/mysql/bucket/export/", $file))
-    };
-}
 
 /// Rows of one statement, and payloads of one statement, beyond which the next asks for fewer.
 const ROWS_MAX: u32 = 1_000;
@@ -71,7 +66,7 @@ pub(super) fn database(error: Box<dyn std::error::Error + Send + Sync>) -> sqlx:
 }
 
 async fn archived_to(conn: &mut MySqlConnection) -> sqlx::Result<Place> {
-    let mark = sqlx::query(sql!("read.sql")).fetch_optional(conn).await?;
+    let mark = sqlx::query(sql!(dropped_buckets, read_exported_place)).fetch_optional(conn).await?;
     mark.as_ref().map_or(Ok(Place::START), Place::from_row)
 }
 
@@ -81,13 +76,13 @@ pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> 
 }
 
 async fn mark(conn: &mut MySqlConnection, at: Place) -> sqlx::Result<()> {
-    at.bind(sqlx::query(sql!("write.sql"))).execute(conn).await?;
+    at.bind(sqlx::query(sql!(dropped_buckets, save_exported_place))).execute(conn).await?;
     Ok(())
 }
 
 /// Readers learn of new archives before anything is settled.
 async fn end(conn: &mut MySqlConnection) -> sqlx::Result<()> {
-    sqlx::query(sql!("published.sql")).execute(&mut *conn).await?;
+    sqlx::query(sql!(dropped_buckets, bump_archive_generation)).execute(&mut *conn).await?;
     mark(conn, Place::END).await
 }
 
@@ -106,7 +101,7 @@ impl Source for Gone<'_> {
             return Ok(Vec::new());
         }
         *self.budget -= 1;
-        let rows = self.at.bind_after(sqlx::query(sql!("rows.sql"))).bind(self.rows);
+        let rows = self.at.bind_after(sqlx::query(sql!(dropped_buckets, list_exportable))).bind(self.rows);
         let rows = here(rows.fetch_all(&mut *self.conn)).await?;
         let tasks: Vec<Task> = rows.iter().map(row::whole_task).collect::<Result<_, _>>()?;
         match tasks.last() {
@@ -143,18 +138,15 @@ mod tests {
     #[test]
     fn everything_that_is_ever_forgotten_is_archived() {
         let over = [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).join(", ");
-        assert!(sql!("rows.sql").contains(&format!("task.state IN ({over})\n")));
-        assert!(!sql!("rows.sql").contains("keep_until <="), "whatever its time");
-        assert!(
-            include_str!("../../../sql/mysql/bucket/gone/registry.sql")
-                .contains(&format!("state IN ({over})"))
-        );
+        assert!(sql!(dropped_buckets, list_exportable).contains(&format!("task.state IN ({over})\n")));
+        assert!(!sql!(dropped_buckets, list_exportable).contains("keep_until <="), "whatever its time");
+        assert!(sql!(dropped_buckets, delete_entries).contains(&format!("state IN ({over})")));
     }
 
     #[test]
     fn whole_tasks_are_read_in_the_order_in_which_they_are_decoded() {
         let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words(sql!("rows.sql")).contains(&words(TASK_COLUMNS)));
+        assert!(words(sql!(dropped_buckets, list_exportable)).contains(&words(TASK_COLUMNS)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! transaction with the mark of how far it is. Must never touch `task_gone` itself before all of it is settled.
 
 use super::session::{Place, Session};
-use crate::mysql::{hosted, ledger::Ledger, ownership::is_lock, statements};
+use crate::mysql::{hosted, ledger::Ledger, ownership::is_lock, statements::sql};
 use punctual_contract::store::Tally;
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -10,12 +10,6 @@ use punctual_domain::{
     time::Millis,
 };
 use sqlx::{Connection, MySqlConnection, Row, mysql::MySqlRow};
-
-macro_rules! sql {
-    ($file:literal) => {
-        include_str!(concat!("../../../sql/mysql/bucket/gone/", $file))
-    };
-}
 
 /// Of the account and of the counters: one that no writer has. Only one connection at a time settles.
 const SLOT: i32 = -1;
@@ -37,13 +31,16 @@ impl Settling {
     }
 
     pub(super) async fn is_left(&self, session: &mut Session) -> sqlx::Result<bool> {
-        let left = self.done_to.bind_after(sqlx::query(sql!("left.sql")));
+        let left = self.done_to.bind_after(sqlx::query(sql!(dropped_buckets, has_unsettled)));
         Ok(left.fetch_optional(&mut session.conn).await?.is_some())
     }
 
     /// How many tasks were forgotten. None: nothing was done, because a partition is about to leave.
     pub(super) async fn batch(&mut self, session: &mut Session) -> sqlx::Result<Option<u64>> {
-        let step = self.done_to.bind_after(sqlx::query(sql!("step.sql"))).bind(self.batch_rows - 1);
+        let step = self
+            .done_to
+            .bind_after(sqlx::query(sql!(dropped_buckets, find_batch_end)))
+            .bind(self.batch_rows - 1);
         let upto = step.fetch_optional(&mut session.conn).await?;
         let upto = upto.as_ref().map_or(Ok(Place::END), Place::from_row)?;
         let mut tries = 1;
@@ -64,30 +61,34 @@ impl Settling {
             |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
         let mut tx = conn.begin().await?;
         // First: whoever takes a row back holds it, and no statement that follows sees half of that.
-        sqlx::query(statements::GONE_LOCK).fetch_optional(&mut *tx).await?;
+        sqlx::query(sql!(insert, lock_dropped)).fetch_optional(&mut *tx).await?;
         if one_is_leaving(&mut tx).await? {
             return tx.rollback().await.map(|()| None);
         }
         // As an insert: registry first.
-        for file in
-            [sql!("registry.sql"), sql!("moved.sql"), sql!("body.sql"), sql!("lookup.sql"), sql!("back.sql")]
-        {
+        for file in [
+            sql!(dropped_buckets, delete_entries),
+            sql!(dropped_buckets, delete_moved_places),
+            sql!(dropped_buckets, delete_bodies),
+            sql!(dropped_buckets, delete_lookups),
+            sql!(dropped_buckets, restore_kept),
+        ] {
             batch(file).execute(&mut *tx).await?;
         }
         let (mut ledger, mut forgotten) = (Ledger::new(SLOT), 0);
-        for row in batch(sql!("over.sql")).fetch_all(&mut *tx).await? {
+        for row in batch(sql!(dropped_buckets, count_batch)).fetch_all(&mut *tx).await? {
             forgotten += leave(&mut ledger, &tally(&row)?);
         }
         ledger.deleted(forgotten);
         ledger.write(&mut tx).await?;
-        upto.bind(sqlx::query(sql!("write.sql"))).execute(&mut *tx).await?;
+        upto.bind(sqlx::query(sql!(dropped_buckets, save_settled_place))).execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(Some(forgotten.unsigned_abs()))
     }
 }
 
 async fn one_is_leaving(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
-    let rows = sqlx::query(statements::sql!("hosted/closed.sql")).fetch_all(conn).await?;
+    let rows = sqlx::query(sql!(hosted, lock_hosted)).fetch_all(conn).await?;
     let states: Vec<i8> = rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<_>>()?;
     Ok(states.contains(&(hosted::State::Closed as i8)))
 }
@@ -113,33 +114,35 @@ fn tally(row: &MySqlRow) -> sqlx::Result<Tally> {
 }
 
 pub(super) async fn done_to(conn: &mut MySqlConnection) -> sqlx::Result<Place> {
-    Place::from_row(&sqlx::query(sql!("read.sql")).fetch_one(conn).await?)
+    Place::from_row(&sqlx::query(sql!(dropped_buckets, read_settled_place)).fetch_one(conn).await?)
 }
 
 /// What the account still counts of a bucket that is being dropped, with the bytes of payloads that wait: to be added to a count of `task`, on the same
 /// snapshot.
 pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(Tally, i64)>> {
     let done_to = done_to(conn).await?;
-    let rows = done_to.bind_after(sqlx::query(sql!("unsettled.sql"))).fetch_all(conn).await?;
+    let rows =
+        done_to.bind_after(sqlx::query(sql!(dropped_buckets, count_unsettled))).fetch_all(conn).await?;
     rows.iter().map(|it| Ok((tally(it)?, it.try_get::<Option<i64>, _>(4)?.unwrap_or(0)))).collect()
 }
 
 pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {
-    Place::START.bind(sqlx::query(sql!("write.sql"))).execute(conn).await?;
+    Place::START.bind(sqlx::query(sql!(dropped_buckets, save_settled_place))).execute(conn).await?;
     Ok(())
 }
 
 pub(super) async fn has_rows(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
-    Ok(sqlx::query(sql!("any.sql")).fetch_optional(conn).await?.is_some())
+    Ok(sqlx::query(sql!(dropped_buckets, has_rows)).fetch_optional(conn).await?.is_some())
 }
 
 pub(super) async fn empty(conn: &mut MySqlConnection) -> sqlx::Result<()> {
-    sqlx::raw_sql(sql!("empty.sql")).execute(conn).await?;
+    sqlx::raw_sql(sql!(dropped_buckets, truncate)).execute(conn).await?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use punctual_domain::state::State;
 
     #[test]
@@ -148,13 +151,13 @@ mod tests {
             [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).into();
         let over = format!("({})", over.join(", "));
         for file in [
-            sql!("registry.sql"),
-            sql!("moved.sql"),
-            sql!("body.sql"),
-            sql!("lookup.sql"),
-            sql!("back.sql"),
-            sql!("over.sql"),
-            include_str!("../../../sql/mysql/bucket/needed.sql"),
+            sql!(dropped_buckets, delete_entries),
+            sql!(dropped_buckets, delete_moved_places),
+            sql!(dropped_buckets, delete_bodies),
+            sql!(dropped_buckets, delete_lookups),
+            sql!(dropped_buckets, restore_kept),
+            sql!(dropped_buckets, count_batch),
+            sql!(buckets, list_needed),
         ] {
             // Of tasks, not of the partitions that are here.
             let of_tasks = file.replace("hosted.state IN (1, 2)", "");

@@ -10,20 +10,15 @@ use super::{
 };
 use crate::mysql::{
     connections::Connections, ended, ownership::is_lock, place, query::wanted, row, session::Known,
-    statements_moves as moves,
+    statements::sql,
 };
+use crate::subject::filled;
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use sqlx::{
     AssertSqlSafe, Connection, MySql, MySqlConnection, Row,
     mysql::{MySqlArguments, MySqlRow},
     query::Query,
 };
-
-macro_rules! sql {
-    ($file:literal) => {
-        include_str!(concat!("../../../sql/mysql/bucket/", $file))
-    };
-}
 
 /// Whoever loses a deadlock did nothing.
 const CARRY_TRIES: u32 = 5;
@@ -40,7 +35,8 @@ impl Session {
     /// None: another has the lock.
     pub(super) async fn alone(pool: &Connections) -> sqlx::Result<Option<Self>> {
         let mut session = Self::beside(pool).await?;
-        let locked: Option<i64> = sqlx::query_scalar(sql!("alone.sql")).fetch_one(&mut session.conn).await?;
+        let locked: Option<i64> =
+            sqlx::query_scalar(sql!(buckets, lock_maintenance)).fetch_one(&mut session.conn).await?;
         if locked == Some(1) {
             return Ok(Some(session));
         }
@@ -52,21 +48,21 @@ impl Session {
     pub(super) async fn beside(pool: &Connections) -> sqlx::Result<Self> {
         let Known { conn, number } = pool.own().await?;
         let mut session = Self { conn, number };
-        for file in [sql!("session.sql"), sql!("isolation.sql")] {
+        for file in [sql!(buckets, set_lock_wait), sql!(buckets, set_read_committed)] {
             sqlx::raw_sql(file).execute(&mut session.conn).await?;
         }
         Ok(session)
     }
 
     pub(super) async fn close(mut self) {
-        if let Err(error) = sqlx::raw_sql(sql!("free.sql")).execute(&mut self.conn).await {
+        if let Err(error) = sqlx::raw_sql(sql!(buckets, unlock_maintenance)).execute(&mut self.conn).await {
             tracing::debug!(%error, "a connection was gone before it was closed");
         }
         Known { conn: self.conn, number: self.number }.close().await;
     }
 
     pub(super) async fn buckets(&mut self) -> sqlx::Result<Vec<Bucket>> {
-        let rows = sqlx::query(sql!("list.sql")).fetch_all(&mut self.conn).await?;
+        let rows = sqlx::query(sql!(buckets, list)).fetch_all(&mut self.conn).await?;
         let listed: sqlx::Result<Vec<_>> =
             rows.iter().map(|it| Ok((it.try_get(0)?, it.try_get(1)?))).collect();
         Ok(calendar::in_order(listed?))
@@ -75,7 +71,7 @@ impl Session {
     /// Tasks that this database has accepted from callers, and the last measurement of that. One that an older engine made
     /// counted others too: what it knows of the rate stands, and counting begins anew.
     pub(super) async fn rate(&mut self) -> sqlx::Result<(i64, Option<Rate>)> {
-        let row = sqlx::query(sql!("rate.sql")).fetch_one(&mut self.conn).await?;
+        let row = sqlx::query(sql!(buckets, read_rate)).fetch_one(&mut self.conn).await?;
         let number = |at: usize| row.try_get::<Option<i64>, _>(at).map(Option::unwrap_or_default);
         let last = row.try_get::<Option<i64>, _>(1)?;
         let accepted = row.try_get(0)?;
@@ -86,17 +82,17 @@ impl Session {
 
     /// Writes only what is new.
     pub(super) async fn keep_wide(&mut self, wide: usize) -> sqlx::Result<()> {
-        let known = sqlx::query(sql!("rate.sql")).fetch_one(&mut self.conn).await?;
+        let known = sqlx::query(sql!(buckets, read_rate)).fetch_one(&mut self.conn).await?;
         let wide = i64::try_from(wide).unwrap_or(i64::MAX);
         if known.try_get::<Option<i64>, _>(5)? != Some(wide) {
-            sqlx::query(sql!("wide_keep.sql")).bind(wide).execute(&mut self.conn).await?;
+            sqlx::query(sql!(buckets, save_wide_count)).bind(wide).execute(&mut self.conn).await?;
         }
         Ok(())
     }
 
     pub(super) async fn keep_rate(&mut self, rate: Rate) -> sqlx::Result<()> {
         let Rate { at, accepted, peak, mean } = rate;
-        let keep = sqlx::query(sql!("rate_keep.sql")).bind(at).bind(accepted).bind(peak).bind(mean);
+        let keep = sqlx::query(sql!(buckets, save_rate)).bind(at).bind(accepted).bind(peak).bind(mean);
         keep.execute(&mut self.conn).await?;
         Ok(())
     }
@@ -104,12 +100,12 @@ impl Session {
     /// How many rows it has, counted no further than `most`.
     pub(super) async fn rows_upto(&mut self, bucket: &Bucket, most: u64) -> sqlx::Result<u64> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let some = within(bucket, sqlx::query(sql!("some.sql"))).bind(most);
+        let some = within(bucket, sqlx::query(sql!(buckets, count_up_to))).bind(most);
         Ok(some.fetch_one(&mut self.conn).await?.try_get::<i64, _>(0)?.unsigned_abs())
     }
 
     pub(super) async fn has_rows(&mut self, bucket: &Bucket) -> sqlx::Result<bool> {
-        let any = within(bucket, sqlx::query(sql!("any.sql")));
+        let any = within(bucket, sqlx::query(sql!(buckets, has_rows)));
         Ok(any.fetch_optional(&mut self.conn).await?.is_some())
     }
 
@@ -120,7 +116,8 @@ impl Session {
         after: Place,
         rows: u32,
     ) -> sqlx::Result<Option<Place>> {
-        let step = after.bind_after(within(bucket, sqlx::query(sql!("step.sql")))).bind(rows - 1);
+        let step =
+            after.bind_after(within(bucket, sqlx::query(sql!(buckets, find_piece_end)))).bind(rows - 1);
         step.fetch_optional(&mut self.conn).await?.as_ref().map(Place::from_row).transpose()
     }
 
@@ -130,7 +127,7 @@ impl Session {
         (after, upto): (Place, Place),
         now: Millis,
     ) -> sqlx::Result<Standing> {
-        let count = within(bucket, sqlx::query(sql!("count.sql")).bind(now.0).bind(now.0));
+        let count = within(bucket, sqlx::query(sql!(buckets, count_piece)).bind(now.0).bind(now.0));
         let row = upto.bind_upto(after.bind_after(count)).fetch_one(&mut self.conn).await?;
         let number = |at: usize| row.try_get::<i64, _>(at).map(i64::unsigned_abs);
         Ok(Standing { rows: number(0)?, unfinished: number(1)?, retained: number(2)?, stopping: number(3)? })
@@ -144,7 +141,7 @@ impl Session {
         now: Millis,
         rows: u32,
     ) -> sqlx::Result<Vec<TaskRef>> {
-        let needed = after.bind_after(within(bucket, sqlx::query(sql!("needed.sql"))));
+        let needed = after.bind_after(within(bucket, sqlx::query(sql!(buckets, list_needed))));
         let found = upto.bind_upto(needed).bind(now.0).bind(rows).fetch_all(&mut self.conn).await?;
         found.iter().map(place_of).collect()
     }
@@ -157,7 +154,7 @@ impl Session {
         ended_before: Millis,
         rows: u32,
     ) -> sqlx::Result<Vec<TaskRef>> {
-        let in_flight = after.bind_after(within(bucket, sqlx::query(sql!("unwatched.sql"))));
+        let in_flight = after.bind_after(within(bucket, sqlx::query(sql!(buckets, list_unwatched))));
         let found = upto.bind_upto(in_flight).bind(ended_before.0).bind(rows);
         found.fetch_all(&mut self.conn).await?.iter().map(place_of).collect()
     }
@@ -182,7 +179,7 @@ impl Session {
         let mut tx = self.conn.begin().await?;
         let mut locked = Vec::with_capacity(places.len());
         for part in places.chunks(place::ROWS_MAX) {
-            for it in sqlx::query(moves::AT).bind(wanted(part)).fetch_all(&mut *tx).await? {
+            for it in sqlx::query(sql!(moves, lock_places)).bind(wanted(part)).fetch_all(&mut *tx).await? {
                 locked.extend(part.get(row::small::<usize>(&it, 0)?));
             }
         }
@@ -204,7 +201,7 @@ impl Session {
     pub(super) async fn change(&mut self, change: Change<'_>) -> sqlx::Result<()> {
         let text = match change {
             Change::Cut(name, pieces) => cut(name, pieces),
-            Change::Swap(name) => sql!("swap.sql").replace("{name}", name),
+            Change::Swap(name) => filled(sql!(buckets, exchange), "{name}", name),
             Change::Drop(name) => return self.leave(name).await,
             Change::Empty => return gone::empty(&mut self.conn).await,
         };
@@ -217,8 +214,8 @@ impl Session {
     }
 
     async fn leave(&mut self, name: &str) -> sqlx::Result<()> {
-        match self.run(sql!("leave.sql").replace("{name}", name)).await {
-            Err(error) if is_unknown(&error) => self.run(sql!("drop.sql").replace("{name}", name)).await,
+        match self.run(filled(sql!(buckets, detach), "{name}", name)).await {
+            Err(error) if is_unknown(&error) => self.run(filled(sql!(buckets, drop), "{name}", name)).await,
             other => other,
         }
     }
@@ -226,13 +223,13 @@ impl Session {
     /// A bucket has left `task`: what came into it at the last moment is put back, whole or not at all, and its table
     /// goes.
     pub(super) async fn clear_left(&mut self) -> sqlx::Result<()> {
-        if sqlx::query(sql!("left/any.sql")).fetch_optional(&mut self.conn).await?.is_none() {
+        if sqlx::query(sql!(buckets, has_detached)).fetch_optional(&mut self.conn).await?.is_none() {
             return Ok(());
         }
         let mut tx = self.conn.begin().await?;
-        sqlx::raw_sql(sql!("left/back.sql")).execute(&mut *tx).await?;
+        sqlx::raw_sql(sql!(buckets, restore_detached)).execute(&mut *tx).await?;
         tx.commit().await?;
-        sqlx::raw_sql(sql!("left/gone.sql")).execute(&mut self.conn).await?;
+        sqlx::raw_sql(sql!(buckets, drop_detached)).execute(&mut self.conn).await?;
         Ok(())
     }
 }
@@ -247,9 +244,9 @@ fn is_unknown(error: &sqlx::Error) -> bool {
 fn cut(bucket: &str, pieces: &[Piece]) -> String {
     let one = |line: &str, (name, ends_at): &Piece| {
         let ends_at = ends_at.map_or_else(|| "MAXVALUE".to_owned(), |it| it.to_string());
-        line.replace("{name}", name).replace("{ends_at}", &ends_at)
+        filled(&filled(line, "{name}", name), "{ends_at}", &ends_at)
     };
-    let lines = sql!("cut.sql").lines().map(|line| match line.contains("{name}") {
+    let lines = sql!(buckets, split).lines().map(|line| match line.contains("{name}") {
         true => pieces.iter().map(|it| one(line, it)).collect::<Vec<_>>().join(",\n"),
         false => line.replace("{bucket}", bucket),
     });

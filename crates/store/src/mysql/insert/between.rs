@@ -3,10 +3,12 @@
 
 use crate::mysql::{
     row,
-    statements::{self as sql, bind},
+    statements::{Listed, bind, sql},
 };
 use punctual_domain::place::Partition;
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
+
+static LIST_BETWEEN: Listed = Listed::new(sql!(insert, list_between));
 
 /// The ids from `from` to `to`, each as often as it has versions, and no more than about `most`: with fewer, they are
 /// all there are.
@@ -20,7 +22,7 @@ pub(super) async fn between(
     partitions.sort_unstable();
     partitions.dedup();
     let mut found = Vec::new();
-    for (part, text) in sql::BETWEEN.parts(&partitions) {
+    for (part, text) in LIST_BETWEEN.parts(&partitions) {
         let mut values = MySqlArguments::default();
         for it in part {
             bind!(values, row::partition_no(*it));

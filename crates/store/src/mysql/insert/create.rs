@@ -8,7 +8,7 @@ use crate::{
         lookup::Entries,
         pauses::Pauses,
         row,
-        statements::{self as sql, bind},
+        statements::{Many, bind, sql},
     },
 };
 use punctual_contract::store::Inserted;
@@ -23,6 +23,10 @@ use punctual_domain::{
 };
 use sqlx::{MySqlConnection, mysql::MySqlArguments};
 
+static INSERT_ENTRIES: Many = Many::new(sql!(insert, insert_entries));
+static INSERT_TASKS: Many = Many::new(sql!(insert, insert_tasks));
+static INSERT_PLAIN_TASKS: Many = Many::new(sql!(insert, insert_plain_tasks));
+
 /// The rows stand in the order of their keys.
 pub(super) async fn create(
     conn: &mut MySqlConnection,
@@ -30,7 +34,7 @@ pub(super) async fn create(
     pauses: &Pauses,
     rows: &[Row<'_>],
 ) -> sqlx::Result<()> {
-    for (part, text) in sql::INSERT_REGISTRY.parts(rows) {
+    for (part, text) in INSERT_ENTRIES.parts(rows) {
         let mut values = MySqlArguments::default();
         for it in part {
             bind_key(&mut values, it)?;
@@ -45,7 +49,7 @@ pub(super) async fn create(
     let mut line = Line::default();
     let (plain, others): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.iter().copied().partition(is_plain);
     for (statement, rows, bind) in
-        [(&sql::INSERT_PLAIN_TASK, plain, bind_plain as Bind), (&sql::INSERT_TASK, others, bind_task)]
+        [(&INSERT_PLAIN_TASKS, plain, bind_plain as Bind), (&INSERT_TASKS, others, bind_task)]
     {
         for (part, text) in statement.parts(&rows) {
             let mut values = MySqlArguments::default();
@@ -70,7 +74,7 @@ pub(super) async fn create(
 
 pub(super) async fn keep_body(conn: &mut MySqlConnection, place: TaskRef, bytes: &[u8]) -> sqlx::Result<()> {
     let partition = row::partition_no(place.partition);
-    sqlx::query(sql::INSERT_BODY).bind(partition).bind(place.id).bind(bytes).execute(conn).await?;
+    sqlx::query(sql!(insert, insert_body)).bind(partition).bind(place.id).bind(bytes).execute(conn).await?;
     Ok(())
 }
 
@@ -82,7 +86,7 @@ fn bind_key(values: &mut MySqlArguments, it: &Row<'_>) -> sqlx::Result<()> {
 
 type Bind = fn(&mut MySqlArguments, &Row<'_>, &str) -> sqlx::Result<()>;
 
-/// It has nothing that insert/task_plain.sql leaves out.
+/// It has nothing that `insert_plain_tasks` in insert.sql leaves out.
 fn is_plain(it: &Row<'_>) -> bool {
     let task = &it.ask.task;
     task.timeout_ms.is_none()

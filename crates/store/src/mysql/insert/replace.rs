@@ -8,8 +8,8 @@ use crate::{
         lookup::{self, Entries},
         pauses::Pauses,
         query::{self, Hold},
-        row, statements as sql,
-        statements_moves::KEEP_PLACE,
+        row,
+        statements::sql,
     },
 };
 use punctual_domain::{
@@ -50,12 +50,12 @@ async fn one(conn: &mut MySqlConnection, ledger: &mut Ledger, row: &Row<'_>, old
     let partition = row::partition_no(place.partition);
     if row.ask.due_at() != old.due_at {
         let now_at = TaskRef { due_at: row.ask.due_at(), ..place };
-        sqlx::query(KEEP_PLACE).bind(query::wanted(&[now_at])).execute(&mut *conn).await?;
+        sqlx::query(sql!(moves, save_places)).bind(query::wanted(&[now_at])).execute(&mut *conn).await?;
     }
     if row::inline(&new.payload).is_none() {
         keep_body(conn, place, &new.payload.bytes).await?;
     } else if row::inline(&old.ask.payload).is_none() {
-        sqlx::query(sql::BODY_GONE).bind(partition).bind(place.id).execute(&mut *conn).await?;
+        sqlx::query(sql!(insert, delete_body)).bind(partition).bind(place.id).execute(&mut *conn).await?;
     }
     let namespace = new.queue.namespace.as_str();
     let names = [namespace, new.queue.queue.as_str(), new.kind.as_str()];
@@ -70,7 +70,7 @@ async fn update(conn: &mut MySqlConnection, row: &Row<'_>, old: &Task) -> sqlx::
     let (new, now, due_at) = (&row.ask.task, row.ask.now, row.ask.due_at());
     let note = Note { by: (*row.ask.by).to_owned(), due_at: Some(due_at), ..Note::default() };
     let line = history::line(now, Some(Event::Replace), &note);
-    let done = sqlx::query(sql::REPLACE)
+    let done = sqlx::query(sql!(insert, replace))
         .bind(new.queue.queue.as_str())
         .bind(new.kind.as_str())
         .bind(new.priority.level())
@@ -98,6 +98,7 @@ async fn update(conn: &mut MySqlConnection, row: &Row<'_>, old: &Task) -> sqlx::
 
 #[cfg(test)]
 mod tests {
+    use crate::subject::tests::whole;
     use punctual_domain::{
         history::HISTORY_LEN_MAX,
         state::{Event, State},
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_statement_leaves_the_states_of_the_table_and_no_others() {
-        let file = include_str!("../../../sql/mysql/insert/replace.sql");
+        let file = whole("mysql/insert", "replace");
         let mut codes: Vec<u8> = Event::Replace.sources().iter().map(|it| State::code(*it)).collect();
         codes.sort_unstable();
         let codes: Vec<String> = codes.iter().map(u8::to_string).collect();

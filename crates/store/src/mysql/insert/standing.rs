@@ -8,7 +8,8 @@ use super::Row;
 use crate::mysql::{
     place,
     query::{self, Hold},
-    row, statements as sql,
+    row,
+    statements::sql,
 };
 use punctual_domain::{
     key::is_id_of_keys,
@@ -53,7 +54,7 @@ pub(super) async fn standing(
             continue;
         }
         let wanted = wanted(&of);
-        let look = sqlx::query(sql::WANTED).bind(text(&wanted)).bind(namespace);
+        let look = sqlx::query(sql!(insert, lock_existing)).bind(text(&wanted)).bind(namespace);
         for it in look.fetch_all(&mut *conn).await? {
             let (nth, version) = (row::small::<u32>(&it, 0)? as usize, it.try_get(1)?);
             let Some(Wanted { row, task_id, .. }) = wanted.get(nth) else { continue };
@@ -133,11 +134,13 @@ async fn whole(
 /// Rows of a bucket that was dropped and waits: for its archive, which may be away, or to be settled. Whoever settles holds
 /// the same lock, so a row is settled, with its entry in the registry, or taken back.
 async fn take_back(conn: &mut MySqlConnection, missing: &[TaskRef]) -> sqlx::Result<()> {
-    sqlx::query(sql::GONE_LOCK).fetch_optional(&mut *conn).await?;
+    sqlx::query(sql!(insert, lock_dropped)).fetch_optional(&mut *conn).await?;
     for part in missing.chunks(place::ROWS_MAX) {
         let wanted = query::wanted(part);
-        if sqlx::query(sql::GONE_BACK).bind(&wanted).execute(&mut *conn).await?.rows_affected() > 0 {
-            sqlx::query(sql::GONE_TAKEN).bind(&wanted).execute(&mut *conn).await?;
+        if sqlx::query(sql!(insert, restore_dropped)).bind(&wanted).execute(&mut *conn).await?.rows_affected()
+            > 0
+        {
+            sqlx::query(sql!(insert, delete_restored)).bind(&wanted).execute(&mut *conn).await?;
         }
     }
     Ok(())

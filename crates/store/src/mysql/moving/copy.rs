@@ -16,7 +16,7 @@ use crate::{
         labels, lookup,
         query::wanted,
         row,
-        statements::{self, bind, sql},
+        statements::{bind, sql},
     },
 };
 use punctual_domain::{name::QueueKey, place::TaskRef, state::State as TaskState, time::Millis};
@@ -53,7 +53,7 @@ impl Pair {
             return Ok(None);
         }
         let number = row::partition_no(self.from.partition);
-        let step = sqlx::query(sql!("moving/step.sql")).bind(number).bind(after.due_at);
+        let step = sqlx::query(sql!(moving, find_piece_end)).bind(number).bind(after.due_at);
         let step = step.bind(number).bind(after.due_at).bind(after.id).bind(PIECE_ROWS - 1);
         let upto = step.fetch_optional(&mut self.from.conn).await?;
         let upto = upto.as_ref().map_or(Ok(Key::END), Key::read)?;
@@ -109,7 +109,7 @@ impl Pair {
         let places = self.places(keys);
         let mut alive = vec![false; places.len()];
         for it in
-            sqlx::query(sql!("moving/alive.sql")).bind(wanted(&places)).fetch_all(&mut self.from.conn).await?
+            sqlx::query(sql!(moving, list_alive)).bind(wanted(&places)).fetch_all(&mut self.from.conn).await?
         {
             if let Some(alive) = alive.get_mut(row::small::<usize>(&it, 0)?) {
                 *alive = true;
@@ -117,7 +117,7 @@ impl Pair {
         }
         let gone: Vec<TaskRef> = places.iter().zip(&alive).filter(|it| !it.1).map(|it| *it.0).collect();
         let mut tx = self.to.begin(State::Arriving, self.term).await?;
-        sqlx::query(sql!("moving/delete.sql")).bind(wanted(&places)).execute(&mut *tx).await?;
+        sqlx::query(sql!(moving, delete_copies)).bind(wanted(&places)).execute(&mut *tx).await?;
         if !gone.is_empty() {
             belongings_gone(&mut tx, &gone).await?;
         }
@@ -128,7 +128,7 @@ impl Pair {
     async fn bring(&mut self, part: &[Short]) -> Result<(), Error> {
         let keys: Vec<Key> = part.iter().map(|it| it.key).collect();
         let places = self.places(&keys);
-        let read = sqlx::query(sql!("moving/read.sql")).bind(wanted(&places));
+        let read = sqlx::query(sql!(moving, read_rows)).bind(wanted(&places));
         let rows = read.fetch_all(&mut self.from.conn).await?;
         if rows.is_empty() {
             return Ok(());
@@ -143,13 +143,17 @@ impl Pair {
             }
             sqlx::query_with(text, values).execute(&mut *tx).await?;
         }
-        sqlx::query(sql!("moving/registry.sql")).bind(wanted(&came)).execute(&mut *tx).await?;
-        for text in [sql!("moving/moved_gone.sql"), sql!("moving/body_gone.sql"), sql!("moving/moved.sql")] {
+        sqlx::query(sql!(moving, insert_entries)).bind(wanted(&came)).execute(&mut *tx).await?;
+        for text in [
+            sql!(moving, delete_moved_places),
+            sql!(moving, delete_bodies),
+            sql!(moving, insert_moved_places),
+        ] {
             sqlx::query(text).bind(wanted(&came)).execute(&mut *tx).await?;
         }
         for (row, place) in rows.iter().zip(&came) {
             if let Some(body) = row.try_get::<Option<&[u8]>, _>(COLUMNS.len())? {
-                let body = sqlx::query(statements::INSERT_BODY)
+                let body = sqlx::query(sql!(insert, insert_body))
                     .bind(row::partition_no(place.partition))
                     .bind(place.id)
                     .bind(body);
@@ -162,7 +166,8 @@ impl Pair {
 
     async fn copy_leases(&mut self, piece: Piece) -> Result<(), Error> {
         let partition = self.from.partition;
-        let flying = piece.bind(sql!("moving/flying.sql"), partition).fetch_all(&mut self.from.conn).await?;
+        let flying =
+            piece.bind(sql!(moving, list_in_flight), partition).fetch_all(&mut self.from.conn).await?;
         let mut ends = Ends::default();
         for it in &flying {
             let key = Key::read(it)?;
@@ -184,10 +189,10 @@ impl Pair {
 /// What else there is of tasks that are gone.
 async fn belongings_gone(conn: &mut MySqlConnection, gone: &[TaskRef]) -> sqlx::Result<()> {
     for text in [
-        sql!("moving/registry_gone.sql"),
-        sql!("moving/moved_gone.sql"),
-        sql!("moving/body_gone.sql"),
-        sql!("moving/lookup_gone.sql"),
+        sql!(moving, delete_entries),
+        sql!(moving, delete_moved_places),
+        sql!(moving, delete_bodies),
+        sql!(moving, delete_lookups),
     ] {
         sqlx::query(text).bind(wanted(gone)).execute(&mut *conn).await?;
     }
@@ -196,9 +201,9 @@ async fn belongings_gone(conn: &mut MySqlConnection, gone: &[TaskRef]) -> sqlx::
 
 /// Where copied tasks are looked up, by what this database has declared: their original may be further, or not as far.
 async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) -> sqlx::Result<()> {
-    sqlx::query(sql!("moving/lookup_gone.sql")).bind(wanted(came)).execute(&mut *conn).await?;
+    sqlx::query(sql!(moving, delete_lookups)).bind(wanted(came)).execute(&mut *conn).await?;
     // Held: what is declared meanwhile begins with the tasks that are here then.
-    sqlx::query(sql!("pause/epoch.sql")).fetch_one(&mut *conn).await?;
+    sqlx::query(sql!(settings, hold_pause_epoch)).fetch_one(&mut *conn).await?;
     let declared = labels::declared(conn).await?;
     let column = |name: &str| COLUMNS.iter().position(|it| it.0 == name).unwrap_or(COLUMNS.len());
     let (state, labels) = (column("state"), column("labels"));
@@ -223,7 +228,7 @@ async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) 
 }
 
 async fn shorts(side: &mut Side, piece: Piece) -> sqlx::Result<Vec<Short>> {
-    let rows = piece.bind(sql!("moving/rows.sql"), side.partition).fetch_all(&mut side.conn).await?;
+    let rows = piece.bind(sql!(moving, list_row_sums), side.partition).fetch_all(&mut side.conn).await?;
     rows.iter().map(Short::read).collect()
 }
 

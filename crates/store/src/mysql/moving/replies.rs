@@ -4,11 +4,7 @@
 use super::{copy::Pair, side::Side};
 use crate::{
     Error,
-    mysql::{
-        hosted::State,
-        search::partition_of_replies,
-        statements::{self, sql},
-    },
+    mysql::{hosted::State, search::partition_of_replies, statements::sql},
 };
 use punctual_domain::{name::Name, place::Partition};
 use sqlx::{MySqlConnection, Row as _};
@@ -24,7 +20,7 @@ async fn namespaces(
     partition: Partition,
     partitions: u16,
 ) -> sqlx::Result<Vec<String>> {
-    let all: Vec<String> = sqlx::query_scalar(sql!("moving/namespaces.sql")).fetch_all(conn).await?;
+    let all: Vec<String> = sqlx::query_scalar(sql!(moving, list_reply_namespaces)).fetch_all(conn).await?;
     let is_of = |it: &String| {
         Name::new(it.as_str()).is_ok_and(|it| partition_of_replies(&it, partitions) == partition)
     };
@@ -56,15 +52,15 @@ async fn page(
     namespace: &str,
     (after, upto): (&[u8], &[u8]),
 ) -> sqlx::Result<BTreeMap<Vec<u8>, String>> {
-    let page = sqlx::query(sql!("moving/replies.sql")).bind(namespace).bind(after).bind(upto).bind(PAGE);
+    let page = sqlx::query(sql!(moving, list_reply_sums)).bind(namespace).bind(after).bind(upto).bind(PAGE);
     page.fetch_all(conn).await?.iter().map(|it| Ok((it.try_get(0)?, it.try_get(1)?))).collect()
 }
 
 async fn one(pair: &mut Pair, namespace: &str, key: &[u8]) -> Result<(), Error> {
-    let read = sqlx::query(sql!("reply/reserved.sql")).bind(namespace).bind(key);
+    let read = sqlx::query(sql!(reply, read)).bind(namespace).bind(key);
     let Some(row) = read.fetch_optional(&mut pair.from.conn).await? else { return Ok(()) };
     let mut tx = pair.to.begin(State::Arriving, pair.term).await?;
-    let save = sqlx::query(statements::REPLY_SAVE).bind(namespace).bind(key);
+    let save = sqlx::query(sql!(reply, save)).bind(namespace).bind(key);
     let save = save.bind(row.try_get::<i64, _>(0)?).bind(row.try_get::<i64, _>(1)?);
     save.bind(row.try_get::<&[u8], _>(2)?).bind(row.try_get::<i64, _>(3)?).execute(&mut *tx).await?;
     Ok(tx.commit().await?)
@@ -79,7 +75,7 @@ pub(super) async fn empty(
     for namespace in namespaces(&mut side.conn, side.partition, partitions).await? {
         loop {
             let mut tx = side.begin(state, term).await?;
-            let delete = sqlx::query(sql!("moving/replies_left.sql")).bind(&namespace).bind(PAGE);
+            let delete = sqlx::query(sql!(moving, delete_remaining_replies)).bind(&namespace).bind(PAGE);
             let rows = delete.execute(&mut *tx).await?.rows_affected();
             tx.commit().await?;
             if i64::try_from(rows).is_ok_and(|it| it < PAGE) {

@@ -39,9 +39,9 @@ impl Side {
         while began.elapsed() < BUCKETS_WAIT {
             let Known { mut conn, number } = door.own().await.map_err(|it| door.failed(it))?;
             let alone: Option<i64> =
-                sqlx::query_scalar(sql!("bucket/alone.sql")).fetch_one(&mut conn).await?;
+                sqlx::query_scalar(sql!(buckets, lock_maintenance)).fetch_one(&mut conn).await?;
             let is_free = alone == Some(1)
-                && sqlx::query(sql!("bucket/gone/any.sql")).fetch_optional(&mut conn).await?.is_none();
+                && sqlx::query(sql!(dropped_buckets, has_rows)).fetch_optional(&mut conn).await?.is_none();
             let side = Self { conn, number, door: door.clone(), partition };
             if is_free {
                 return Ok(side);
@@ -53,7 +53,7 @@ impl Side {
     }
 
     pub(super) async fn free(mut self) {
-        if let Err(error) = sqlx::raw_sql(sql!("bucket/free.sql")).execute(&mut self.conn).await {
+        if let Err(error) = sqlx::raw_sql(sql!(buckets, unlock_maintenance)).execute(&mut self.conn).await {
             tracing::debug!(%error, "a connection was gone before it was closed");
         }
         Known { conn: self.conn, number: self.number }.close().await;
@@ -61,7 +61,7 @@ impl Side {
 
     /// The lock was never lost.
     pub(super) async fn is_alone(&mut self) -> sqlx::Result<bool> {
-        let held: i64 = sqlx::query_scalar(sql!("moving/buckets_held.sql")).fetch_one(&mut self.conn).await?;
+        let held: i64 = sqlx::query_scalar(sql!(moving, holds_bucket_lock)).fetch_one(&mut self.conn).await?;
         Ok(held == 1)
     }
 
@@ -72,10 +72,10 @@ impl Side {
 
     /// True: nobody writes in the partition any more. False: transactions were under way for too long.
     pub(super) async fn close(&mut self, term: i64) -> Result<bool, Error> {
-        sqlx::raw_sql(sql!("hosted/short_wait.sql")).execute(&mut self.conn).await?;
-        let close = sqlx::query(sql!("hosted/close.sql")).bind(row::partition_no(self.partition)).bind(term);
+        sqlx::raw_sql(sql!(hosted, set_short_lock_wait)).execute(&mut self.conn).await?;
+        let close = sqlx::query(sql!(hosted, close)).bind(row::partition_no(self.partition)).bind(term);
         let closed = close.execute(&mut self.conn).await;
-        sqlx::raw_sql(sql!("hosted/long_wait.sql")).execute(&mut self.conn).await?;
+        sqlx::raw_sql(sql!(hosted, set_long_lock_wait)).execute(&mut self.conn).await?;
         match closed {
             Ok(done) if done.rows_affected() == 1 => Ok(true),
             Ok(_) => Err(Error::Overtaken { partition: self.partition.0 }),
@@ -86,7 +86,7 @@ impl Side {
 
     /// The rows of a piece, summed up by account.
     pub(super) async fn sums(&mut self, piece: Piece) -> sqlx::Result<Vec<Sum>> {
-        let rows = piece.bind(sql!("moving/sums.sql"), self.partition).fetch_all(&mut self.conn).await?;
+        let rows = piece.bind(sql!(moving, sum_piece), self.partition).fetch_all(&mut self.conn).await?;
         rows.iter().map(Sum::read).collect()
     }
 
@@ -113,7 +113,7 @@ impl Side {
     ) -> Result<(), Error> {
         let partition = row::partition_no(self.partition);
         let mut tx = self.begin(state, term).await?;
-        sqlx::query(sql!("moving/taken_gone.sql")).bind(partition).execute(&mut *tx).await?;
+        sqlx::query(sql!(moving, delete_taken_along)).bind(partition).execute(&mut *tx).await?;
         let rows: Vec<_> = account.iter().collect();
         for (part, text) in super::TAKEN.parts(&rows) {
             let mut values = MySqlArguments::default();
@@ -135,11 +135,11 @@ impl Side {
     ) -> Result<(), Error> {
         let partition = row::partition_no(self.partition);
         for text in [
-            sql!("moving/left_task.sql"),
-            sql!("moving/left_registry.sql"),
-            sql!("moving/left_moved.sql"),
-            sql!("moving/left_body.sql"),
-            sql!("moving/left_lookup.sql"),
+            sql!(moving, delete_remaining_tasks),
+            sql!(moving, delete_remaining_entries),
+            sql!(moving, delete_remaining_moved_places),
+            sql!(moving, delete_remaining_bodies),
+            sql!(moving, delete_remaining_lookups),
         ] {
             loop {
                 let mut tx = self.begin(state, row.term).await?;
@@ -153,12 +153,12 @@ impl Side {
             }
         }
         let mut tx = self.begin(state, row.term).await?;
-        sqlx::query(sql!("moving/taken_gone.sql")).bind(partition).execute(&mut *tx).await?;
+        sqlx::query(sql!(moving, delete_taken_along)).bind(partition).execute(&mut *tx).await?;
         Ok(tx.commit().await?)
     }
 
     pub(super) async fn forget(&mut self, state: State, term: i64) -> sqlx::Result<()> {
-        let forget = sqlx::query(sql!("hosted/forget.sql")).bind(row::partition_no(self.partition));
+        let forget = sqlx::query(sql!(hosted, delete)).bind(row::partition_no(self.partition));
         forget.bind(state as i8).bind(term).execute(&mut self.conn).await.map(drop)
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         row,
         session::Door,
         shards::MOVE_TERM,
-        statements::{self, sql},
+        statements::sql,
     },
 };
 use punctual_domain::place::Partition;
@@ -45,7 +45,7 @@ pub(crate) struct Row {
 }
 
 pub(crate) async fn list(catalog: &mut MySqlConnection) -> sqlx::Result<Vec<Row>> {
-    let rows = sqlx::query(sql!("moving/list.sql")).fetch_all(catalog).await?;
+    let rows = sqlx::query(sql!(moving, list)).fetch_all(catalog).await?;
     rows.iter().map(read).collect()
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn begin(
     to: usize,
 ) -> sqlx::Result<Row> {
     let term = new_term(catalog).await?;
-    let begin = sqlx::query(sql!("moving/begin.sql")).bind(row::partition_no(partition));
+    let begin = sqlx::query(sql!(moving, begin)).bind(row::partition_no(partition));
     begin.bind(number(from)).bind(number(to)).bind(term).execute(catalog).await?;
     Ok(Row { partition, from, to, step: Step::Copying, term, is_overdue: true })
 }
@@ -90,7 +90,7 @@ impl Row {
         step: Step,
         term: i64,
     ) -> sqlx::Result<bool> {
-        let turn = sqlx::query(sql!("moving/turn.sql")).bind(term).bind(step as i8);
+        let turn = sqlx::query(sql!(moving, set_step)).bind(term).bind(step as i8);
         let turn = turn.bind(row::partition_no(self.partition)).bind(self.term).bind(self.step as i8);
         let turned = turn.execute(catalog).await?.rows_affected() == 1;
         if turned {
@@ -105,7 +105,7 @@ impl Row {
         catalog: &mut MySqlConnection,
         for_ms: i64,
     ) -> Result<(), Error> {
-        let closing = sqlx::query(sql!("moving/closing.sql")).bind(for_ms);
+        let closing = sqlx::query(sql!(moving, extend_closing)).bind(for_ms);
         let closing = closing.bind(row::partition_no(self.partition)).bind(self.term);
         if closing.execute(catalog).await?.rows_affected() != 1 {
             return Err(Error::Overtaken { partition: self.partition.0 });
@@ -121,16 +121,16 @@ impl Row {
         if !decided.turn(&mut tx, Step::Decided, self.term).await? {
             return Err(Error::Overtaken { partition: self.partition.0 });
         }
-        let place = sqlx::query(sql!("moving/place.sql")).bind(number(self.to));
+        let place = sqlx::query(sql!(moving, set_placement)).bind(number(self.to));
         place.bind(row::partition_no(self.partition)).execute(&mut *tx).await?;
-        sqlx::query(statements::META_TAKE).bind(1_i64).bind("placement").execute(&mut *tx).await?;
+        sqlx::query(sql!(shards, take_numbers)).bind(1_i64).bind("placement").execute(&mut *tx).await?;
         tx.commit().await?;
         *self = decided;
         Ok(())
     }
 
     pub(crate) async fn end(&self, catalog: &mut MySqlConnection) -> sqlx::Result<()> {
-        let end = sqlx::query(sql!("moving/end.sql")).bind(row::partition_no(self.partition));
+        let end = sqlx::query(sql!(moving, end)).bind(row::partition_no(self.partition));
         end.bind(self.step as i8).bind(self.term).execute(catalog).await.map(drop)
     }
 
@@ -161,15 +161,19 @@ impl Row {
         let partition = row::partition_no(self.partition);
         let mut tx = conn.begin().await?;
         if guard(&mut tx, self.partition, from, self.term).await? {
-            let books = sqlx::query(sql!("moving/books.sql")).bind(sign).bind(sign).bind(partition);
+            let books = sqlx::query(sql!(moving, add_taken_books)).bind(sign).bind(sign).bind(partition);
             books.execute(&mut *tx).await?;
-            sqlx::query(sql!("moving/counters.sql")).bind(sign).bind(partition).execute(&mut *tx).await?;
-            sqlx::query(sql!("moving/taken_gone.sql")).bind(partition).execute(&mut *tx).await?;
+            sqlx::query(sql!(moving, add_taken_counters))
+                .bind(sign)
+                .bind(partition)
+                .execute(&mut *tx)
+                .await?;
+            sqlx::query(sql!(moving, delete_taken_along)).bind(partition).execute(&mut *tx).await?;
             if to == State::Open {
                 // What the old place archived, readers here must find.
-                sqlx::query(sql!("bucket/export/published.sql")).execute(&mut *tx).await?;
+                sqlx::query(sql!(dropped_buckets, bump_archive_generation)).execute(&mut *tx).await?;
             }
-            sqlx::query(sql!("hosted/turn.sql")).bind(to as i8).bind(partition).execute(&mut *tx).await?;
+            sqlx::query(sql!(hosted, set_state)).bind(to as i8).bind(partition).execute(&mut *tx).await?;
         }
         tx.commit().await?;
         Ok(())
@@ -178,7 +182,7 @@ impl Row {
     /// Opens the partition at its old place, if an earlier mover closed it.
     pub(crate) async fn reopen(&self, doors: &[Door]) -> Result<(), Error> {
         on_its_own(WRITE, door(doors, self.from)?, async |conn| {
-            let reopen = sqlx::query(sql!("hosted/reopen.sql")).bind(self.term);
+            let reopen = sqlx::query(sql!(hosted, reopen)).bind(self.term);
             let partition = row::partition_no(self.partition);
             reopen.bind(partition).bind(self.term).execute(conn).await?;
             Ok(())
@@ -198,7 +202,7 @@ pub(crate) async fn guard(
     state: State,
     term: i64,
 ) -> sqlx::Result<bool> {
-    let guard = sqlx::query(sql!("hosted/guard.sql")).bind(row::partition_no(partition));
+    let guard = sqlx::query(sql!(hosted, lock_for_move)).bind(row::partition_no(partition));
     Ok(guard.bind(state as i8).bind(term).fetch_optional(conn).await?.is_some())
 }
 
@@ -219,7 +223,7 @@ pub(crate) async fn mend(catalog: &Connections, doors: &[Door]) -> Result<(), Er
             Step::Closing if it.is_overdue => {
                 let (term, is_ours) = on_its_own(WRITE, catalog.door(), async |conn| {
                     let term = new_term(conn).await?;
-                    let overdue = sqlx::query(sql!("moving/overdue.sql")).bind(term);
+                    let overdue = sqlx::query(sql!(moving, reopen_overdue)).bind(term);
                     let overdue = overdue.bind(row::partition_no(it.partition)).bind(it.term);
                     Ok::<_, Error>((term, overdue.execute(conn).await?.rows_affected() == 1))
                 })

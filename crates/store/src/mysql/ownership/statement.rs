@@ -1,10 +1,13 @@
-//! One statement of few values and lists, tried again when it lost a deadlock. Of a file, `/*, x*/` is written as
-//! often as the list is longer than one; as it stands, the file runs by hand for one. Must not open a transaction.
+//! One statement of few values and lists, tried again when it lost a deadlock. Its holes are repeated as often as its lists are
+//! long. Must not open a transaction.
 
-use crate::mysql::{
-    connections::Connections,
-    limits::{OWNERSHIP, twice},
-    to_its_end,
+use crate::{
+    mysql::{
+        connections::Connections,
+        limits::{OWNERSHIP, twice},
+        to_its_end,
+    },
+    subject::repeated,
 };
 use punctual_contract::{Error, Happened};
 use sqlx::{
@@ -24,7 +27,7 @@ const LOCK_TIMEOUT: u16 = 1205;
 
 #[derive(Debug)]
 pub(crate) struct Statement {
-    file: &'static str,
+    text: &'static str,
     length: usize,
     values: Vec<Value>,
 }
@@ -37,8 +40,8 @@ enum Value {
 }
 
 impl Statement {
-    pub(crate) const fn new(file: &'static str) -> Self {
-        Self { file, length: 1, values: Vec::new() }
+    pub(crate) const fn new(text: &'static str) -> Self {
+        Self { text, length: 1, values: Vec::new() }
     }
 
     pub(crate) fn text(mut self, value: &str) -> Self {
@@ -83,26 +86,13 @@ impl Statement {
     }
 
     fn query(&self) -> Query<'_, MySql, MySqlArguments> {
-        let query = sqlx::query(AssertSqlSafe(spread(self.file, self.length)));
+        let query = sqlx::query(AssertSqlSafe(repeated(self.text, self.length)));
         self.values.iter().fold(query, |query, value| match value {
             Value::Text(it) => query.bind(it.as_str()),
             Value::Int(it) => query.bind(*it),
             Value::Bytes(bytes) => query.bind(bytes.as_slice()),
         })
     }
-}
-
-fn spread(file: &str, length: usize) -> String {
-    let mut text = String::with_capacity(file.len() + 16 * length);
-    let mut rest = file;
-    while let Some((before, repeated, after)) =
-        rest.split_once("/*").and_then(|(a, it)| it.split_once("*/").map(|(b, c)| (a, b, c)))
-    {
-        text.push_str(before);
-        text.push_str(&repeated.repeat(length.saturating_sub(1)));
-        rest = after;
-    }
-    text + rest
 }
 
 pub(crate) fn is_lock(error: &sqlx::Error) -> bool {
@@ -131,12 +121,6 @@ pub(crate) async fn apart<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_is_written_as_long_as_it_is() {
-        assert_eq!(spread("a IN (?/*, ?*/) AND b IN (?/*, ?*/)", 3), "a IN (?, ?, ?) AND b IN (?, ?, ?)");
-        assert_eq!(spread("VALUES (?, 0)/*, (?, 0)*/", 1), "VALUES (?, 0)");
-    }
 
     #[test]
     fn a_list_is_filled_up_to_a_fixed_length_by_its_last() {

@@ -3,7 +3,7 @@
 //! is only a hint where to look, and goes with its task. Changes nothing.
 
 use super::{super::row, Over};
-use crate::mysql::{lookup, statements_moves as sql};
+use crate::mysql::{lookup, statements::sql};
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _};
 
@@ -45,7 +45,7 @@ pub(super) async fn look(
         if at.slice >= present || most == 0 {
             break;
         }
-        let page = sqlx::query(sql::AHEAD).bind(lookup::over(at.slice)).bind(at.id);
+        let page = sqlx::query(sql!(retention, list_ended_early)).bind(lookup::over(at.slice)).bind(at.id);
         let page = page.bind(i64::try_from(most).unwrap_or(i64::MAX)).fetch_all(&mut *conn).await?;
         for row in &page {
             at.id = row.try_get(2)?;

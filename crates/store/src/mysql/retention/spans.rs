@@ -5,7 +5,7 @@
 //! set of them is right, and the walk finds what they miss.
 
 use super::{super::row, Over};
-use crate::mysql::{statements::bind, statements_moves as sql};
+use crate::mysql::statements::{Many, bind, sql};
 use punctual_domain::{
     place::{Partition, TaskRef},
     state::State,
@@ -15,6 +15,8 @@ use sqlx::{
     MySqlConnection, Row as _,
     mysql::{MySqlArguments, MySqlRow},
 };
+
+static SAVE_SPANS: Many = Many::new(sql!(retention, save_spans));
 
 /// Rows that one call looks at, about: 30 ms of reading.
 const LOOKS: usize = 20_000;
@@ -56,10 +58,14 @@ pub(super) async fn look(
 ) -> sqlx::Result<bool> {
     let open: Vec<i32> = over.open.iter().map(|partition| row::partition_no(*partition)).collect();
     let open = serde_json::to_string(&open).expect("numbers always have a JSON form");
-    sqlx::query(sql::SPAN_LAST).bind(open).execute(&mut *conn).await?;
+    sqlx::query(sql!(retention, insert_last_spans)).bind(open).execute(&mut *conn).await?;
     let mut looks = LOOKS;
     while looks > 0 && over.left() > 0 {
-        let due = sqlx::query(sql::SPAN_DUE).bind(times.now.0).bind(PAGE).fetch_all(&mut *conn).await?;
+        let due = sqlx::query(sql!(retention, list_due_spans))
+            .bind(times.now.0)
+            .bind(PAGE)
+            .fetch_all(&mut *conn)
+            .await?;
         for row in &due {
             let span = Span { partition: row::partition(row, 0)?, end: (row.try_get(1)?, row.try_get(2)?) };
             if span.look(conn, times, &mut looks, over).await? == Came::Short {
@@ -134,7 +140,7 @@ impl Span {
     /// Where it begins: behind the end of the one before it.
     async fn before(self, conn: &mut MySqlConnection) -> sqlx::Result<(i64, i64)> {
         let partition = row::partition_no(self.partition);
-        let before = sqlx::query(sql::SPAN_BEFORE).bind(partition).bind(self.end.0);
+        let before = sqlx::query(sql!(retention, find_span_before)).bind(partition).bind(self.end.0);
         let before = before.bind(partition).bind(self.end.0).bind(self.end.1).fetch_optional(conn).await?;
         before.map_or(Ok((i64::MIN, i64::MIN)), |row| Ok((row.try_get(0)?, row.try_get(1)?)))
     }
@@ -147,14 +153,14 @@ impl Span {
     ) -> sqlx::Result<Vec<Looked>> {
         let partition = row::partition_no(self.partition);
         let until = if self.end == LAST { now.plus(-SETTLED_MS).0 } else { self.end.0 };
-        let rows = sqlx::query(sql::SPAN_ROWS).bind(partition).bind(from.0).bind(until);
+        let rows = sqlx::query(sql!(retention, list_span_rows)).bind(partition).bind(from.0).bind(until);
         let rows = rows.bind(partition).bind(from.0).bind(from.1);
         let rows = rows.bind(i64::try_from(SPAN_ROWS).unwrap_or(i64::MAX)).fetch_all(conn).await?;
         rows.iter().map(looked).collect()
     }
 
     async fn keep(self, conn: &mut MySqlConnection, look_at: Millis) -> sqlx::Result<()> {
-        for (_, text) in sql::SPAN_KEEP.parts(&[()]) {
+        for (_, text) in SAVE_SPANS.parts(&[()]) {
             let mut values = MySqlArguments::default();
             bind!(values, row::partition_no(self.partition), self.end.0, self.end.1, look_at.0);
             sqlx::query_with(text, values).execute(&mut *conn).await?;
@@ -163,7 +169,7 @@ impl Span {
     }
 
     async fn forget(self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
-        let gone = sqlx::query(sql::SPAN_GONE).bind(row::partition_no(self.partition));
+        let gone = sqlx::query(sql!(retention, delete_span)).bind(row::partition_no(self.partition));
         gone.bind(self.end.0).bind(self.end.1).execute(conn).await?;
         Ok(())
     }
@@ -177,7 +183,7 @@ struct Looked {
     keep_until: Option<Millis>,
 }
 
-/// Columns of retire/span_rows.sql.
+/// Columns of `list_span_rows` in retention.sql.
 fn looked(row: &MySqlRow) -> sqlx::Result<Looked> {
     let place =
         TaskRef { partition: row::partition(row, 0)?, due_at: row::millis(row, 1)?, id: row.try_get(2)? };

@@ -4,7 +4,7 @@
 //! nothing. Changes nothing.
 
 use super::{super::row, Over};
-use crate::mysql::statements_moves as sql;
+use crate::mysql::statements::sql;
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 
@@ -77,13 +77,21 @@ async fn chunk(
     let mut looked = Vec::new();
     let partition = after.map_or(-1, |place| row::partition_no(place.partition));
     if let Some(place) = after {
-        let walk = sqlx::query(sql::WALK).bind(over_after.0).bind(now.0).bind(partition).bind(place.due_at.0);
+        let walk = sqlx::query(sql!(retention, walk))
+            .bind(over_after.0)
+            .bind(now.0)
+            .bind(partition)
+            .bind(place.due_at.0);
         let walk = walk.bind(partition).bind(place.due_at.0).bind(place.id).bind(rows(limit));
         add(&mut looked, &walk.fetch_all(&mut *conn).await?)?;
     }
     let left = limit - looked.len().min(limit);
     if left > 0 {
-        let walk = sqlx::query(sql::WALK_ON).bind(over_after.0).bind(now.0).bind(partition).bind(rows(left));
+        let walk = sqlx::query(sql!(retention, walk_next_partition))
+            .bind(over_after.0)
+            .bind(now.0)
+            .bind(partition)
+            .bind(rows(left));
         add(&mut looked, &walk.fetch_all(conn).await?)?;
     }
     Ok(looked)

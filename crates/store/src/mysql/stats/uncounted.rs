@@ -9,7 +9,7 @@ use crate::{
         limits::{READ, lasting, within},
         query::Sum,
         repair, row,
-        statements::{self, sql},
+        statements::sql,
     },
 };
 use futures_util::future::BoxFuture;
@@ -51,7 +51,7 @@ async fn one(inner: &Inner, shard_no: usize) -> Result<bool, Error> {
     lasting(Box::pin(async {
         let mut known = inner.door(shard_no)?.own().await?;
         let is_alone: Option<i64> =
-            sqlx::query_scalar(sql!("uncounted/alone.sql")).fetch_one(&mut known.conn).await?;
+            sqlx::query_scalar(sql!(ledger, lock_uncounted)).fetch_one(&mut known.conn).await?;
         let counted = if is_alone == Some(1) { count(&mut known.conn, shard_no).await } else { Ok(false) };
         // Which frees its lock.
         known.close().await;
@@ -62,17 +62,17 @@ async fn one(inner: &Inner, shard_no: usize) -> Result<bool, Error> {
 
 /// Whether the account lacks the bytes of tasks that stood before it knew them.
 pub(super) async fn is_marked(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
-    Ok(sqlx::query(sql!("uncounted/mark.sql")).fetch_optional(conn).await?.is_some())
+    Ok(sqlx::query(sql!(ledger, has_uncounted)).fetch_optional(conn).await?.is_some())
 }
 
 /// To be called in the transaction that adds them. False: somebody else has added them.
 pub(in crate::mysql) async fn forget(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
-    Ok(sqlx::query(sql!("uncounted/forget.sql")).execute(conn).await?.rows_affected() > 0)
+    Ok(sqlx::query(sql!(ledger, delete_uncounted)).execute(conn).await?.rows_affected() > 0)
 }
 
 /// False: somebody else was first.
 async fn count(conn: &mut MySqlConnection, shard_no: usize) -> Result<bool, Error> {
-    sqlx::raw_sql(sql!("query/snapshot.sql")).execute(&mut *conn).await?;
+    sqlx::raw_sql(sql!(session, begin_snapshot)).execute(&mut *conn).await?;
     let missing = if is_marked(conn).await? { Some(missing(conn, shard_no).await?) } else { None };
     sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
     let Some(missing) = missing else { return Ok(false) };
@@ -91,7 +91,7 @@ async fn count(conn: &mut MySqlConnection, shard_no: usize) -> Result<bool, Erro
 /// By how much the account has too little, on the snapshot of the caller.
 async fn missing(conn: &mut MySqlConnection, shard_no: usize) -> Result<Bytes, Error> {
     let (mut books, mut missing) = (Sum::default(), Bytes::new());
-    books.add(&sqlx::query(statements::BOOKS).fetch_all(&mut *conn).await?)?;
+    books.add(&sqlx::query(sql!(ledger, read_books)).fetch_all(&mut *conn).await?)?;
     for known in books.books().pending_bytes {
         *missing.entry(known.queue).or_default() -= known.bytes;
     }
@@ -100,7 +100,7 @@ async fn missing(conn: &mut MySqlConnection, shard_no: usize) -> Result<Bytes, E
     }
     let partitions = hosted::here(conn).await?;
     for (nth, partition) in partitions.iter().enumerate() {
-        let rows = sqlx::query(sql!("uncounted/partition.sql")).bind(row::partition_no(*partition));
+        let rows = sqlx::query(sql!(ledger, sum_uncounted)).bind(row::partition_no(*partition));
         for it in rows.fetch_all(&mut *conn).await? {
             *missing.entry(row::queue_key(&it, 0, 1)?).or_default() += it.try_get::<i64, _>(2)?;
         }

@@ -71,7 +71,7 @@ impl Site {
 }
 
 const OF_MIGRATIONS: &str = "CONCAT('punctual/', LEFT(SHA2(DATABASE(), 256), 40))";
-/// As sql/mysql/bucket/alone.sql says: MySQL has no SHA1 from 9.6 on.
+/// As `lock_maintenance` of buckets.sql says: MySQL has no SHA1 from 9.6 on.
 const OF_BUCKETS: &str = "CONCAT('punctual ',
     /*!90600 LEFT(SHA2(DATABASE(), 256), 40 + 0 * LENGTH(' */ SHA1(DATABASE()) /*!90600 ')) */)";
 const OF_MOVERS: &str = "CONCAT('punctual move ',

@@ -1,6 +1,7 @@
 //! What flows while a partition moves, and what goes with it.
 
 use super::*;
+use crate::statements;
 use punctual_contract::store::{Reply, ReplyKey};
 use punctual_testkit::patience::until;
 use std::{
@@ -290,7 +291,7 @@ async fn a_transaction_under_way_holds_its_partition_until_it_ends() {
     let urls = fresh(2).await;
     let store = open(&urls).await;
     insert(&store, ids_in(0).take(10).map(ask).collect(), NOW).await;
-    let open_script = include_str!("../../../../store/sql/mysql/hosted/open_some.sql");
+    let open_script = statements::text("mysql", "hosted/begin_on_some");
     let gate = format!("'under way {}'", urls[0].rsplit('/').next().unwrap());
     let text = format!(
         "{}; UPDATE meta SET value = -1 WHERE name = 'walk_id'; DO GET_LOCK({gate}, 120);

@@ -22,21 +22,22 @@ pub(super) async fn check(database: &Filled) {
     };
     // Twenty chunks of the queue and of any, a row of each kind and writer, and once more each to put them in order.
     for values in [newest("'mail'", "NULL"), newest("'mail'", "'k1'"), newest("''", "NULL")] {
-        check_bounded(database, "chunk/newest", &values, 20 * 8 + 20 + 200).await;
+        check_bounded(database, "labels/list_newest_chunks", &values, 20 * 8 + 20 + 200).await;
     }
-    check_search(database, "chunk/below", &[], SMALL).await;
-    check_search(database, "chunk/hold", &[], SMALL).await;
-    check_search(database, "chunk/advance", &values(&["5"]), SMALL).await;
-    check_bounded(database, "chunk/begin", &[], SMALL).await;
-    check_bounded(database, "repair/chunks", &[], SMALL).await;
-    check_search(database, "chunk/queue", &values(&["'default'", "'default'", "'mail'"]), SMALL).await;
-    check_search(database, "chunk/step", &values(&["'default'", "'mail'", "100"]), SMALL).await;
-    check_search(database, "query/above", &values(&["1050000"]), SMALL).await;
+    check_search(database, "labels/read_chunks_below", &[], SMALL).await;
+    check_search(database, "labels/lock_chunks_below", &[], SMALL).await;
+    check_search(database, "labels/advance_chunks", &values(&["5"]), SMALL).await;
+    check_bounded(database, "labels/begin_chunks", &[], SMALL).await;
+    check_bounded(database, "doctor/restart_chunks", &[], SMALL).await;
+    check_search(database, "labels/find_next_queue", &values(&["'default'", "'default'", "'mail'"]), SMALL)
+        .await;
+    check_search(database, "labels/find_next_chunk", &values(&["'default'", "'mail'", "100"]), SMALL).await;
+    check_search(database, "query/find_oldest_above", &values(&["1050000"]), SMALL).await;
     let gone = values(&["'default'", "'mail'", "100", "1000", "5", "1000"]);
-    check_search(database, "chunk/gone", &gone, 1_000 * 3).await;
+    check_search(database, "labels/delete_empty_chunks", &gone, 1_000 * 3).await;
     for of_any in ["TRUE", "FALSE"] {
         let batch = values(&[of_any, of_any, "1050000", "1050999"]);
-        check_bounded(database, "chunk/stood", &batch, 1_000 * 25).await;
+        check_bounded(database, "labels/enter_earlier_chunks", &batch, 1_000 * 25).await;
     }
 }
 

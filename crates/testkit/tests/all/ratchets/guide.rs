@@ -46,7 +46,7 @@ fn each_path_of_the_guide_exists() {
     let guide = guide();
     assert!(paths(&guide).len() > 20, "{:?}", paths(&guide));
     assert_eq!(missing(&guide), [""; 0]);
-    let page = "See `crates/nothing/src/lib.rs`, [this](docs/nothing.md), `NOTHING.md`, `crates/store/sql/mysql/…` and `scripts/test`:\n    scripts/nothing a";
+    let page = "See `crates/nothing/src/lib.rs`, [this](docs/nothing.md), `NOTHING.md`, `crates/store/src/mysql/…` and `scripts/test`:\n    scripts/nothing a";
     let wrong = ["NOTHING.md", "crates/nothing/src/lib.rs", "docs/nothing.md", "scripts/nothing"];
     assert_eq!(missing(page), wrong);
 }

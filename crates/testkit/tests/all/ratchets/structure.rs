@@ -5,9 +5,9 @@ use super::tree::{File, RUST, all, before_tests, root, without_words};
 use std::fs;
 
 /// Closures whose parameter is called `it`: a noun says what it is.
-const CLOSURES_NAMED_IT: usize = 5_001;
-/// Files of statements: one a subject, not one a statement.
-const SQL_FILES: usize = 620;
+const CLOSURES_NAMED_IT: usize = 4_995;
+/// Files of statements: one a subject, not one a statement. Migrations are not counted: they are released, and may stay a file each.
+const SQL_FILES: usize = 50;
 /// Scripts of the hot set in Redis, and of its limiter.
 const SCRIPTS: usize = 16;
 /// Fields of the engine's `Core`, which every step can reach.
@@ -104,7 +104,7 @@ fn no_more_closures_are_named_it() {
 
 #[test]
 fn no_more_files_of_sql() {
-    let is_sql = |file: &File| file.path.contains("/sql/") && file.path.ends_with(".sql");
+    let is_sql = |file: &File| !file.path.starts_with("migrations/") && file.path.ends_with(".sql");
     assert_noted("files of SQL", all().into_iter().filter(is_sql).count(), SQL_FILES);
 }
 

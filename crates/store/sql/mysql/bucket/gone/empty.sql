@@ -1,2 +1,0 @@
--- Everything in it is settled.
-TRUNCATE TABLE task_gone

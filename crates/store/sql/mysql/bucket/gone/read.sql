@@ -1,2 +1,0 @@
--- How far task_gone is settled.
-SELECT partition_no, due_at, id FROM gone_to WHERE one = 1

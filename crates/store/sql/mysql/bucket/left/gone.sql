@@ -1,2 +1,0 @@
--- It must be empty.
-DROP TABLE task_left

@@ -1,2 +1,0 @@
--- Appends an event, unless one with its key stands. 1 at (ms), 2 kind, 3 key, 4 engine, 5 text, 6 details (JSON).
-INSERT IGNORE INTO event (at, kind, event_key, engine, text, details) VALUES (?, ?, ?, ?, ?, ?)

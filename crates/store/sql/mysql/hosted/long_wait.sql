@@ -1,2 +1,0 @@
--- As meta/session.sql.
-SET SESSION innodb_lock_wait_timeout = 10

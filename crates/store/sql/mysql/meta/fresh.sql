@@ -1,2 +1,0 @@
--- A random number, above 0.
-SELECT CAST(FLOOR(1 + RAND() * 9007199254740991) AS SIGNED)

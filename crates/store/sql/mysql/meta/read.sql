@@ -1,2 +1,0 @@
--- A counter or a setting of this database. 1 name.
-SELECT value FROM meta WHERE name = ?

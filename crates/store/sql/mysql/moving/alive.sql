@@ -1,7 +1,0 @@
--- Which of these tasks there still are, wherever they stand. Answers their numbers.
--- 1 the places (JSON: [number, partition, due_at (ms), id]).
-SELECT wanted.nth
-FROM JSON_TABLE(?, '$[*]' COLUMNS (
-    nth INT PATH '$[0]', partition_no INT PATH '$[1]', due_at BIGINT PATH '$[2]', id BIGINT PATH '$[3]'
-)) AS wanted
-STRAIGHT_JOIN registry FORCE INDEX (registry_newest) ON registry.id = wanted.id AND registry.partition_no = wanted.partition_no

@@ -1,2 +1,0 @@
--- Whose replies are here.
-SELECT DISTINCT CAST(namespace AS CHAR) FROM reply

@@ -1,2 +1,0 @@
--- 1 partition.
-DELETE FROM taken_along WHERE partition_no = ?

@@ -1,2 +1,0 @@
--- Namespaces that have schedules.
-SELECT DISTINCT namespace FROM schedule ORDER BY namespace

@@ -1,3 +1,0 @@
--- Paused queues. For each row: 1 namespace, 2 queue.
-INSERT INTO paused_queue (namespace, queue)
-VALUES (?, ?)

@@ -1,2 +1,0 @@
--- Before those that are paused are put in.
-DELETE FROM paused_queue

@@ -1,2 +1,0 @@
--- The paused queues, as of the epoch that this transaction holds.
-SELECT namespace, queue FROM paused_queue

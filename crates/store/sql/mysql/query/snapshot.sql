@@ -1,3 +1,0 @@
--- Begins a transaction whose statements all see the same instant.
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY

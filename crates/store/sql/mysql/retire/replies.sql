@@ -1,2 +1,0 @@
--- Forgets answers whose time is over. 1 now (ms), 2 limit.
-DELETE FROM reply WHERE keep_until <= ? ORDER BY keep_until LIMIT ?

@@ -1,6 +1,0 @@
--- Tasks of one partition after a place, whatever their state, in order: what may be passed for good.
--- 1 partition, 2 due_at (ms), 3 due before (ms), 4 partition, 5 due_at (ms), 6 after this id, 7 limit.
-SELECT due_at, id, state IN (8, 9, 10, 11)
-FROM task FORCE INDEX (PRIMARY)
-WHERE (partition_no = ? AND due_at > ? AND due_at < ?) OR (partition_no = ? AND due_at = ? AND id > ?)
-ORDER BY partition_no, due_at, id LIMIT ?

@@ -1,2 +1,0 @@
--- Forgets a schedule. In the catalog. 1 id, 2 step that stands.
-DELETE FROM schedule WHERE id = ? AND step = ?

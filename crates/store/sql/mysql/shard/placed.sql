@@ -1,2 +1,0 @@
--- How many partitions have a database.
-SELECT COUNT(*) FROM placement

@@ -1,4 +1,0 @@
--- The workflow that was created with a key. In the catalog. 1 namespace, 2 key.
-SELECT workflow.id, workflow.namespace, workflow.name, workflow.version, workflow.definition_id, workflow.step, workflow.state, workflow.progress,
-    workflow.input, workflow.wake_at, workflow.created_at, workflow.updated_at, workflow.finished_at, workflow.created_by
-FROM workflow WHERE namespace = ? AND dedup_key = ?

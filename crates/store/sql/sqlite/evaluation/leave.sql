@@ -1,2 +1,0 @@
--- Removes all marks of an engine that stops. There are few marks at any time. ?1 engine.
-DELETE FROM evaluation WHERE engine = ?1

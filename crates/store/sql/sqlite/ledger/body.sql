@@ -1,2 +1,0 @@
--- The bytes of a long payload. ?1 id.
-SELECT length(payload) FROM body WHERE id = ?1

@@ -1,2 +1,0 @@
--- A counter or a setting of this file. ?1 key.
-SELECT value FROM meta WHERE key = ?1

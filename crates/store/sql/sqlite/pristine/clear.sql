@@ -1,2 +1,0 @@
--- Empties a table. No parameters; {table}: its name.
-DELETE FROM "{table}"

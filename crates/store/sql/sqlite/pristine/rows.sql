@@ -1,2 +1,0 @@
--- All of a table. No parameters; {table}: its name.
-SELECT * FROM "{table}"

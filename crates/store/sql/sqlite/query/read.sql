@@ -1,2 +1,0 @@
--- One whole task. ?1 id.
-SELECT * FROM whole_task WHERE id = ?1

@@ -1,3 +1,0 @@
--- The schedules of a namespace by name. ?1 namespace, ?2 after this name, ?3 limit.
-SELECT id, namespace, name, revision, step, body, progress, wake_at, created_at, updated_at, updated_by
-FROM schedule WHERE namespace = ?1 AND name > ?2 ORDER BY name LIMIT ?3

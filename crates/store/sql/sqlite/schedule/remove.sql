@@ -1,2 +1,0 @@
--- Forgets a schedule. ?1 id, ?2 step that stands.
-DELETE FROM schedule WHERE id = ?1 AND step = ?2

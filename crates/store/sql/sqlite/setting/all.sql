@@ -1,2 +1,0 @@
--- All settings.
-SELECT namespace, queue, revision, body, updated_at, updated_by FROM setting ORDER BY namespace, queue

@@ -1,3 +1,0 @@
--- The changes of a scope, the newest first. ?1 namespace, ?2 queue, ?3 below this revision, ?4 limit.
-SELECT revision, body, changed_at, changed_by FROM setting_change
-WHERE namespace = ?1 AND queue = ?2 AND revision < ?3 ORDER BY revision DESC LIMIT ?4

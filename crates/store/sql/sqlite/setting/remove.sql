@@ -1,2 +1,0 @@
--- A scope has nothing set any more. ?1 namespace, ?2 queue.
-DELETE FROM setting WHERE namespace = ?1 AND queue = ?2

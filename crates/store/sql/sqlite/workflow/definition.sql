@@ -1,2 +1,0 @@
--- One document. ?1 id.
-SELECT id, namespace, body, version FROM workflow_definition WHERE id = ?1

@@ -1,2 +1,0 @@
--- Forgets a workflow. ?1 id.
-DELETE FROM workflow WHERE id = ?1

@@ -1,2 +1,0 @@
--- Deletes a mark. ?1 id.
-DELETE FROM workflow_mark WHERE id = ?1
