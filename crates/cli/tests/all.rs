@@ -9,6 +9,8 @@ mod audited;
 mod backup;
 #[path = "all/binary.rs"]
 mod binary;
+#[path = "all/book.rs"]
+mod book;
 #[path = "all/bulk.rs"]
 mod bulk;
 #[path = "all/clients.rs"]

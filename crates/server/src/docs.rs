@@ -99,7 +99,7 @@ fn escape(text: &str) -> String {
 pub fn errors_page() -> String {
     let mut page = String::from(
         "# Errors\n\n<!-- Written from crates/protocol/src/codes.rs by a test of crates/server; UPDATE_EXPECT=1 cargo test -p punctual-server rewrites it. -->\n\n\
-        Every error is a problem document (RFC 9457, `application/problem+json`): `type`, `title`, `status`, `code`, `detail`,\n\
+        For developers. Every error is a problem document (RFC 9457, `application/problem+json`): `type`, `title`, `status`, `code`, `detail`,\n\
         and `errors` with a JSON pointer for each field that is not valid. Decide by `code`: it is never renamed.\n\
         A server shows the same texts at `/docs/errors`.\n",
     );

@@ -291,14 +291,13 @@ metrics! {
 pub fn page() -> String {
     let mut page = format!(
         "# Metrics\n\n<!-- Written from crates/server/src/metrics.rs by its test; UPDATE_EXPECT=1 cargo test -p punctual-server rewrites it. -->\n\n\
-        `GET /metrics`, in the Prometheus text format, or in OpenMetrics 1.0 for those who ask for it (`Accept: application/openmetrics-text`), \
-        with traces as exemplars. Counters without another word count since the process began.\n\
-        Up to {QUEUES_TOLD_APART} queues have series of their own, those first of which this engine counted something; the rest is counted together, as queue `(other)`.\n\n\
-        | metric | type | labels | meaning |\n|---|---|---|---|\n",
+        For operators. `GET /metrics` answers in the Prometheus text format, or in OpenMetrics 1.0 on request (`Accept: application/openmetrics-text`), \
+        with traces as exemplars. Counters count since the process began, unless their text says otherwise.\n\
+        Up to {QUEUES_TOLD_APART} queues have series of their own, the first that the engine counted; the rest share the queue `(other)`.\n\n",
     );
     for it in METRICS {
-        let labels = it.labels.join(", ");
-        page.push_str(&format!("| `{}` | {} | {labels} | {} |\n", it.name, it.kind.word(), it.help));
+        let labels = if it.labels.is_empty() { String::new() } else { format!("; {}", it.labels.join(",")) };
+        page.push_str(&format!("- `{}` ({}{labels}): {}\n", it.name, it.kind.word(), it.help));
     }
     page
 }

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fs};
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
 /// How many blocks a page has, and what runs them.
-const BLOCKS: [(&str, usize, &str); 19] = [
+const BLOCKS: [(&str, usize, &str); 22] = [
     ("archive", 2, "here"),
     ("backup", 7, "backup::…"),
     ("bulk", 2, "here"),
@@ -23,13 +23,16 @@ const BLOCKS: [(&str, usize, &str); 19] = [
     ("doctor", 1, "here, but for jq"),
     ("fair-shares", 1, "here"),
     ("figures", 1, "nothing: it wants a release build"),
+    ("from-cron", 2, "here"),
     ("install", 7, "newcomer::…"),
     ("queues", 3, "here"),
+    ("recipes", 6, "here"),
     ("schedules", 1, "here"),
     ("search", 2, "here"),
     ("sharding", 1, "here"),
     ("testing", 3, "nothing: it is how these tests are run"),
     ("tls", 3, "here"),
+    ("tutorial", 9, "newcomer::…"),
     ("upgrade", 1, "newcomer::…"),
     ("workflows", 1, "here"),
 ];
@@ -113,6 +116,26 @@ fn pages_of_what_an_engine_does() {
     machine.run("punctual work --queue demo --exec cat");
     let workflow = machine.run(&block("workflows", 0));
     assert!(workflow.contains("succeeded"), "{workflow}");
+}
+
+#[test]
+fn pages_of_patterns_and_of_a_crontab() {
+    let machine = Machine::new();
+    machine.run("punctual serve");
+    for nth in 0..6 {
+        machine.run(&block("recipes", nth));
+    }
+    assert_eq!(machine.tasks("--queue index").len(), 1, "the second insert replaced the first");
+    assert_eq!(machine.tasks("--queue reminders --state cancelled").len(), 1);
+    machine.run("punctual work --queue approvals --exec 'jq -e .approved'");
+    machine.run("punctual work --queue bank --exec cat");
+    wait_for("the approved payout", || {
+        let all = machine.ask("workflow list --state succeeded").remove(0);
+        (all["items"].as_array().unwrap().len() == 1).then_some(())
+    });
+    fs::write(machine.path("here/crontab.txt"), "0 4 * * * /bin/true\n").unwrap();
+    assert!(machine.run(&block("from-cron", 0)).contains("crontab-001"));
+    assert!(machine.run(&block("from-cron", 1)).contains("nightly"));
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn diagram_is_current() {
     assert_eq!(page.get(..want.len()), Some(want.as_str()), "run with UPDATE_EXPECT=1");
 }
 
-const INTRO: &str = "# Task states\n\nGenerated from `domain::state::TRANSITIONS` by a test, up to the end of the diagram; do not edit that part.\n\n";
+const INTRO: &str = "# Task states\n\nFor developers. Generated from `domain::state::TRANSITIONS` by a test, up to the end of the diagram; do not edit that part.\n\n";
 
 /// Each statement of the files of SQL, which begins with its name.
 fn scripts(dir: &Path) -> Vec<(PathBuf, String)> {

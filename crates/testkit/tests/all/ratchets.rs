@@ -3,6 +3,7 @@
 //! what it is for on a small bad sample, so that none can pass by seeing nothing.
 
 mod arrows;
+mod book;
 mod features;
 mod files;
 mod guide;

@@ -101,18 +101,16 @@ fn is_id(word: &str) -> bool {
     })
 }
 
+/// A line of a list: `- id step – tests`.
+fn row(line: &str) -> Option<Row<'_>> {
+    let (id, rest) = line.trim_end().strip_prefix("- ")?.split_once(' ')?;
+    let last = rest.rsplit("– ").next()?;
+    let tests = last.split('`').skip(1).step_by(2).collect();
+    is_id(id).then(|| Row { id, tests, reason: last.strip_prefix("none: ") })
+}
+
 fn rows(page: &str) -> Vec<Row<'_>> {
-    let row = |line| {
-        let cells: Vec<&str> = str::trim_end(line).trim_matches('|').split(" | ").map(str::trim).collect();
-        let (id, last) = (*cells.first()?, *cells.last()?);
-        let row = || Row {
-            id,
-            tests: last.split('`').skip(1).step_by(2).collect(),
-            reason: last.strip_prefix("none: "),
-        };
-        is_id(id).then(row)
-    };
-    page.lines().filter(|line| line.starts_with("| ")).filter_map(row).collect()
+    page.lines().filter_map(row).collect()
 }
 
 /// The part of the page under a heading, without what a test writes.
@@ -243,7 +241,8 @@ fn each_test_that_a_row_names_exists() {
         .map(|row| row.id)
         .collect();
     assert_eq!(bare, [""; 0], "each row has a test, or says why it has none");
-    let made_up = "| path-1 | a | `crash_points::no_such_…`, `crash_points::after_the_drain_…`, `cli: clocks::nothing` |";
+    let made_up =
+        "- path-1 `a` – `crash_points::no_such_…`, `crash_points::after_the_drain_…`, `cli: clocks::nothing`";
     let wrong = ["crash_points::no_such_…", "cli: clocks::nothing"];
     let found: Vec<&str> = unknown(&self::rows(made_up), &tests).into_iter().map(|(_, name)| name).collect();
     assert_eq!(found, wrong);
@@ -301,11 +300,21 @@ fn written(rows: &[Row<'_>], tests: &[Test]) -> String {
         let files: BTreeSet<&str> = tests.iter().filter(named).map(|test| test.file.as_str()).collect();
         files.into_iter().for_each(|file| of_files.entry(file).or_default().push(row.id));
     }
-    let lines = of_files.iter().map(|(file, ids)| format!("| `{file}` | {} |\n", ids.join(", ")));
-    format!(
-        "{WRITTEN}\nWritten by `ratchets::rows`; do not edit.\n\n| file | rows that its tests show |\n|---|---|\n{}",
-        lines.collect::<String>()
-    )
+    let lines = of_files.iter().map(|(file, ids)| format!("- `{file}`: {}\n", by_section(ids)));
+    format!("{WRITTEN}\nWritten by `ratchets::rows`; do not edit.\n\n{}", lines.collect::<String>())
+}
+
+/// `path-1`, `path-4a` and `misc-2` as `path-1,4a misc-2`.
+fn by_section(ids: &[&str]) -> String {
+    let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (section, number) in ids.iter().filter_map(|id| id.rsplit_once('-')) {
+        match sections.iter_mut().find(|(known, _)| *known == section) {
+            Some((_, numbers)) => numbers.push(number),
+            None => sections.push((section, vec![number])),
+        }
+    }
+    let words = sections.iter().map(|(section, numbers)| format!("{section}-{}", numbers.join(",")));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// `UPDATE_EXPECT=1 cargo test -p punctual-testkit --test all -- ratchets::rows` writes the list anew; otherwise a stale one fails.
@@ -322,6 +331,7 @@ fn the_list_of_files_is_current() {
 
 #[test]
 fn a_pattern_fits_what_it_leaves_open() {
+    assert_eq!(by_section(&["path-1", "take-back-2", "path-4a"]), "path-1,4a take-back-2");
     for (pattern, word, expected) in [
         ("after_…", "after_the_load", true),
         ("…_load", "after_the_load", true),
