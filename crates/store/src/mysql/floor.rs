@@ -118,7 +118,7 @@ impl Look {
     }
 
     /// Where the look begins, once the floor is moved.
-    pub(crate) const fn floor(&self) -> &Floor {
+    pub(crate) const fn begins_at(&self) -> &Floor {
         &self.kept.soon
     }
 

@@ -60,7 +60,7 @@ async fn from_the_beginning(
             Page::Unread
         }
     };
-    let floor = look.floor();
+    let floor = look.begins_at();
     let is_whole = floor.left.is_empty() && matches!(page, Page::Whole(_));
     let (mut found, mut names) = (Vec::new(), Names::default());
     let over = behind(conn, scan, floor, &mut found, &mut names).await?;
