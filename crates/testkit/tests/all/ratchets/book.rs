@@ -2,10 +2,7 @@
 //! its bound. Must not judge what a page says; that it can be built is shown by the tests of `cli`.
 
 use super::tree::{File, all, root};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Component, Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 const PARTS: [&str; 5] = ["Tutorial", "How-to", "Reference", "Explanation", "Appendix"];
@@ -69,15 +66,16 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 /// `docs/a/../b.md` as `docs/b.md`.
 fn joined(page: &str, target: &str) -> String {
-    let mut parts = PathBuf::new();
-    for part in Path::new(page).parent().unwrap_or(Path::new("")).join(target).components() {
-        match part {
-            Component::ParentDir => drop(parts.pop()),
-            Component::Normal(name) => parts.push(name),
-            _ => {}
+    let mut parts: Vec<&str> = page.split('/').collect();
+    parts.pop();
+    for part in target.split('/').filter(|part| !part.is_empty()) {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
         }
     }
-    parts.to_str().unwrap_or_default().to_owned()
+    parts.join("/")
 }
 
 /// Links of pages that lead nowhere.
