@@ -60,7 +60,7 @@ impl Site {
         };
         let request = request.body(Body::empty()).expect("a request of constants");
         let answer = self.router.clone().oneshot(request).await;
-        answer.map_or_else(|never| match never {}, |it| it.status().as_u16())
+        answer.map_or_else(|never| match never {}, |response| response.status().as_u16())
     }
 }
 
@@ -96,7 +96,7 @@ fn guard(criterion: &mut Criterion) {
         });
     });
     // The right id with another secret: the same work.
-    let wrong = token.map(|it| format!("{}a", it.get(..it.len() - 1).unwrap_or_default()));
+    let wrong = token.map(|token| format!("{}a", token.get(..token.len() - 1).unwrap_or_default()));
     group.bench_function("identify/wrong", |bencher| {
         bencher.iter(|| {
             let found = guarded.engine.identify(black_box(wrong.as_deref()));

@@ -15,7 +15,7 @@ mod contenders;
 
 fn wheel(criterion: &mut Criterion) {
     // Cargo says `--bench` for a benchmark; without it this is a test that everything runs, on few timers.
-    let default = if env::args().any(|it| it == "--bench") { 1_000_000 } else { 2_000 };
+    let default = if env::args().any(|arg| arg == "--bench") { 1_000_000 } else { 2_000 };
     let count = env::var("PUNCTUAL_BENCH_TIMERS").map_or(default, |count| count.parse().expect("a number"));
     let deadlines = deadlines(count);
     let mut group = criterion.benchmark_group("wheel");

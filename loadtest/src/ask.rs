@@ -44,5 +44,5 @@ async fn has_succeeded(job: &Job, connection: &mut Connection, n: usize) -> Opti
         return None;
     }
     let found: FoundTasks = serde_json::from_slice(answer.body).ok()?;
-    Some(found.items.iter().any(|it| it.task_id == task_id && it.phase == "success"))
+    Some(found.items.iter().any(|found_task| found_task.task_id == task_id && found_task.phase == "success"))
 }

@@ -78,7 +78,7 @@ pub(crate) async fn attack(options: &AttackOptions) -> anyhow::Result<AttackRepo
     }
     let attacked = inserts.run(options.rate, options.measure).await?;
     let still_waiting = waiting_calls(&target).await?;
-    let peak = server.used().engines.map(|it| it.rss_peak_kib as f64 / 1024.0);
+    let peak = server.used().engines.map(|usage| usage.rss_peak_kib as f64 / 1024.0);
     attackers.shutdown().await;
     server.end().await?;
     let grown_kib = with_all.zip(before).map(|(with, without)| (with - without) * 1024.0);
@@ -95,7 +95,7 @@ pub(crate) async fn attack(options: &AttackOptions) -> anyhow::Result<AttackRepo
         slow_ended: ended.load(Relaxed),
         rss_before_mib: before,
         rss_waiting_mib: with_all,
-        kib_per_waiting: grown_kib.map(|it| it / options.idle.max(1) as f64),
+        kib_per_waiting: grown_kib.map(|grown_kib| grown_kib / options.idle.max(1) as f64),
         rss_peak_mib: peak,
     };
     Ok(report.judged())
@@ -180,7 +180,7 @@ async fn until_taken(target: &Target, wanted: usize) -> anyhow::Result<u64> {
     let until_us = now_us() + TAKEN_LIMIT_US;
     loop {
         let waiting = waiting_calls(target).await?;
-        if usize::try_from(waiting).is_ok_and(|it| it >= wanted) || now_us() > until_us {
+        if usize::try_from(waiting).is_ok_and(|number| number >= wanted) || now_us() > until_us {
             return Ok(waiting);
         }
         tokio::time::sleep(LOOK).await;
@@ -191,7 +191,7 @@ async fn waiting_calls(target: &Target) -> anyhow::Result<u64> {
     let mut connection = Connection::new(target.clone());
     let answer = connection.get("/metrics", ANSWER_LIMIT).await?;
     let text = String::from_utf8_lossy(answer.body);
-    let line = text.lines().find_map(|it| it.strip_prefix("punctual_http_long_polls "));
+    let line = text.lines().find_map(|line| line.strip_prefix("punctual_http_long_polls "));
     line.context("the server does not say how many calls wait")?.parse().context("punctual_http_long_polls")
 }
 
@@ -228,7 +228,7 @@ impl AttackReport {
         if self.failed > 0 {
             self.broken.push(format!("{} inserts failed", self.failed));
         }
-        if usize::try_from(self.waiting).is_ok_and(|it| it < self.idle) {
+        if usize::try_from(self.waiting).is_ok_and(|number| number < self.idle) {
             self.broken.push(format!("{} of {} calls were waiting", self.waiting, self.idle));
         }
         self.ok = self.broken.is_empty();
@@ -239,8 +239,10 @@ impl AttackReport {
         let Self { idle, slow, rate, .. } = self;
         let mut out =
             format!("attack: {rate} inserts/s beside {idle} waiting calls and {slow} slow senders\n\n");
-        for (name, it) in [("insert in peace, ms", &self.peace), ("insert attacked, ms", &self.attacked)] {
-            let Percentiles { p50_ms, p99_ms, p999_ms, max_ms, .. } = it;
+        for (name, percentiles) in
+            [("insert in peace, ms", &self.peace), ("insert attacked, ms", &self.attacked)]
+        {
+            let Percentiles { p50_ms, p99_ms, p999_ms, max_ms, .. } = percentiles;
             line(
                 &mut out,
                 name,

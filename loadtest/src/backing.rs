@@ -29,7 +29,7 @@ pub(crate) struct Backing {
 
 impl Backing {
     pub(crate) async fn start(options: &ServerOptions) -> Self {
-        let mut it = Self::default();
+        let mut backing = Self::default();
         if options.store == Store::Mysql {
             let size = options.buffer_pool.as_deref().unwrap_or(BUFFER_POOL);
             let buffer_pool = format!("--innodb-buffer-pool-size={size}");
@@ -41,18 +41,18 @@ impl Backing {
             for _ in 0..options.databases() {
                 urls.push(mariadb.fresh_database().await);
             }
-            it.environment.push(("PUNCTUAL_STORE_URL", urls.join(",")));
+            backing.environment.push(("PUNCTUAL_STORE_URL", urls.join(",")));
             if let Some(partitions) = options.partitions {
-                it.environment.push(("PUNCTUAL_STORE_PARTITIONS", partitions.to_string()));
+                backing.environment.push(("PUNCTUAL_STORE_PARTITIONS", partitions.to_string()));
             }
-            it.mariadb = Some(mariadb);
+            backing.mariadb = Some(mariadb);
         }
         if options.hot == Hot::Redis {
             let redis = Redis::with(&DURABLE_REDIS).await;
-            it.environment.push(("PUNCTUAL_HOT_URL", redis.url()));
-            it.redis = Some(redis);
+            backing.environment.push(("PUNCTUAL_HOT_URL", redis.url()));
+            backing.redis = Some(redis);
         }
-        it
+        backing
     }
 
     /// Where executors that subscribe find the bus.
@@ -71,11 +71,11 @@ impl Backing {
         if self.is_away {
             return Ok(());
         }
-        if let Some(it) = self.mariadb.as_ref().filter(|it| !it.is_running()) {
-            anyhow::bail!("MariaDB has died:\n{}", it.log());
+        if let Some(mariadb) = self.mariadb.as_ref().filter(|mariadb| !mariadb.is_running()) {
+            anyhow::bail!("MariaDB has died:\n{}", mariadb.log());
         }
-        if let Some(it) = self.redis.as_ref().filter(|it| !it.is_running()) {
-            anyhow::bail!("Redis has died:\n{}", it.log());
+        if let Some(redis) = self.redis.as_ref().filter(|redis| !redis.is_running()) {
+            anyhow::bail!("Redis has died:\n{}", redis.log());
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ fn copy_files(from: &Path, to: &Path) -> anyhow::Result<()> {
 /// Of memory, as MariaDB takes it: 512M, 2G.
 pub(crate) fn size(text: &str) -> Result<String, String> {
     let number = text.strip_suffix(['M', 'G']).ok_or("a number with M or G, such as 2G")?;
-    number.parse::<u32>().ok().filter(|it| *it > 0).ok_or("a number with M or G, such as 2G")?;
+    number.parse::<u32>().ok().filter(|number| *number > 0).ok_or("a number with M or G, such as 2G")?;
     Ok(text.to_owned())
 }
 
@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(redis.command(&["CONFIG", "GET", "appendonly"]).await, "appendonly\nyes");
         assert_eq!(redis.command(&["CONFIG", "GET", "appendfsync"]).await, "appendfsync\neverysec");
         if cfg!(target_os = "linux") {
-            assert!(backing.mariadb_usage().is_some_and(|it| it.rss_kib > 0));
-            assert!(backing.redis_usage().is_some_and(|it| it.rss_kib > 0));
+            assert!(backing.mariadb_usage().is_some_and(|mariadb_usage| mariadb_usage.rss_kib > 0));
+            assert!(backing.redis_usage().is_some_and(|redis_usage| redis_usage.rss_kib > 0));
         }
     }
 

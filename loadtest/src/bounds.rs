@@ -107,14 +107,14 @@ pub(crate) async fn bounds(options: &BoundsOptions) -> anyhow::Result<BoundsRepo
         from = to;
         let timed = time(options, &target, (&shape, step), &mut broken).await?;
         let insert_per_s = (step > 0).then_some(per_s);
-        let it = Step { waiting: to, insert_per_s, rss_mib: rss(&server).map(|it| it.0), ..timed };
-        note(&it.line());
-        steps.push(it);
+        let step = Step { waiting: to, insert_per_s, rss_mib: rss(&server).map(|rss| rss.0), ..timed };
+        note(&step.line());
+        steps.push(step);
     }
-    let rss_peak_mib = rss(&server).map(|it| it.1);
+    let rss_peak_mib = rss(&server).map(|rss| rss.1);
     server.end().await?;
     broken.extend(slower(&steps, options.least_percent));
-    if let Some((most, peak)) = options.rss_max_mib.zip(rss_peak_mib).filter(|it| it.1 > it.0) {
+    if let Some((most, peak)) = options.rss_max_mib.zip(rss_peak_mib).filter(|pair| pair.1 > pair.0) {
         broken.push(format!("the engines had {peak:.0} MiB, and {most:.0} are allowed"));
     }
     Ok(BoundsReport { ok: broken.is_empty(), broken, steps, rss_peak_mib })
@@ -129,9 +129,9 @@ async fn time(
 ) -> anyhow::Result<Step> {
     let numbers = step * options.probes..(step + 1) * options.probes;
     let probes = probe(target, shape, numbers).await?;
-    let mut late_ms: Vec<f64> = probes.iter().map(|it| it.lateness_us as f64 / 1e3).collect();
+    let mut late_ms: Vec<f64> = probes.iter().map(|probe| probe.lateness_us as f64 / 1e3).collect();
     late_ms.sort_by(f64::total_cmp);
-    if probes.iter().any(|it| it.is_early || !it.is_accepted) {
+    if probes.iter().any(|probe| probe.is_early || !probe.is_accepted) {
         broken.push(format!("at step {step} a task came early, or its outcome was not accepted"));
     }
     let of = |share: usize| late_ms.get((late_ms.len() - 1) * share / 100).copied().unwrap_or(0.0);
@@ -140,7 +140,7 @@ async fn time(
 
 /// The last tenth against the best.
 fn slower(steps: &[Step], least_percent: u32) -> Option<String> {
-    let rates: Vec<f64> = steps.iter().filter_map(|it| it.insert_per_s).collect();
+    let rates: Vec<f64> = steps.iter().filter_map(|step| step.insert_per_s).collect();
     let (best, last) = (rates.iter().copied().fold(0.0, f64::max), rates.last().copied()?);
     let is_slower = last * 100.0 < best * f64::from(least_percent);
     is_slower.then(|| format!("the last tenth was inserted at {last:.0}/s, the best one at {best:.0}/s"))
@@ -154,7 +154,7 @@ fn rss(server: &Server) -> Option<(f64, f64)> {
 
 impl Step {
     fn line(&self) -> String {
-        let or = |it: Option<f64>| it.map_or_else(|| "-".to_owned(), |it| format!("{it:.0}"));
+        let or = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| format!("{number:.0}"));
         format!(
             "{:>12} {:>10} {:>10.2} {:>10.2} {:>8}",
             self.waiting,
@@ -169,8 +169,8 @@ impl Step {
 impl BoundsReport {
     pub(crate) fn table(&self) -> String {
         let mut out = "     waiting   insert/s   p50 late        max  rss MiB\n".to_owned();
-        for it in &self.steps {
-            let _ = writeln!(out, "{}", it.line());
+        for step in &self.steps {
+            let _ = writeln!(out, "{}", step.line());
         }
         write_verdict(&mut out, self.ok, &self.broken);
         out

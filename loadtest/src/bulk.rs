@@ -69,7 +69,7 @@ struct Operation {
 impl Operation {
     /// Kills the engine when it is time, and starts it again.
     async fn kill_in_time(&mut self, server: &mut Server, target: &Target) -> anyhow::Result<()> {
-        if self.kill_at_us.is_none_or(|it| now_us() < it) {
+        if self.kill_at_us.is_none_or(|kill_at_us| now_us() < kill_at_us) {
             return Ok(());
         }
         self.kill_at_us = None;
@@ -106,11 +106,11 @@ pub(crate) async fn bulk(options: &BulkOptions) -> anyhow::Result<BulkReport> {
     let began_us = now_us();
     let id = preview(&mut connection, options).await?;
     let preview_ms = seconds(now_us() - began_us) * 1e3;
-    let rss_before_mib = rss(&server).map(|it| it.0);
+    let rss_before_mib = rss(&server).map(|rss| rss.0);
     note("the other queue beside the operation");
     confirm(&mut connection, id).await?;
     let began_us = now_us();
-    let kill_at_us = options.kill_after.map(|it| began_us + it * 1_000);
+    let kill_at_us = options.kill_after.map(|kill_after| began_us + kill_after * 1_000);
     let mut operation = Operation { id, kill_at_us, killed_at_done: None };
     let spans = beside(options, &mut server, &target, Some(&mut operation), &mut broken).await?;
     // The other one may have been to an engine that was killed.
@@ -118,7 +118,7 @@ pub(crate) async fn bulk(options: &BulkOptions) -> anyhow::Result<BulkReport> {
     let count = |name: &str| ended.get(name).and_then(Value::as_u64).unwrap_or(0);
     let took_s = took_s(&ended).unwrap_or_else(|| seconds(now_us() - began_us));
     let (done, skipped, failed) = (count("done"), count("skipped"), count("failed"));
-    let rss_peak_mib = rss(&server).map(|it| it.1);
+    let rss_peak_mib = rss(&server).map(|rss| rss.1);
     server.end().await?;
     let wanted = u64::try_from(options.tasks)?;
     if options.kill_after.is_some() && operation.killed_at_done.is_none() {
@@ -151,7 +151,7 @@ pub(crate) async fn bulk(options: &BulkOptions) -> anyhow::Result<BulkReport> {
 /// Now, and the peak.
 fn rss(server: &Server) -> Option<(f64, f64)> {
     let mib = |kib: u64| kib as f64 / 1_024.0;
-    server.used().engines.map(|it| (mib(it.rss_kib), mib(it.rss_peak_kib)))
+    server.used().engines.map(|usage| (mib(usage.rss_kib), mib(usage.rss_peak_kib)))
 }
 
 async fn preview(connection: &mut Connection, options: &BulkOptions) -> anyhow::Result<i64> {
@@ -177,18 +177,18 @@ async fn look(connection: &mut Connection, id: i64) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(answer.body)?)
 }
 
-fn is_over(it: &Value) -> bool {
-    it.get("state").and_then(Value::as_str).is_some_and(|it| it != "running")
+fn is_over(value: &Value) -> bool {
+    value.get("state").and_then(Value::as_str).is_some_and(|text| text != "running")
 }
 
 async fn ended(connection: &mut Connection, options: &BulkOptions, id: i64) -> anyhow::Result<Value> {
     let until_us = now_us() + 1_000 * planned_ms(options) * TIMES + 60_000_000;
     loop {
-        let it = look(connection, id).await?;
-        if is_over(&it) {
-            return Ok(it);
+        let value = look(connection, id).await?;
+        if is_over(&value) {
+            return Ok(value);
         }
-        anyhow::ensure!(now_us() < until_us, "the operation does not end: {it}");
+        anyhow::ensure!(now_us() < until_us, "the operation does not end: {value}");
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -272,7 +272,7 @@ async fn beside(
         lane.join().await?;
     }
     let checker = job.checker.lock();
-    broken.extend(checker.judge().broken().into_iter().map(|it| format!("the other queue: {it}")));
+    broken.extend(checker.judge().broken().into_iter().map(|text| format!("the other queue: {text}")));
     let mut spans = Spans::default();
     spans.add(&checker.measured.lateness);
     Ok(spans)
@@ -281,7 +281,8 @@ async fn beside(
 impl BulkReport {
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
-        let rss = |it: Option<f64>| it.map_or_else(|| "?".to_owned(), |it| format!("{it:.0}"));
+        let rss =
+            |server: Option<f64>| server.map_or_else(|| "?".to_owned(), |server| format!("{server:.0}"));
         let _ = writeln!(
             text,
             "bulk cancel of {} tasks at {}/s: {:.0}/s, {:.1} s; done {}, passed over {}, failed {}\nfilled in within {:.0} s, previewed in {:.0} ms; memory of the engines {} MiB before, {} at the most",
@@ -300,11 +301,15 @@ impl BulkReport {
         if let Some(done) = self.killed_at_done {
             let _ = writeln!(text, "its engine was killed when {done} were done, and started again");
         }
-        for (name, it) in [("alone", self.peace), ("beside it", self.beside)] {
+        for (name, percentiles) in [("alone", self.peace), ("beside it", self.beside)] {
             let _ = writeln!(
                 text,
                 "lateness of others, {name:<10} p50 {:>7.1}  p99 {:>7.1}  p99.9 {:>7.1}  max {:>7.1} ms  ({} tasks)",
-                it.p50_ms, it.p99_ms, it.p999_ms, it.max_ms, it.count
+                percentiles.p50_ms,
+                percentiles.p99_ms,
+                percentiles.p999_ms,
+                percentiles.max_ms,
+                percentiles.count
             );
         }
         write_verdict(&mut text, self.ok, &self.broken);

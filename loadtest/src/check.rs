@@ -94,12 +94,12 @@ impl Aftermath {
 
     /// From the event to the next receipt.
     pub(crate) fn first_after_us(&self) -> Option<i64> {
-        self.first_us.map(|it| it - self.since_us)
+        self.first_us.map(|first_us| first_us - self.since_us)
     }
 
     /// From the event to the last receipt that was late; None when none was.
     pub(crate) fn late_until_us(&self) -> Option<i64> {
-        self.last_late_us.map(|it| it - self.since_us)
+        self.last_late_us.map(|last_late_us| last_late_us - self.since_us)
     }
 }
 
@@ -243,8 +243,8 @@ impl Checker {
             self.open_doubtful -= 1;
         }
         let is_late = track.receipts == 1 && receipt.at_us - due_ms * 1_000 > LATE_US;
-        for it in std::iter::once(&mut self.whole).chain(self.aftermaths.last_mut()) {
-            it.receipt(receipt.at_us, is_late);
+        for aftermath in std::iter::once(&mut self.whole).chain(self.aftermaths.last_mut()) {
+            aftermath.receipt(receipt.at_us, is_late);
         }
     }
 
@@ -275,7 +275,7 @@ impl Checker {
 
     /// The server says that the task has succeeded; `at_us`: when its answer came.
     pub(crate) fn settled(&mut self, n: usize, at_us: i64) {
-        let Some(track) = self.tracks.get_mut(n).filter(|it| it.is_open()) else { return };
+        let Some(track) = self.tracks.get_mut(n).filter(|track| track.is_open()) else { return };
         track.settled_at_us = Some(at_us);
         self.counts.settled_by_asking += 1;
         self.open -= 1;
@@ -319,7 +319,7 @@ impl Checker {
 
     /// At the end, when nothing more will come.
     pub(crate) fn judge(&self) -> Counts {
-        let rerun = |it: &&Track| it.accepted > 0 && it.last_attempt > it.accepted_attempt;
+        let rerun = |track: &&Track| track.accepted > 0 && track.last_attempt > track.accepted_attempt;
         let run_after_completion = self.tracks.iter().filter(rerun).count();
         Counts {
             lost: self.open,

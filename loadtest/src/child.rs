@@ -49,7 +49,7 @@ impl Hand {
                 Ok(answer) if answer.is_success() => {
                     let leased: LeaseAnswer<'_> =
                         serde_json::from_slice(answer.body).context("answer to a lease")?;
-                    leased.tasks.first().map(|it| (it.task_id, it.attempt, it.succeeded()))
+                    leased.tasks.first().map(|task| (task.task_id, task.attempt, task.succeeded()))
                 }
                 Ok(answer) if !answer.is_passing() => anyhow::bail!("lease: {}", answer.describe()),
                 Ok(_) | Err(_) => {
@@ -81,7 +81,8 @@ impl Hand {
 async fn report(connection: &mut Connection, outcome: &str) {
     let mut body = Vec::new();
     wire::write_outcomes(std::iter::once(outcome), &mut body);
-    while !connection.post("/v1/outcomes", &body, ANSWER_LIMIT).await.is_ok_and(|it| !it.is_passing()) {
+    while !connection.post("/v1/outcomes", &body, ANSWER_LIMIT).await.is_ok_and(|answer| !answer.is_passing())
+    {
         tokio::time::sleep(PAUSE).await;
     }
 }

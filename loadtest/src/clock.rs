@@ -7,7 +7,7 @@ use std::time::Duration;
 #[expect(clippy::disallowed_methods, reason = "a measuring tool is where the clock is read")]
 pub(crate) fn now_us() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    i64::try_from(since.map_or(0, |it| it.as_micros())).unwrap_or(i64::MAX)
+    i64::try_from(since.map_or(0, |since| since.as_micros())).unwrap_or(i64::MAX)
 }
 
 /// Milliseconds since the epoch.

@@ -60,20 +60,20 @@ impl CountTable {
             "| 4,000 tasks, 500/s, batches of 50 | Redis calls | scripts | MySQL statements | transactions | undone | hand-overs undone | looks | \
              rows read before a hand-over | rows locked | for nothing |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
-        for Row { what, counted: it, .. } in &self.rows {
+        for Row { what, counted, .. } in &self.rows {
             let row = format_args!(
                 "| {what} | {:.2} | {:.2} | {:.2} | {:.3} | {:.3} | {} of {} | {:.3} | {:.2} | {:.2} | {:.2} |",
-                it.redis_calls,
-                it.scripts,
-                it.statements,
-                it.transactions,
-                it.transactions_undone,
-                it.hand_overs_undone,
-                it.hand_overs,
-                it.looks,
-                it.rows_read_before,
-                it.rows_locked,
-                it.rows_locked_for_nothing
+                counted.redis_calls,
+                counted.scripts,
+                counted.statements,
+                counted.transactions,
+                counted.transactions_undone,
+                counted.hand_overs_undone,
+                counted.hand_overs,
+                counted.looks,
+                counted.rows_read_before,
+                counted.rows_locked,
+                counted.rows_locked_for_nothing
             );
             writeln!(out, "{row}").expect("a string takes every write");
         }

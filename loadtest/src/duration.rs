@@ -2,7 +2,7 @@
 
 /// `250ms`, `30s`, `10m`, `2h`, `7d`.
 pub(crate) fn parse_ms(text: &str) -> Result<i64, String> {
-    let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit_ms = match text.strip_prefix(digits) {
         Some("ms") => 1,
         Some("s") => 1_000,

@@ -119,7 +119,7 @@ impl Engine {
     /// It has ended, and said so early that it was still starting.
     pub(crate) fn has_refused_to_start(&mut self) -> anyhow::Result<bool> {
         let is_early = now_us() < self.begun_us + STARTS_WITHIN_US;
-        Ok(is_early && self.ended()?.is_some_and(|it| it.code() == Some(REFUSED)))
+        Ok(is_early && self.ended()?.is_some_and(|status| status.code() == Some(REFUSED)))
     }
 
     /// From its next start on.
@@ -187,7 +187,7 @@ impl Engine {
         loop {
             self.check_alive()?;
             let answer = connection.get("/readyz", Duration::from_secs(1)).await;
-            if answer.is_ok_and(|it| it.is_success()) {
+            if answer.is_ok_and(|answer| answer.is_success()) {
                 return Ok(());
             }
             anyhow::ensure!(

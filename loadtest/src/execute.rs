@@ -143,7 +143,7 @@ async fn deliver(
     let sent_us = now_us();
     while !batch.is_empty() {
         body.clear();
-        wire::write_outcomes(batch.iter().map(|it| it.item.as_str()), body);
+        wire::write_outcomes(batch.iter().map(|done| done.item.as_str()), body);
         let repeated_us = now_us();
         match connection.post("/v1/outcomes", body, job.executes_at.limit(ANSWER_LIMIT)).await {
             Ok(answer) if answer.is_success() => {

@@ -101,7 +101,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(S
         let mut headers = [httparse::EMPTY_HEADER; 16];
         let mut request = httparse::Request::new(&mut headers);
         if let Ok(httparse::Status::Complete(from)) = request.parse(buffer) {
-            let length = request.headers.iter().find(|it| it.name == "content-length").unwrap();
+            let length = request.headers.iter().find(|header| header.name == "content-length").unwrap();
             let length: usize = std::str::from_utf8(length.value).unwrap().parse().unwrap();
             let call = format!("{} {}", request.method.unwrap(), request.path.unwrap());
             if buffer.len() >= from + length {
@@ -206,7 +206,8 @@ impl State {
 
     fn outcomes(&mut self, report: &Value) -> String {
         let outcomes = report["outcomes"].as_array().unwrap();
-        let results: Vec<Value> = outcomes.iter().map(|it| json!({ "status": self.outcome(it) })).collect();
+        let results: Vec<Value> =
+            outcomes.iter().map(|outcome| json!({ "status": self.outcome(outcome) })).collect();
         json!({ "results": results }).to_string()
     }
 
@@ -226,9 +227,9 @@ impl State {
 
     fn find(&self, task_id: i64) -> String {
         let found = self.tasks.get(&task_id);
-        let phase = |it: &Task| if it.is_done { "success" } else { "pending" };
+        let phase = |task: &Task| if task.is_done { "success" } else { "pending" };
         let items: Vec<Value> =
-            found.into_iter().map(|it| json!({ "task_id": task_id, "phase": phase(it) })).collect();
+            found.into_iter().map(|task| json!({ "task_id": task_id, "phase": phase(task) })).collect();
         json!({ "items": items, "next_cursor": null }).to_string()
     }
 }

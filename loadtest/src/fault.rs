@@ -47,7 +47,8 @@ impl Faults {
             (options.pause_one_after, pause),
             (options.stop_one_after, What::Stop),
         ];
-        let mut asked: Vec<(i64, What)> = asked.into_iter().filter_map(|(at, it)| Some((at?, it))).collect();
+        let mut asked: Vec<(i64, What)> =
+            asked.into_iter().filter_map(|(at, what)| Some((at?, what))).collect();
         asked.sort_by_key(|(after_ms, _)| *after_ms);
         if !asked.is_empty() && asked.len() >= engines {
             return Err(Usage(
@@ -67,7 +68,7 @@ impl Faults {
 
     /// Nothing is still to come or going on.
     pub(crate) fn are_over(&self) -> bool {
-        self.all.iter().all(|it| it.ended_us.is_some())
+        self.all.iter().all(|fault| fault.ended_us.is_some())
     }
 
     /// Begins and ends what is due. Answers whether something began: from then on the aftermath is watched.
@@ -93,14 +94,16 @@ impl Faults {
     /// `aftermaths`: what was seen after each beginning, in order.
     pub(crate) fn reports(&self, aftermaths: &[Aftermath]) -> Vec<FaultReport> {
         let mut aftermaths = aftermaths.iter();
-        let begun = self.all.iter().filter(|it| it.begun_us.is_some());
-        begun.map(|it| it.report(self.start_us, aftermaths.next())).collect()
+        let begun = self.all.iter().filter(|fault| fault.begun_us.is_some());
+        begun.map(|fault| fault.report(self.start_us, aftermaths.next())).collect()
     }
 
     /// What went wrong with the engines themselves, in words.
     pub(crate) fn broken(&self) -> Vec<String> {
-        let unclean = self.all.iter().filter(|it| it.is_unclean);
-        unclean.map(|it| format!("engine {} was asked to stop and did not end with 0", it.engine)).collect()
+        let unclean = self.all.iter().filter(|fault| fault.is_unclean);
+        unclean
+            .map(|fault| format!("engine {} was asked to stop and did not end with 0", fault.engine))
+            .collect()
     }
 }
 
@@ -130,7 +133,7 @@ impl Fault {
                 let is_out_of_time = now_us() > begun_us + STOP_LIMIT_US;
                 if status.is_some() || is_out_of_time {
                     self.ended_us = Some(now_us());
-                    self.is_unclean = !status.is_some_and(|it| it.success());
+                    self.is_unclean = !status.is_some_and(|status| status.success());
                 }
                 if self.is_unclean {
                     note(&format!("last words of engine {}:\n{}", self.engine, engine.log_tail()));
@@ -156,9 +159,9 @@ impl Fault {
             engine: self.engine,
             after_s: self.begun_us.map_or(0.0, |at| ms(at - start_us) / 1e3),
             lasted_ms: self.begun_us.zip(self.ended_us).map(|(from, to)| ms(to - from)),
-            first_task_after_ms: aftermath.and_then(|it| it.first_after_us()).map(ms),
-            longest_gap_ms: aftermath.map_or(0.0, |it| ms(it.longest_gap_us)),
-            late_until_ms: aftermath.and_then(|it| it.late_until_us()).map(ms),
+            first_task_after_ms: aftermath.and_then(|aftermath| aftermath.first_after_us()).map(ms),
+            longest_gap_ms: aftermath.map_or(0.0, |aftermath| ms(aftermath.longest_gap_us)),
+            late_until_ms: aftermath.and_then(|aftermath| aftermath.late_until_us()).map(ms),
         }
     }
 }
@@ -179,11 +182,12 @@ mod tests {
 
     #[test]
     fn each_happens_to_an_engine_of_its_own_and_the_first_is_spared() {
-        let it = faults("--stop-one-after 3s --kill-one-after 2s --pause-one-after 1s", 4).unwrap();
-        let told: Vec<_> = it.all.iter().map(|it| (it.name(), it.engine, it.after_us)).collect();
+        let this_faults = faults("--stop-one-after 3s --kill-one-after 2s --pause-one-after 1s", 4).unwrap();
+        let told: Vec<_> =
+            this_faults.all.iter().map(|fault| (fault.name(), fault.engine, fault.after_us)).collect();
         assert_eq!(told, [("pause", 3, 1_000_000), ("kill", 2, 2_000_000), ("stop", 1, 3_000_000)]);
-        assert_eq!(it.all[0].what, What::Pause { for_us: 20_000_000 });
-        assert!(!it.are_over() && it.reports(&[]).is_empty());
+        assert_eq!(this_faults.all[0].what, What::Pause { for_us: 20_000_000 });
+        assert!(!this_faults.are_over() && this_faults.reports(&[]).is_empty());
         assert!(faults("--stop-one-after 3s --kill-one-after 2s", 2).is_err());
         assert!(faults("--kill-one-after 2s", 1).is_err());
         assert!(faults("", 1).unwrap().are_over());
@@ -216,8 +220,9 @@ mod tests {
         assert!(engines[0].ended().unwrap().is_none());
         assert!(engines[1].ended().unwrap().unwrap().success());
         assert!(!engines[2].ended().unwrap().unwrap().success());
-        engines.iter_mut().for_each(|it| it.check_alive().unwrap());
-        let told: Vec<_> = faults.reports(&[]).into_iter().map(|it| (it.what, it.engine)).collect();
+        engines.iter_mut().for_each(|engine| engine.check_alive().unwrap());
+        let told: Vec<_> =
+            faults.reports(&[]).into_iter().map(|report| (report.what, report.engine)).collect();
         assert_eq!(told, [("kill".to_owned(), 2), ("stop".to_owned(), 1)]);
     }
 
@@ -233,8 +238,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     async fn a_paused_engine_stands_still_until_its_pause_is_over() {
         let mut engines = engines([CLEAN, CLEAN]).await;
-        let state = |it: &Engine| {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", it.pid().unwrap())).unwrap();
+        let state = |engine: &Engine| {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", engine.pid().unwrap())).unwrap();
             stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
         };
         let mut faults = faults("--pause-one-after 0s --pause-for 1h", 2).unwrap();

@@ -241,7 +241,7 @@ impl Run<'_> {
             now_us() > other.plan.last_due_ms * 1_000
                 && checker.so_far().inserted >= all
                 && checker.open() == 0
-                && before.iter().all(|it| it.checker.lock().open() == 0)
+                && before.iter().all(|job| job.checker.lock().open() == 0)
         };
         while !is_over() && now_us() < until_us {
             tokio::time::sleep(TICK).await;
@@ -261,7 +261,7 @@ impl Run<'_> {
         ] {
             let mut counts = job.checker.lock().judge();
             counts.lost = if left { 0 } else { counts.lost };
-            broken.extend(counts.broken().into_iter().map(|it| format!("{name}: {it}")));
+            broken.extend(counts.broken().into_iter().map(|text| format!("{name}: {text}")));
         }
         if other.checker.lock().so_far().inserted < all {
             broken.push("the other: not all of its inserts were answered in time".to_owned());
@@ -353,19 +353,19 @@ impl FloodReport {
 
     pub(crate) fn table(&self) -> String {
         let Self { rate, times, slots, rounds, .. } = self;
-        let shared = slots.map_or_else(|| "no limit".to_owned(), |it| format!("{it} slots for both"));
+        let shared = slots.map_or_else(|| "no limit".to_owned(), |slots| format!("{slots} slots for both"));
         let mut out =
             format!("flood: {rate}/s each, then one at {times} times that; {shared}; rounds: {rounds}\n\n");
         for (when, phase) in [("in peace", &self.peace), ("flooded", &self.flooded)] {
-            for (who, it) in [("one", &phase.one), ("other", &phase.other)] {
+            for (who, tenant) in [("one", &phase.one), ("other", &phase.other)] {
                 let name = format!("{when}, the {who}");
-                line(&mut out, &name, format_args!("{} tasks, {} done", it.tasks, it.done));
-                for (what, it) in [
-                    ("fired, ms", it.fired_lateness),
-                    ("started, ms", it.start_delay),
-                    ("insert, ms", it.insert),
+                line(&mut out, &name, format_args!("{} tasks, {} done", tenant.tasks, tenant.done));
+                for (what, percentiles) in [
+                    ("fired, ms", tenant.fired_lateness),
+                    ("started, ms", tenant.start_delay),
+                    ("insert, ms", tenant.insert),
                 ] {
-                    let Percentiles { p50_ms, p99_ms, p999_ms, max_ms, .. } = it;
+                    let Percentiles { p50_ms, p99_ms, p999_ms, max_ms, .. } = percentiles;
                     let rest =
                         format_args!("p50 {p50_ms:.2}  p99 {p99_ms:.2}  p99.9 {p999_ms:.2}  max {max_ms:.2}");
                     line(&mut out, &format!("  {what}"), rest);
@@ -373,8 +373,8 @@ impl FloodReport {
             }
         }
         out.push('\n');
-        for (round, it) in self.each_round.iter().enumerate() {
-            let Round { peace, flooded } = it;
+        for (round, each_round) in self.each_round.iter().enumerate() {
+            let Round { peace, flooded } = each_round;
             let name = format!("round {}, ms", round + 1);
             let rest = format_args!("the other's p99 {:.2}  flooded {:.2}", peace.p99_ms, flooded.p99_ms);
             line(&mut out, &name, rest);

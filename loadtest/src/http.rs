@@ -74,9 +74,9 @@ impl Target {
             }
         }
         let engines: anyhow::Result<Vec<Engine>> =
-            urls.split(',').map(|it| Engine::new(it, &headers)).collect();
+            urls.split(',').map(|part| Engine::new(part, &headers)).collect();
         let (engines, authorities) = (engines?, Authorities::read(ca)?);
-        let is_plain = engines.iter().all(|it| it.name.is_none());
+        let is_plain = engines.iter().all(|engine| engine.name.is_none());
         anyhow::ensure!(is_plain || authorities.is_some(), "https:// needs --ca FILE");
         Ok(Self { engines: engines.into(), first: 0, authorities })
     }
@@ -94,10 +94,10 @@ impl Target {
 
     /// As a browser asks the same engines: with this cookie, and nothing else.
     pub(crate) fn with_cookie(&self, cookie: &str) -> Self {
-        let of = |it: &Engine| {
-            let host = it.headers.split_once("\r\n").map_or("", |it| it.0);
+        let of = |engine: &Engine| {
+            let host = engine.headers.split_once("\r\n").map_or("", |parts| parts.0);
             let cookie = if cookie.is_empty() { String::new() } else { format!("cookie: {cookie}\r\n") };
-            Engine { headers: format!("{host}\r\n{cookie}"), ..it.clone() }
+            Engine { headers: format!("{host}\r\n{cookie}"), ..engine.clone() }
         };
         let engines = self.engines.iter().map(of).collect();
         Self { engines, first: self.first, authorities: self.authorities.clone() }
@@ -473,7 +473,7 @@ mod tests {
 
     /// Two targets that are one installation.
     fn both(one: &Target, other: &Target) -> Target {
-        let url = |it: &Target| format!("http://{}", it.engine(0).address);
+        let url = |target: &Target| format!("http://{}", target.engine(0).address);
         Target::new(&format!("{},{}", url(one), url(other)), None, None).unwrap()
     }
 

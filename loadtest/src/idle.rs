@@ -41,11 +41,11 @@ pub(crate) async fn idle(options: &IdleOptions) -> anyhow::Result<IdleReport> {
         idle_cpu_percent: percent,
         mariadb_cpu_percent: mariadb,
         redis_cpu_percent: redis,
-        rss_before_mib: before.map(|it| mib(it.rss_kib)),
-        rss_mib: used.map(|it| mib(it.rss_kib)),
-        rss_peak_mib: used.map(|it| mib(it.rss_peak_kib)),
-        probe_lateness_ms: probes.iter().map(|it| it.lateness_us as f64 / 1e3).collect(),
-        probe_insert_ms: probes.iter().map(|it| it.insert_us as f64 / 1e3).collect(),
+        rss_before_mib: before.map(|usage| mib(usage.rss_kib)),
+        rss_mib: used.map(|usage| mib(usage.rss_kib)),
+        rss_peak_mib: used.map(|usage| mib(usage.rss_peak_kib)),
+        probe_lateness_ms: probes.iter().map(|probe| probe.lateness_us as f64 / 1e3).collect(),
+        probe_insert_ms: probes.iter().map(|probe| probe.insert_us as f64 / 1e3).collect(),
         ..judge(&job, &probes)
     };
     Ok(report)
@@ -92,7 +92,7 @@ async fn measure(options: &IdleOptions, server: &Server) -> (Option<Usage>, [Opt
         let spent = part(&to)?.since(part(&from)?);
         Some(spent.cpu_us() as f64 / 1e6 / seconds(to_us - from_us) * 100.0)
     };
-    (to.engines, [percent(|it| it.engines), percent(|it| it.mariadb), percent(|it| it.redis)])
+    (to.engines, [percent(|used| used.engines), percent(|used| used.mariadb), percent(|used| used.redis)])
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -161,7 +161,7 @@ async fn report(connection: &mut Connection, item: &str) -> anyhow::Result<bool>
     let answer = connection.post("/v1/outcomes", &body, ANSWER_LIMIT).await?;
     anyhow::ensure!(answer.is_success(), "outcomes: {}", answer.describe());
     let answer: OutcomesAnswer = serde_json::from_slice(answer.body).context("answer to outcomes")?;
-    Ok(answer.results.first().is_some_and(|it| it.status == OutcomeStatus::Accepted))
+    Ok(answer.results.first().is_some_and(|receipt| receipt.status == OutcomeStatus::Accepted))
 }
 
 /// The far tasks are neither lost nor late: they are not due. Everything else must be right.
@@ -169,8 +169,8 @@ fn judge(job: &Job, probes: &[Probe]) -> IdleReport {
     let checker = job.checker.lock();
     let counts = checker.judge();
     let rates = rates(&checker, &counts, 0);
-    let early = probes.iter().filter(|it| it.is_early).count();
-    let unaccepted = probes.iter().filter(|it| !it.is_accepted).count();
+    let early = probes.iter().filter(|probe| probe.is_early).count();
+    let unaccepted = probes.iter().filter(|probe| !probe.is_accepted).count();
     let broken: Vec<String> = [
         (counts.refused, "refused at insert"),
         (count(early), "probes early"),

@@ -58,7 +58,7 @@ impl Lane {
             let outcome = runtime.block_on(async {
                 tokio::select! {
                     outcome = work() => outcome,
-                    _ = stop.wait_for(|it| *it) => Ok(()),
+                    _ = stop.wait_for(|stop| *stop) => Ok(()),
                 }
             });
             // Nobody waits for it any more when the run has failed elsewhere.

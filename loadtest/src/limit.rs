@@ -192,7 +192,7 @@ impl Crew {
             let succeeded = self.look(connection).await?.tasks.get("succeeded").copied().unwrap_or(0);
             let succeeded = u64::try_from(succeeded).unwrap_or(0);
             progress.say(&format!("{succeeded} of {} done, {} executors killed", options.tasks, self.kills));
-            let is_done = usize::try_from(succeeded).is_ok_and(|it| it >= options.tasks);
+            let is_done = usize::try_from(succeeded).is_ok_and(|succeeded| succeeded >= options.tasks);
             if is_done || now_ms() - from_ms > options.within {
                 return Ok(succeeded);
             }
@@ -251,8 +251,8 @@ fn executions(text: &str) -> anyhow::Result<Vec<Execution>> {
         if *what == "B" {
             open.insert(key, all.len());
             all.push(Execution { pid: key.0, from_us: at_us, to_us: None });
-        } else if let Some(it) = open.remove(&key).and_then(|nth| all.get_mut(nth)) {
-            it.to_us = Some(at_us);
+        } else if let Some(execution) = open.remove(&key).and_then(|nth| all.get_mut(nth)) {
+            execution.to_us = Some(at_us);
         }
     }
     Ok(all)
@@ -261,9 +261,9 @@ fn executions(text: &str) -> anyhow::Result<Vec<Execution>> {
 /// What was cut off ended with its process.
 fn most_at_once(executions: &[Execution], killed_us: &HashMap<u32, i64>) -> usize {
     let mut edges: Vec<(i64, i64)> = Vec::with_capacity(executions.len() * 2);
-    for it in executions {
-        let to_us = it.to_us.or_else(|| killed_us.get(&it.pid).copied()).unwrap_or(i64::MAX);
-        edges.extend([(it.from_us, 1), (to_us, -1)]);
+    for execution in executions {
+        let to_us = execution.to_us.or_else(|| killed_us.get(&execution.pid).copied()).unwrap_or(i64::MAX);
+        edges.extend([(execution.from_us, 1), (to_us, -1)]);
     }
     // What ends in the microsecond in which another begins has ended before it.
     edges.sort_unstable();

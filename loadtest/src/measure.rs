@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_the_spans() {
         let mut spans = Spans::default();
-        (1..=1_000).for_each(|it| spans.record_us(it * 1_000));
+        (1..=1_000).for_each(|number| spans.record_us(number * 1_000));
         let told = spans.percentiles();
         for (got, want) in [
             (told.p50_ms, 500.0),

@@ -77,8 +77,8 @@ fn engines_share_a_database_and_a_hot_set_or_there_is_one() {
     for good in ["--databases 4 --engines 3", "", "--engines 64"] {
         assert_eq!(server(&format!("{shared} {good}")).check(), Ok(()), "{good}");
     }
-    let it = server(&format!("{shared} --databases 4 --engines 3"));
-    assert_eq!((it.databases(), it.engines()), (4, 3));
+    let server_options = server(&format!("{shared} --databases 4 --engines 3"));
+    assert_eq!((server_options.databases(), server_options.engines()), (4, 3));
     for bad in [
         "idle --spawn --engines 2",
         "idle --spawn --hot redis --engines 2",

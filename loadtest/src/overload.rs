@@ -163,7 +163,7 @@ impl Flood {
                 self.shape.write_task(first, due_ms, &mut body);
                 "/v1/tasks"
             } else {
-                self.shape.write_batch((first..first + size).map(|it| (it, due_ms)), &mut body);
+                self.shape.write_batch((first..first + size).map(|number| (number, due_ms)), &mut body);
                 "/v1/tasks/batch"
             };
             let began_us = now_us();
@@ -219,7 +219,8 @@ impl OverloadReport {
             self.broken
                 .push(format!("singles that were taken waited for {p99:.0} ms (p99), {most} are allowed"));
         }
-        if let Some((most, peak)) = options.rss_max_mib.zip(self.rss_peak_mib).filter(|it| it.1 > it.0) {
+        if let Some((most, peak)) = options.rss_max_mib.zip(self.rss_peak_mib).filter(|pair| pair.1 > pair.0)
+        {
             self.broken.push(format!("the engines had {peak:.0} MiB, and {most:.0} are allowed"));
         }
         self.ok = self.broken.is_empty();
@@ -228,8 +229,10 @@ impl OverloadReport {
 
     pub(crate) fn table(&self) -> String {
         let mut out = String::new();
-        for (name, it) in [("singles taken, ms", &self.taken), ("singles refused, ms", &self.refused)] {
-            let Percentiles { count, p50_ms, p99_ms, max_ms, .. } = it;
+        for (name, percentiles) in
+            [("singles taken, ms", &self.taken), ("singles refused, ms", &self.refused)]
+        {
+            let Percentiles { count, p50_ms, p99_ms, max_ms, .. } = percentiles;
             line(&mut out, name, format_args!("{count}: p50 {p50_ms:.2}  p99 {p99_ms:.2}  max {max_ms:.2}"));
         }
         let Self { batches_taken, batches_refused, .. } = self;

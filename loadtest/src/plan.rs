@@ -144,7 +144,7 @@ mod tests {
             Load::Burst { tasks: 50 },
         ] {
             let plan = Plan::new(load, FRAME);
-            let sent: Vec<usize> = all_batches(&plan).into_iter().flat_map(|it| it.tasks).collect();
+            let sent: Vec<usize> = all_batches(&plan).into_iter().flat_map(|batch| batch.tasks).collect();
             assert_eq!(sent, (0..plan.len()).collect::<Vec<_>>(), "{load:?}");
         }
     }
@@ -155,7 +155,7 @@ mod tests {
         let want: Vec<i64> = (0..1_000).map(|n| 1_003_000 + n * 30).collect();
         assert_eq!(sorted(&plan), want);
         assert_ne!(plan.due_ms(), want, "inserted in due order");
-        assert!(all_batches(&plan).iter().all(|it| it.send_at_us == 1_000_000_000));
+        assert!(all_batches(&plan).iter().all(|batch| batch.send_at_us == 1_000_000_000));
     }
 
     #[test]
@@ -165,11 +165,11 @@ mod tests {
         assert_eq!((plan.first_due_ms, plan.last_due_ms), (1_004_000, 1_013_996));
         for second in 0..10 {
             let from = 1_004_000 + second * 1_000;
-            let due = plan.due_ms().iter().filter(|it| (from..from + 1_000).contains(*it)).count();
+            let due = plan.due_ms().iter().filter(|number| (from..from + 1_000).contains(*number)).count();
             assert_eq!(due, 333, "second {second}");
         }
         let batches = all_batches(&plan);
-        assert!(batches.windows(2).all(|it| it[0].send_at_us < it[1].send_at_us));
+        assert!(batches.windows(2).all(|pair| pair[0].send_at_us < pair[1].send_at_us));
         assert_eq!(batches[100].send_at_us, 1_000_000_000 + 700 * 1_000_000 / 333);
     }
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_burst_is_one_instant() {
         let plan = Plan::new(Load::Burst { tasks: 20 }, FRAME);
-        assert!(plan.due_ms().iter().all(|it| *it == 1_003_000));
+        assert!(plan.due_ms().iter().all(|number| *number == 1_003_000));
         assert_eq!((plan.len(), plan.first_due_ms, plan.last_due_ms), (20, 1_003_000, 1_003_000));
     }
 

@@ -75,7 +75,7 @@ fn cpu_us(stat: &str) -> Option<(u64, u64)> {
 }
 
 fn kib(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|it| it.strip_prefix(name))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 

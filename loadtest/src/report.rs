@@ -175,10 +175,10 @@ pub(crate) struct LimitReport {
 impl LimitReport {
     /// With what is broken of it.
     pub(crate) fn judged(mut self) -> Self {
-        if usize::try_from(self.limit).is_ok_and(|it| self.most_at_once > it) {
+        if usize::try_from(self.limit).is_ok_and(|limit| self.most_at_once > limit) {
             self.broken.push(format!("{} ran at once", self.most_at_once));
         }
-        if usize::try_from(self.finished).is_ok_and(|it| it < self.tasks) {
+        if usize::try_from(self.finished).is_ok_and(|finished| finished < self.tasks) {
             self.broken.push(format!("{} of {} finished", self.finished, self.tasks));
         }
         if self.slots_held > 0 {
@@ -202,7 +202,9 @@ impl LimitReport {
 
 impl FaultReport {
     fn write(&self, out: &mut String) {
-        let ms = |it: Option<f64>, none: &str| it.map_or_else(|| none.into(), |it| format!("{it:.0} ms"));
+        let ms = |number: Option<f64>, none: &str| {
+            number.map_or_else(|| none.into(), |number| format!("{number:.0} ms"))
+        };
         line(
             out,
             &format!("{} of engine {}", self.what, self.engine),
@@ -237,7 +239,7 @@ impl RunReport {
             "ms",
             format_args!("{:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "count", "p50", "p90", "p99", "p99.9", "max"),
         );
-        for (name, it) in [
+        for (name, percentiles) in [
             ("lateness at executor", self.lateness),
             ("  fired by server", self.fired_lateness),
             ("  hand-over", self.hand_over),
@@ -245,30 +247,45 @@ impl RunReport {
             ("  behind its plan", self.insert_lag),
             ("outcome call", self.outcome),
         ] {
-            let [p50, p90, p99, p999, max] = [it.p50_ms, it.p90_ms, it.p99_ms, it.p999_ms, it.max_ms];
+            let [p50, p90, p99, p999, max] = [
+                percentiles.p50_ms,
+                percentiles.p90_ms,
+                percentiles.p99_ms,
+                percentiles.p999_ms,
+                percentiles.max_ms,
+            ];
             let spans = format_args!("{p50:>9.2} {p90:>9.2} {p99:>9.2} {p999:>9.2} {max:>9.2}");
-            line(out, name, format_args!("{:>9} {spans}", it.count));
+            line(out, name, format_args!("{:>9} {spans}", percentiles.count));
         }
         out.push('\n');
     }
 
     fn write_counts(&self, out: &mut String) {
-        let it = &self.counts;
+        let counts = &self.counts;
         line(
             out,
             "inserted",
             format_args!(
                 "{} (refused {}, repeated {}, existing {}, replaced {}, after due {})",
-                it.inserted, it.refused, it.inserts_repeated, it.existing, it.replaced, it.inserted_after_due
+                counts.inserted,
+                counts.refused,
+                counts.inserts_repeated,
+                counts.existing,
+                counts.replaced,
+                counts.inserted_after_due
             ),
         );
-        line(out, "executed", format_args!("{} (tasks more than once {})", it.executions, it.executed_again));
+        line(
+            out,
+            "executed",
+            format_args!("{} (tasks more than once {})", counts.executions, counts.executed_again),
+        );
         line(
             out,
             "outcomes accepted",
             format_args!(
                 "{} (stale {}, learnt by asking {})",
-                it.outcomes_accepted, it.outcomes_stale, it.settled_by_asking
+                counts.outcomes_accepted, counts.outcomes_stale, counts.settled_by_asking
             ),
         );
         line(
@@ -276,16 +293,20 @@ impl RunReport {
             "breaches",
             format_args!(
                 "lost {}, early {}, completed twice {}, run after completion {}",
-                it.lost, it.early, it.completed_twice, it.run_after_completion
+                counts.lost, counts.early, counts.completed_twice, counts.run_after_completion
             ),
         );
         out.push('\n');
     }
 
     fn write_rates(&self, out: &mut String) {
-        let it = &self.rates;
-        line(out, "insert", format_args!("{:.0}/s ({:.2} s)", it.insert_per_s, it.insert_s));
-        line(out, "end to end", format_args!("{:.0}/s ({:.2} s)", it.end_to_end_per_s, it.end_to_end_s));
+        let rates = &self.rates;
+        line(out, "insert", format_args!("{:.0}/s ({:.2} s)", rates.insert_per_s, rates.insert_s));
+        line(
+            out,
+            "end to end",
+            format_args!("{:.0}/s ({:.2} s)", rates.end_to_end_per_s, rates.end_to_end_s),
+        );
         if let Some(kill) = &self.kill {
             let next =
                 kill.first_task_after_ms.map_or_else(|| "never".into(), |ms| format!("after {ms:.0} ms"));
@@ -299,7 +320,7 @@ impl RunReport {
             );
         }
         line(out, "longest gap", format_args!("{:.0} ms without a task", self.longest_gap_ms));
-        self.faults.iter().for_each(|it| it.write(out));
+        self.faults.iter().for_each(|fault| fault.write(out));
         if let Some(OutageReport { what, after_s, lasted_ms }) = &self.outage {
             let lasted = lasted_ms.map_or_else(|| "to the end".into(), |ms| format!("{ms:.0} ms"));
             line(out, what, format_args!("at {after_s:.1} s, lasted {lasted}"));
@@ -313,13 +334,16 @@ impl RunReport {
             ("Redis", self.redis),
             ("load test", self.loadtest),
         ] {
-            if let Some(it) = process {
+            if let Some(process) = process {
                 line(
                     out,
                     name,
                     format_args!(
                         "CPU {:.2} s user + {:.2} s system, {:.1} us a task; peak {:.0} MiB",
-                        it.cpu_user_s, it.cpu_system_s, it.cpu_us_per_task, it.rss_peak_mib
+                        process.cpu_user_s,
+                        process.cpu_system_s,
+                        process.cpu_us_per_task,
+                        process.rss_peak_mib
                     ),
                 );
             }
@@ -378,7 +402,7 @@ impl IdleReport {
         for (name, spans) in
             [("probe lateness, ms", &self.probe_lateness_ms), ("probe insert, ms", &self.probe_insert_ms)]
         {
-            let told: Vec<String> = spans.iter().map(|it| format!("{it:.2}")).collect();
+            let told: Vec<String> = spans.iter().map(|span| format!("{span:.2}")).collect();
             line(&mut out, name, format_args!("{}", told.join(" ")));
         }
         write_verdict(&mut out, self.ok, &self.broken);

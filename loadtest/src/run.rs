@@ -68,7 +68,7 @@ async fn make_token(url: &str, admin: &str, roles: &[&str]) -> anyhow::Result<St
 
 /// Ids below 2^53, of this run alone: a million a second since 1970.
 pub(crate) fn shape(common: &CommonOptions, queue: String, start_ms: i64) -> anyhow::Result<Shape> {
-    let is_plain = queue.bytes().all(|it| it.is_ascii_alphanumeric() || b"._:-".contains(&it));
+    let is_plain = queue.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
     anyhow::ensure!(is_plain && !queue.is_empty(), "queue {queue:?}: letters, digits and ._:- only");
     Ok(Shape::new(queue, start_ms * 1_000, common.payload_bytes))
 }

@@ -39,7 +39,11 @@ fn assert_kept(report: &RunReport, tasks: u64) {
 }
 
 fn assert_broken(report: &RunReport, what: &str) {
-    assert!(!report.ok && report.broken.iter().any(|it| it.contains(what)), "{what} in {:?}", report.broken);
+    assert!(
+        !report.ok && report.broken.iter().any(|text| text.contains(what)),
+        "{what} in {:?}",
+        report.broken
+    );
     assert!(report.table().contains(what));
 }
 
@@ -164,7 +168,7 @@ async fn an_idle_measurement() {
     let report = idle_with(Fault::None, &format!("--server-pid {}", std::process::id())).await.unwrap();
     assert!(report.ok, "{:?}", report.broken);
     assert_eq!((report.tasks, report.probe_lateness_ms.len()), (500, 3));
-    assert!(report.probe_lateness_ms.iter().all(|it| *it >= 0.0));
+    assert!(report.probe_lateness_ms.iter().all(|number| *number >= 0.0));
     if cfg!(target_os = "linux") {
         assert!(report.idle_cpu_percent.is_some() && report.rss_mib > Some(1.0));
     }

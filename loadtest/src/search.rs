@@ -255,18 +255,21 @@ impl SearchReport {
             "{} tasks, filled in within {:.0} s; one queue indexed afterwards within {:.0} s",
             self.tasks, self.fill_s, self.index_s
         );
-        for it in &self.searches {
-            let page = &it.first_page;
-            let through = it.through_percent.map(|it| format!(", looked through {it} %")).unwrap_or_default();
-            let further = if it.pages > 1 {
-                format!("; {} pages in {:.0} ms", it.pages, it.to_the_end_ms)
+        for search in &self.searches {
+            let page = &search.first_page;
+            let through = search
+                .through_percent
+                .map(|through_percent| format!(", looked through {through_percent} %"))
+                .unwrap_or_default();
+            let further = if search.pages > 1 {
+                format!("; {} pages in {:.0} ms", search.pages, search.to_the_end_ms)
             } else {
                 String::new()
             };
             let _ = writeln!(
                 text,
                 "{:<36} {:<9} p50 {:>8.1} ms  max {:>8.1} ms  {:>4} items{through}{further}",
-                it.name, it.along, page.p50_ms, page.max_ms, it.items
+                search.name, search.along, page.p50_ms, page.max_ms, search.items
             );
         }
         write_verdict(&mut text, self.ok, &self.broken);

@@ -122,25 +122,25 @@ impl Started {
         admin: Option<&str>,
     ) -> anyhow::Result<Self> {
         let program = find_program(options.server_bin.as_deref())?;
-        let mut it = Self::without_engines(options).await;
+        let mut started = Self::without_engines(options).await;
         if let Some(push) = push {
-            it.backing.push(push.queue, push.lease_ms);
+            started.backing.push(push.queue, push.lease_ms);
         }
         if let Some(admin) = admin {
-            it.backing.environment.push(("PUNCTUAL_AUTH_ADMIN_TOKEN", admin.to_owned()));
+            started.backing.environment.push(("PUNCTUAL_AUTH_ADMIN_TOKEN", admin.to_owned()));
         }
         // One after the other: the first makes the tables.
         for _ in 0..options.engines() {
             let environment = if options.proxied {
-                let (ways, environment) = it.backing.ways();
-                it.ways.push(ways);
+                let (ways, environment) = started.backing.ways();
+                started.ways.push(ways);
                 environment
             } else {
-                it.backing.environment.clone()
+                started.backing.environment.clone()
             };
-            it.engines.push(Engine::start(&program, options.data.as_deref(), &environment).await?);
+            started.engines.push(Engine::start(&program, options.data.as_deref(), &environment).await?);
         }
-        Ok(it)
+        Ok(started)
     }
 
     /// What engines will stand on.
@@ -170,7 +170,7 @@ impl Started {
     }
 
     fn used(&self) -> Used {
-        let together = |sum: Option<Usage>, it: &Engine| Some(sum?.beside(it.usage()?));
+        let together = |sum: Option<Usage>, engine: &Engine| Some(sum?.beside(engine.usage()?));
         Used {
             engines: self.engines.iter().fold(Some(Usage::default()), together),
             mariadb: self.backing.mariadb_usage(),

@@ -45,7 +45,7 @@ pub(crate) async fn subscribe_all(
     subscription: &Subscription,
     workers: &mut JoinSet<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
-    let name = |it: &str| Name::new(it).map_err(|error| anyhow::anyhow!("{error}"));
+    let name = |queue: &str| Name::new(queue).map_err(|error| anyhow::anyhow!("{error}"));
     let namespace = subscription.namespace.as_deref().map_or(Ok(Name::default_namespace()), name)?;
     let queue = QueueKey { namespace, queue: name(&job.shape.queue)? };
     for number in 0..subscription.subscribers {
@@ -81,9 +81,9 @@ impl Subscriber {
             };
             let at_us = now_us();
             pause = Pause::default();
-            let ids: Vec<u64> = received.iter().map(|it| it.id).collect();
-            let granted = join_all(received.iter().map(|it| self.is_granted(&it.message))).await;
-            for (delivery, _) in received.into_iter().zip(granted).filter(|it| it.1) {
+            let ids: Vec<u64> = received.iter().map(|delivery| delivery.id).collect();
+            let granted = join_all(received.iter().map(|delivery| self.is_granted(&delivery.message))).await;
+            for (delivery, _) in received.into_iter().zip(granted).filter(|pair| pair.1) {
                 let outcome = self.execute(&delivery.message, at_us);
                 done.send(outcome).await.context("the reporter has ended")?;
             }
@@ -93,29 +93,29 @@ impl Subscriber {
     }
 
     /// False: another has executed this attempt.
-    async fn is_granted(&self, it: &Assignment) -> bool {
-        let execution = Execution { place: it.place, fence: it.fence, attempt: it.attempt };
+    async fn is_granted(&self, lease: &Assignment) -> bool {
+        let execution = Execution { place: lease.place, fence: lease.fence, attempt: lease.attempt };
         matches!(self.guard.take(execution).await, Ok(Taken::Granted))
     }
 
     /// Tells the checker and makes the outcome.
-    fn execute(&self, it: &Assignment, at_us: i64) -> Done {
-        let n = self.job.shape.index(it.task_id);
-        let payload = std::str::from_utf8(&it.payload.bytes).unwrap_or_default();
+    fn execute(&self, lease: &Assignment, at_us: i64) -> Done {
+        let n = self.job.shape.index(lease.task_id);
+        let payload = std::str::from_utf8(&lease.payload.bytes).unwrap_or_default();
         let receipt = Receipt {
             at_us,
-            attempt: it.attempt,
-            execute_at_ms: it.execute_at.0,
-            fired_at_ms: it.fired_at.0,
+            attempt: lease.attempt,
+            execute_at_ms: lease.execute_at.0,
+            fired_at_ms: lease.fired_at.0,
             is_payload_intact: n.is_some_and(|n| self.job.shape.is_payload(n, payload)),
         };
         self.job.checker.lock().received(n, receipt);
-        Done { n, attempt: it.attempt, item: self.succeeded(it) }
+        Done { n, attempt: lease.attempt, item: self.succeeded(lease) }
     }
 
     /// One item of `POST /v1/outcomes`.
-    fn succeeded(&self, it: &Assignment) -> String {
-        let (place, fence, lease_ms) = (it.place, it.fence, self.lease_ms);
+    fn succeeded(&self, lease: &Assignment) -> String {
+        let (place, fence, lease_ms) = (lease.place, lease.fence, self.lease_ms);
         format!(r#"{{"ref":"{place}","token":"{fence}-{lease_ms}","outcome":"succeeded"}}"#)
     }
 }

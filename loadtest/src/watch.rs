@@ -218,8 +218,8 @@ impl<'a> Watcher<'a> {
         }
         let aftermaths = self.job.checker.lock().aftermaths().to_vec();
         let kill = self.kill.map(|(killed_us, dead_us, kill)| {
-            let first_us = aftermaths.first().and_then(|it| it.first_after_us());
-            let first_task_after_ms = first_us.map(|it| milliseconds(it + dead_us - killed_us));
+            let first_us = aftermaths.first().and_then(|aftermath| aftermath.first_after_us());
+            let first_task_after_ms = first_us.map(|first_us| milliseconds(first_us + dead_us - killed_us));
             KillReport { first_task_after_ms, ..kill }
         });
         let (faults, broken) = (self.faults.reports(&aftermaths), self.faults.broken());

@@ -266,7 +266,7 @@ mod tests {
             r#"{"status":422,"error":{"code":"x"}}]}"#
         );
         let answer: BatchAnswer<'_> = serde_json::from_str(json).unwrap();
-        assert_eq!(answer.results[0].task.as_ref().map(|it| it.outcome), Some(InsertOutcome::Created));
+        assert_eq!(answer.results[0].task.as_ref().map(|task| task.outcome), Some(InsertOutcome::Created));
         assert_eq!(answer.results[1].error.map(RawValue::get), Some(r#"{"code":"x"}"#));
     }
 

@@ -34,8 +34,8 @@ impl Authorities {
         let Some(file) = file else { return Ok(Self(None)) };
         let mut roots = RootCertStore::empty();
         let all = CertificateDer::pem_file_iter(file).with_context(|| file.display().to_string())?;
-        for it in all {
-            roots.add(it?)?;
+        for result in all {
+            roots.add(result?)?;
         }
         anyhow::ensure!(!roots.is_empty(), "{} has no certificate in PEM", file.display());
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -59,8 +59,8 @@ impl Authorities {
 impl AsyncRead for Wire {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(it) => Pin::new(it).poll_read(cx, into),
-            Self::Tls(it) => Pin::new(it.as_mut()).poll_read(cx, into),
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, into),
         }
     }
 }
@@ -68,22 +68,22 @@ impl AsyncRead for Wire {
 impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain(it) => Pin::new(it).poll_write(cx, bytes),
-            Self::Tls(it) => Pin::new(it.as_mut()).poll_write(cx, bytes),
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(it) => Pin::new(it).poll_flush(cx),
-            Self::Tls(it) => Pin::new(it.as_mut()).poll_flush(cx),
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Plain(it) => Pin::new(it).poll_shutdown(cx),
-            Self::Tls(it) => Pin::new(it.as_mut()).poll_shutdown(cx),
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         }
     }
 }

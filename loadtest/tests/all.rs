@@ -10,7 +10,7 @@ use std::{path::PathBuf, process::Command};
 fn server() -> PathBuf {
     let program = std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from).unwrap_or_else(|| {
         let test = std::env::current_exe().expect("a test has a path");
-        let profile = test.parent().and_then(|it| it.parent()).expect("target/PROFILE/deps/test");
+        let profile = test.parent().and_then(|parent| parent.parent()).expect("target/PROFILE/deps/test");
         profile.join("punctual")
     });
     assert!(
@@ -178,7 +178,7 @@ fn engines_that_are_killed_and_paused_in_mid_run_lose_nothing_and_complete_nothi
          --kill-one-after 3s --pause-one-after 4s --pause-for 5s"
     ));
     assert_eq!(report["counts"]["inserted"], 1_600, "{report}");
-    let told: Vec<_> = report["faults"].as_array().expect("two").iter().map(|it| &it["what"]).collect();
+    let told: Vec<_> = report["faults"].as_array().expect("two").iter().map(|fault| &fault["what"]).collect();
     assert_eq!(told, ["kill", "pause"]);
     for fault in report["faults"].as_array().expect("two") {
         // None when no task came. Zero is a task of another engine that came within the same microsecond.
@@ -200,7 +200,7 @@ fn search() {
     let report = kept("search --tasks 3000 --repeat 2 --within-ms 4000000000");
     let along = |name: &str| {
         let all = report["searches"].as_array().expect("there are searches");
-        all.iter().find(|it| it["name"] == name).expect("it was searched")["along"].clone()
+        all.iter().find(|entry| entry["name"] == name).expect("it was searched")["along"].clone()
     };
     assert_eq!(along("label, in all queues"), "label");
     assert_eq!(along("queue, state, time range"), "due_time");
@@ -214,14 +214,14 @@ fn console_over(store: &str) {
         "console --tasks 1000 --queues 100 --repeat 2 --open 8 --measure 3s --rate 50 --within-ms 4000000000 --core-percent 1000000 --lateness-percent 4000000000 {store}"
     ));
     let pages = report["pages"].as_array().expect("there are pages");
-    assert!(pages.len() > 40 && pages.iter().all(|it| it["bytes"].as_u64() > Some(1_000)), "{report}");
+    assert!(pages.len() > 40 && pages.iter().all(|entry| entry["bytes"].as_u64() > Some(1_000)), "{report}");
     assert!(report["sent"]["looks"].as_u64() >= Some(8), "{report}");
     assert_eq!(report["peace"]["lateness"]["count"], 150, "{report}");
     let states: Vec<&str> = report["states"]
         .as_array()
         .expect("states")
         .iter()
-        .filter_map(|it| it[1].as_i64().filter(|it| *it > 0).and(it[0].as_str()))
+        .filter_map(|state| state[1].as_i64().filter(|number| *number > 0).and(state[0].as_str()))
         .collect();
     for state in ["scheduled", "dispatched", "succeeded", "dead", "cancelled"] {
         assert!(states.contains(&state), "{state}: {states:?}");
@@ -243,8 +243,8 @@ fn bounds() {
     let report = kept("bounds --tasks 2000 --far 20 --probes 3 --least-percent 0 --rss-max-mib 4000");
     let steps = report["steps"].as_array().expect("there are steps");
     assert_eq!((steps.len(), &steps[10]["waiting"]), (11, &2_020.into()), "{report}");
-    assert!(steps[1]["insert_per_s"].as_f64().is_some_and(|it| it > 0.0), "{report}");
-    assert!(report["rss_peak_mib"].as_f64().is_some_and(|it| it > 1.0), "{report}");
+    assert!(steps[1]["insert_per_s"].as_f64().is_some_and(|insert_per_s| insert_per_s > 0.0), "{report}");
+    assert!(report["rss_peak_mib"].as_f64().is_some_and(|rss_peak_mib| rss_peak_mib > 1.0), "{report}");
 }
 
 #[test]
@@ -261,5 +261,8 @@ fn bulk_with_its_engine_killed_in_the_middle() {
         (&3_000.into(), &0.into(), &0.into()),
         "{report}"
     );
-    assert!(report["killed_at_done"].as_u64().is_some_and(|it| it < 3_000), "{report}");
+    assert!(
+        report["killed_at_done"].as_u64().is_some_and(|killed_at_done| killed_at_done < 3_000),
+        "{report}"
+    );
 }

@@ -10,7 +10,7 @@ use std::{os::unix::fs::MetadataExt as _, path::PathBuf, process::Command, sync:
 fn server() -> PathBuf {
     let program = std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from).unwrap_or_else(|| {
         let test = std::env::current_exe().expect("a test has a path");
-        let profile = test.parent().and_then(|it| it.parent()).expect("target/PROFILE/deps/test");
+        let profile = test.parent().and_then(|parent| parent.parent()).expect("target/PROFILE/deps/test");
         profile.join("punctual")
     });
     assert!(program.is_file(), "no server at {}: cargo build -p punctual-cli", program.display());
@@ -40,7 +40,7 @@ fn kept(arguments: &str) -> Value {
 
 fn happened(report: &Value) -> Vec<&str> {
     let faults = report["faults"].as_array().into_iter().flatten();
-    faults.filter(|it| it["impossible"].is_null()).filter_map(|it| it["what"].as_str()).collect()
+    faults.filter(|fault| fault["impossible"].is_null()).filter_map(|fault| fault["what"].as_str()).collect()
 }
 
 #[test]
@@ -49,8 +49,9 @@ fn an_embedded_engine_that_is_killed_out_of_disk_and_without_a_log_keeps_every_p
         kept("--steps-min 4 --seed 5 --longest 5s --faults disk-full,log-closed,log-stuck,engine-kill");
     assert!(happened(&report).len() >= 2, "{report}");
     // Whoever may not mount a small disk is told so in its line; root may.
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
-    let no_disk = report["faults"].as_array().into_iter().flatten().any(|it| !it["impossible"].is_null());
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
+    let no_disk =
+        report["faults"].as_array().into_iter().flatten().any(|fault| !fault["impossible"].is_null());
     assert!(!(is_root && no_disk), "root could not mount a tmpfs (CAP_SYS_ADMIN): {report}");
 }
 

@@ -77,8 +77,9 @@ async fn change(inner: &Inner, stored: &StoredBulk, task: Task) -> Result<Option
     let (fence, state, id) = (task.fence, task.state, stored.id);
     let guarded = stored.bulk.clone();
     // An entry that is claimed or fires meanwhile has moved on without having become another wish.
-    let expected = move |it: &Task| !bulk::is_marked(it, id) && guarded.fits(it);
-    let as_read = move |it: &Task| it.fence == fence && (it.state == state || it.state == State::Dispatching);
+    let expected = move |task: &Task| !bulk::is_marked(task, id) && guarded.fits(task);
+    let as_read =
+        move |task: &Task| task.fence == fence && (task.state == state || task.state == State::Dispatching);
     let reschedule =
         |execute_at, priority, queue| Change::Reschedule { execute_at, priority, payload: None, queue };
     Ok(match &stored.bulk.action {
@@ -113,15 +114,15 @@ async fn change(inner: &Inner, stored: &StoredBulk, task: Task) -> Result<Option
         }
         // Its tasks are never in a batch.
         Action::Export => Some(Acted::Skipped),
-        Action::Delete => engine.delete(place, expected).await?.map(|it| match it {
+        Action::Delete => engine.delete(place, expected).await?.map(|deleted| match deleted {
             Deleted::Deleted(_) => Acted::Done,
             Deleted::Refused(_) => Acted::Skipped,
         }),
     })
 }
 
-fn changed(it: Changed) -> Acted {
-    match it {
+fn changed(changed: Changed) -> Acted {
+    match changed {
         Changed::Changed(_) => Acted::Done,
         Changed::Refused(_) => Acted::Skipped,
     }

@@ -40,12 +40,12 @@ impl Away {
     }
 
     pub(crate) fn has(&self, partition: Partition) -> bool {
-        self.parts.iter().any(|it| it.has(partition))
+        self.parts.iter().any(|part| part.has(partition))
     }
 
     /// Why, where all of it is away.
     pub(crate) fn of_all(&self) -> Option<&str> {
-        self.parts.first().filter(|_| self.is_all).map(|it| it.error.as_str())
+        self.parts.first().filter(|_| self.is_all).map(|part| part.error.as_str())
     }
 }
 
@@ -63,7 +63,7 @@ fn partitions(inner: &Inner, stored: &StoredBulk, walk: &Walk) -> BTreeSet<Parti
         return walk.partitions.iter().copied().map(Partition).collect();
     }
     let apart: BTreeSet<u16> = stored.progress.partitions_apart().collect();
-    (0..inner.engine.store().partitions()).filter(|it| !apart.contains(it)).map(Partition).collect()
+    (0..inner.engine.store().partitions()).filter(|nth| !apart.contains(nth)).map(Partition).collect()
 }
 
 /// Databases that have partitions of the walk and do not answer. None of one that goes through its failures again: those are
@@ -73,12 +73,12 @@ pub(crate) async fn away(inner: &Inner, stored: &StoredBulk, walk: &Walk) -> Awa
         return Away::default();
     }
     let mut by_part: BTreeMap<usize, BTreeSet<Partition>> = BTreeMap::new();
-    for it in partitions(inner, stored, walk) {
-        by_part.entry(inner.engine.store().part_of(it)).or_default().insert(it);
+    for partition in partitions(inner, stored, walk) {
+        by_part.entry(inner.engine.store().part_of(partition)).or_default().insert(partition);
     }
     let count = by_part.len();
     let all = preview::look(&stored.namespace, &stored.bulk, stored.progress.previewed_at);
-    let asking: Vec<_> = by_part.into_values().map(|it| ask(inner, &all, it)).collect();
+    let asking: Vec<_> = by_part.into_values().map(|partitions| ask(inner, &all, partitions)).collect();
     let answers: Vec<Option<Part>> = stream::iter(asking).buffer_unordered(ASKED_AT_ONCE).collect().await;
     let parts: Vec<Part> = answers.into_iter().flatten().collect();
     Away { is_all: parts.len() == count, parts }
@@ -86,9 +86,9 @@ pub(crate) async fn away(inner: &Inner, stored: &StoredBulk, walk: &Walk) -> Awa
 
 /// For nothing: no task has so low an id.
 async fn ask(inner: &Inner, all: &Look, partitions: BTreeSet<Partition>) -> Option<Part> {
-    let numbers = partitions.iter().map(|it| it.0).collect();
+    let numbers = partitions.iter().map(|partition| partition.0).collect();
     let look = Look { before_id: Some(i64::MIN + 1), limit: 1, partitions: Some(partitions), ..all.clone() };
     let error = inner.store.matching(&look).await.err()?;
-    let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), |it| it.to_string());
+    let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), |error| error.to_string());
     Some(Part { partitions: numbers, error: clip(&why, ERROR_LEN_MAX).to_owned() })
 }

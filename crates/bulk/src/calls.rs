@@ -76,7 +76,7 @@ impl Runner {
         limit: usize,
     ) -> Result<FoundOf, Error> {
         let all = preview::look(&of.namespace, &of.bulk, of.progress.previewed_at);
-        let fits = |it: &Task| it.ask.queue.namespace == of.namespace && of.bulk.fits(it);
+        let fits = |task: &Task| task.ask.queue.namespace == of.namespace && of.bulk.fits(task);
         let mut found = FoundOf { next: before_id, ..FoundOf::default() };
         for _ in 0..self.inner.options.preview_looks.max(1) {
             let wanted = limit.max(1) - found.tasks.len();
@@ -114,28 +114,28 @@ impl Runner {
         by: &str,
     ) -> Result<Changed, Error> {
         let good_ms = self.inner.options.preview_good_ms;
-        self.change(namespace, id, |it, now| {
-            let has_begun = it.progress.confirmed_at.is_some();
+        self.change(namespace, id, |bulk, now| {
+            let has_begun = bulk.progress.confirmed_at.is_some();
             // Counted on, it is still the same preview; and said again, it names a step of it.
-            let is_preview = has_begun || it.state == BulkState::Previewed;
-            let last_counted = PREVIEWED + i64::from(it.progress.counting_steps);
+            let is_preview = has_begun || bulk.state == BulkState::Previewed;
+            let last_counted = PREVIEWED + i64::from(bulk.progress.counting_steps);
             let names_preview = || is_preview && (PREVIEWED..=last_counted).any(&fits);
-            if !(fits(it.step) || names_preview()) {
-                return Err(Error::Otherwise(it.step));
+            if !(fits(bulk.step) || names_preview()) {
+                return Err(Error::Otherwise(bulk.step));
             }
-            match it.state {
-                BulkState::Previewed if now.since(it.created_at) > good_ms => Err(Error::TooOld),
+            match bulk.state {
+                BulkState::Previewed if now.since(bulk.created_at) > good_ms => Err(Error::TooOld),
                 BulkState::Previewed => {
                     let progress = Progress {
                         confirmed_at: Some(now),
                         confirmed_by: Some(by.to_owned()),
                         paced_until: now,
                         counting_below: None,
-                        ..it.progress.clone()
+                        ..bulk.progress.clone()
                     };
                     Ok(Some((BulkState::Running, progress)))
                 }
-                BulkState::Stopped => Err(Error::IsIn(it.state)),
+                BulkState::Stopped => Err(Error::IsIn(bulk.state)),
                 BulkState::Running | BulkState::Paused | BulkState::Done => Ok(None),
             }
         })
@@ -153,13 +153,13 @@ impl Runner {
         reason: Option<&str>,
         by: &str,
     ) -> Result<Changed, Error> {
-        self.change(namespace, id, |it, _| match it.state {
+        self.change(namespace, id, |bulk, _| match bulk.state {
             BulkState::Running => {
-                let progress = Progress { note: Some(note("paused", by, reason)), ..it.progress.clone() };
+                let progress = Progress { note: Some(note("paused", by, reason)), ..bulk.progress.clone() };
                 Ok(Some((BulkState::Paused, progress)))
             }
             BulkState::Paused => Ok(None),
-            BulkState::Previewed | BulkState::Stopped | BulkState::Done => Err(Error::IsIn(it.state)),
+            BulkState::Previewed | BulkState::Stopped | BulkState::Done => Err(Error::IsIn(bulk.state)),
         })
         .await
     }
@@ -168,15 +168,15 @@ impl Runner {
     /// As [`Runner::pause`].
     pub async fn resume(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
         let was_set_aside = self.release(namespace, id).await?;
-        self.change(namespace, id, |it, now| match it.state {
+        self.change(namespace, id, |bulk, now| match bulk.state {
             // It goes on at once.
-            BulkState::Running if was_set_aside => Ok(Some((BulkState::Running, it.progress.clone()))),
+            BulkState::Running if was_set_aside => Ok(Some((BulkState::Running, bulk.progress.clone()))),
             BulkState::Paused => {
-                let progress = Progress { note: None, paced_until: now, ..it.progress.clone() };
+                let progress = Progress { note: None, paced_until: now, ..bulk.progress.clone() };
                 Ok(Some((BulkState::Running, progress)))
             }
             BulkState::Running => Ok(None),
-            BulkState::Previewed | BulkState::Stopped | BulkState::Done => Err(Error::IsIn(it.state)),
+            BulkState::Previewed | BulkState::Stopped | BulkState::Done => Err(Error::IsIn(bulk.state)),
         })
         .await
     }
@@ -193,15 +193,15 @@ impl Runner {
         by: &str,
     ) -> Result<Changed, Error> {
         let stopped = self
-            .change(namespace, id, |it, now| match it.state {
+            .change(namespace, id, |bulk, now| match bulk.state {
                 BulkState::Previewed | BulkState::Running | BulkState::Paused => {
                     let note = Some(note("stopped", by, reason));
                     let progress =
-                        Progress { note, ended_at: Some(now), counting_below: None, ..it.progress.clone() };
+                        Progress { note, ended_at: Some(now), counting_below: None, ..bulk.progress.clone() };
                     Ok(Some((BulkState::Stopped, progress)))
                 }
                 BulkState::Stopped => Ok(None),
-                BulkState::Done => Err(Error::IsIn(it.state)),
+                BulkState::Done => Err(Error::IsIn(bulk.state)),
             })
             .await?;
         self.release(namespace, id).await.map_err(after_a_change)?;
@@ -228,8 +228,8 @@ impl Runner {
     /// # Errors
     /// [`Error::IsIn`] what is not done, or a failing store.
     pub async fn repeat(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
-        self.change(namespace, id, |it, now| match it.state {
-            BulkState::Done if it.progress.tally.failed == 0 => Ok(None),
+        self.change(namespace, id, |bulk, now| match bulk.state {
+            BulkState::Done if bulk.progress.tally.failed == 0 => Ok(None),
             BulkState::Done => {
                 let mut progress = Progress {
                     repeats: true,
@@ -237,14 +237,14 @@ impl Runner {
                     before_id: None,
                     ended_at: None,
                     paced_until: now,
-                    ..it.progress.clone()
+                    ..bulk.progress.clone()
                 };
                 // Those that are kept are counted anew.
                 let kept = u64::try_from(FAILURES_MAX).unwrap_or(u64::MAX);
                 progress.tally.failed = progress.tally.failed.saturating_sub(kept);
                 Ok(Some((BulkState::Running, progress)))
             }
-            _ => Err(Error::IsIn(it.state)),
+            _ => Err(Error::IsIn(bulk.state)),
         })
         .await
     }

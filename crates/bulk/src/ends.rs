@@ -49,7 +49,7 @@ impl Ends {
     pub(crate) fn tell(self) {
         let Self { expected, workflows, come } = self;
         if let Some(expected) = expected {
-            expected.ended(come.into_iter().map(|it| (workflows.get(&it).copied(), it)));
+            expected.ended(come.into_iter().map(|place| (workflows.get(&place).copied(), place)));
         }
     }
 }

@@ -43,8 +43,8 @@ pub(crate) struct Meters {
 impl Meters {
     /// Of one commit.
     pub(crate) fn add(&self, action: &Action, counts: [u64; Outcome::ALL.len()]) {
-        let nth = Action::WORDS.iter().position(|it| *it == action.word());
-        let of_action = nth.and_then(|it| self.tasks.get(it)).into_iter().flatten();
+        let nth = Action::WORDS.iter().position(|word| *word == action.word());
+        let of_action = nth.and_then(|number| self.tasks.get(number)).into_iter().flatten();
         for (all, more) in of_action.zip(counts) {
             all.fetch_add(more, Relaxed);
         }
@@ -83,7 +83,7 @@ mod tests {
         meters.add(&Action::Redrive, [1, 0, 0]);
         meters.add(&Action::Export, [5, 0, 0]);
         let counted: Vec<_> =
-            meters.tasks().filter(|it| it.2 > 0).map(|it| (it.0, it.1.word(), it.2)).collect();
+            meters.tasks().filter(|task| task.2 > 0).map(|task| (task.0, task.1.word(), task.2)).collect();
         let wanted = [
             ("redrive", "done", 4),
             ("redrive", "skipped", 2),

@@ -87,12 +87,12 @@ async fn account(inner: &Inner, namespace: &Name, bulk: &Bulk) -> Result<Option<
     }
     let (states, queue) = (bulk.states(), bulk.filter.queue.as_ref());
     let Books { standing, .. } = inner.engine.store().books().await?;
-    let of_it = standing.iter().filter(|it| {
-        it.queue.namespace == *namespace
-            && queue.is_none_or(|queue| *queue == it.queue.queue)
-            && states.contains(&it.state)
+    let of_it = standing.iter().filter(|tally| {
+        tally.queue.namespace == *namespace
+            && queue.is_none_or(|queue| *queue == tally.queue.queue)
+            && states.contains(&tally.state)
     });
-    Ok(Some(u64::try_from(of_it.map(|it| it.tasks).sum::<i64>()).unwrap_or(0)))
+    Ok(Some(u64::try_from(of_it.map(|tally| tally.tasks).sum::<i64>()).unwrap_or(0)))
 }
 
 async fn sample(inner: &Inner, mut look: Look) -> Result<Vec<Task>, Error> {
@@ -129,7 +129,7 @@ pub(crate) async fn count_on(
     for _ in 0..inner.options.preview_looks.max(1) {
         let found = inner.store.matching(&look).await?;
         count += u64::try_from(found.places.len()).unwrap_or(u64::MAX);
-        if let Some(first) = first.as_mut().filter(|it| it.len() < inner.options.sample) {
+        if let Some(first) = first.as_mut().filter(|places| places.len() < inner.options.sample) {
             first.extend(found.places.iter().copied());
             first.truncate(inner.options.sample);
         }

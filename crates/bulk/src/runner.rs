@@ -173,7 +173,7 @@ impl Inner {
         for stored in alone {
             all.push(self.evaluate_alone(stored).await);
         }
-        all.into_iter().try_fold(0, |sum, it| Ok(sum + it?))
+        all.into_iter().try_fold(0, |sum, result| Ok(sum + result?))
     }
 
     /// One batch: what else engines have died of waits for it.
@@ -191,7 +191,7 @@ impl Inner {
 
     async fn forget(&self, now: Millis) -> Result<(), BackendError> {
         let is_time = |at: &Option<Millis>| {
-            at.is_none_or(|it| !(0..self.options.forget_interval_ms).contains(&now.since(it)))
+            at.is_none_or(|at| !(0..self.options.forget_interval_ms).contains(&now.since(at)))
         };
         if !is_time(&self.forgot_at.lock()) {
             return Ok(());
@@ -261,7 +261,7 @@ async fn go_on(inner: &Inner, mut stored: StoredBulk, batches: usize) -> Result<
     let mut looks = 0;
     for _ in 0..batches {
         let now = inner.engine.now();
-        if stored.state != BulkState::Running || stored.wake_at.is_none_or(|it| it > now) {
+        if stored.state != BulkState::Running || stored.wake_at.is_none_or(|wake_at| wake_at > now) {
             break;
         }
         if inner.engine.closed(&stored.namespace).is_some() {
@@ -270,7 +270,7 @@ async fn go_on(inner: &Inner, mut stored: StoredBulk, batches: usize) -> Result<
         }
         let Some((nth, walk)) = stored.progress.turn(now) else { break };
         inner.engine.evaluates(EvaluationKind::Bulk, &stored.id.to_string()).await;
-        let places: Vec<TaskRef> = walk.batch.iter().filter_map(|it| it.parse().ok()).collect();
+        let places: Vec<TaskRef> = walk.batch.iter().filter_map(|text| text.parse().ok()).collect();
         let acted = batch(inner, &stored, &walk, &places).await?;
         count += places.len();
         let next =
@@ -325,10 +325,10 @@ async fn batch(
     let is_last_try = walk.tries + 1 >= inner.options.tries;
     // Not of a database that is away: that is waited for, as long as it takes.
     let mut answers = None;
-    if is_last_try && acted.iter().any(|it| matches!(it.1, Acted::NotNow(_))) {
+    if is_last_try && acted.iter().any(|pair| matches!(pair.1, Acted::NotNow(_))) {
         answers = Some(apart::away(inner, stored, walk).await);
     }
-    let is_away = |place: &TaskRef| answers.as_ref().is_some_and(|it| it.has(place.partition));
+    let is_away = |place: &TaskRef| answers.as_ref().is_some_and(|away| away.has(place.partition));
     let mut batch = Batch::default();
     for (place, acted) in acted {
         let error = match acted {
@@ -388,8 +388,8 @@ async fn plan(inner: &Inner, stored: &StoredBulk, walk: &Walk) -> Result<Next, B
     if progress.repeats {
         let above = walk.before_id.unwrap_or(i64::MIN);
         let failed = inner.store.bulk_failures(stored.id, above, limit).await?;
-        let places: Vec<TaskRef> = failed.iter().map(|it| it.place).collect();
-        let before_id = places.last().map(|it| it.id).or(walk.before_id);
+        let places: Vec<TaskRef> = failed.iter().map(|failure| failure.place).collect();
+        let before_id = places.last().map(|place| place.id).or(walk.before_id);
         let looked = Looked { before_id, is_through: places.len() < limit };
         return Ok(Next { places, counted: 0, looked: Some(looked) });
     }
@@ -502,7 +502,7 @@ fn after(
     }
     walk.waits = 0;
     for part in &away.parts {
-        let batch = texts(&mut acted.left.iter().filter(|it| part.has(it.partition)));
+        let batch = texts(&mut acted.left.iter().filter(|place| part.has(place.partition)));
         let apart = Walk {
             partitions: part.partitions.clone(),
             batch,
@@ -514,7 +514,7 @@ fn after(
         };
         progress.part(&mut walk, apart);
     }
-    let left = texts(&mut acted.left.iter().filter(|it| !away.has(it.partition)));
+    let left = texts(&mut acted.left.iter().filter(|place| !away.has(place.partition)));
     if left.is_empty() {
         walk.tries = 0;
         walk.batch = texts(&mut next.places.iter());

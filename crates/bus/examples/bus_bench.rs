@@ -44,7 +44,7 @@ fn assignment(queue: &QueueKey, number: usize, payload: usize) -> Outcome<Assign
 async fn redis_cpu(client: &redis::Client) -> Outcome<(f64, Millis)> {
     let mut connection = client.get_multiplexed_async_connection().await?;
     let info: String = redis::cmd("INFO").arg("cpu").query_async(&mut connection).await?;
-    let of = |name: &str| info.lines().find_map(|it| it.strip_prefix(name)?.trim().parse::<f64>().ok());
+    let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
     let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(&mut connection).await?;
     let seconds_used = of("used_cpu_sys:").unwrap_or_default() + of("used_cpu_user:").unwrap_or_default();
     Ok((seconds_used * 1e6, Millis(seconds * 1_000 + micros / 1_000)))
@@ -80,7 +80,8 @@ impl<'a> Phase<'a> {
 async fn publish(bus: &RedisBus, queue: &QueueKey, run: Run) -> Outcome<()> {
     for first in (0..run.messages).step_by(run.batch) {
         let last = (first + run.batch).min(run.messages);
-        let batch: Outcome<Vec<_>> = (first..last).map(|it| assignment(queue, it, run.payload)).collect();
+        let batch: Outcome<Vec<_>> =
+            (first..last).map(|number| assignment(queue, number, run.payload)).collect();
         for result in bus.publish(batch?).await {
             result?;
         }
@@ -94,7 +95,7 @@ async fn receive(bus: &RedisBus, queue: &QueueKey, run: Run, now: Millis) -> Out
     while ids.len() < run.messages {
         let now = now.plus(i64::try_from(began.elapsed().as_millis())?);
         let got = bus.receive(queue, run.batch, Duration::from_secs(5), now).await?;
-        ids.extend(got.iter().map(|it| it.id));
+        ids.extend(got.iter().map(|delivery| delivery.id));
     }
     Ok(ids)
 }
@@ -103,7 +104,7 @@ async fn receive(bus: &RedisBus, queue: &QueueKey, run: Run, now: Millis) -> Out
 async fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let url = args.first().map_or("redis://127.0.0.1:6379", String::as_str);
-    let number = |at: usize, otherwise: usize| args.get(at).map_or(Ok(otherwise), |it| it.parse());
+    let number = |at: usize, otherwise: usize| args.get(at).map_or(Ok(otherwise), |arg| arg.parse());
     let run = Run { messages: number(1, 200_000)?, batch: number(2, 100)?, payload: number(3, 200)? };
     let options = RedisBusOptions {
         prefix: format!("bench-{}", std::process::id()),

@@ -76,36 +76,36 @@ impl Guard {
 
     /// # Errors
     /// Redis refused or did not answer. After no answer it may be taken, by us: nobody else will be granted it.
-    pub async fn take(&self, it: Execution) -> Result<Taken, Error> {
-        let taken = match self.ask(it).await? {
+    pub async fn take(&self, this_execution: Execution) -> Result<Taken, Error> {
+        let taken = match self.ask(this_execution).await? {
             Value::Nil => Taken::Granted,
             Value::BulkString(by) => Taken::Held { by: String::from_utf8_lossy(&by).into_owned() },
             _ => return Err(Error::Reply("to a guard, no name")),
         };
         match &taken {
             Taken::Granted => {
-                let (execution, by) = (it.fence, &self.options.holder);
-                tracing::info!(task = %it.place, attempt = it.attempt, execution, by, "an execution begins: the guard is taken");
+                let (execution, by) = (this_execution.fence, &self.options.holder);
+                tracing::info!(task = %this_execution.place, attempt = this_execution.attempt, execution, by, "an execution begins: the guard is taken");
             }
             Taken::Held { by } => {
-                tracing::info!(task = %it.place, attempt = it.attempt, by, "the guard is held: not executed again");
+                tracing::info!(task = %this_execution.place, attempt = this_execution.attempt, by, "the guard is held: not executed again");
             }
         }
         Ok(taken)
     }
 
     /// The value that stood there: nil when it was free.
-    async fn ask(&self, it: Execution) -> Result<Value, Error> {
+    async fn ask(&self, execution: Execution) -> Result<Value, Error> {
         let window_ms = u64::try_from(self.options.window.as_millis()).unwrap_or(u64::MAX);
         let mut set = redis::cmd("SET");
-        set.arg(self.key(it)).arg(&self.options.holder).arg("NX").arg("GET").arg("PX").arg(window_ms);
+        set.arg(self.key(execution)).arg(&self.options.holder).arg("NX").arg("GET").arg("PX").arg(window_ms);
         let answers = self.link.run(redis::pipe().add_command(set)).await?;
         let answer = answers.into_iter().next().ok_or(Error::Reply("to a guard, nothing"))?;
         answer.extract_error().map_err(Error::from_redis)
     }
 
     /// By id, which never changes; the instant in a reference does.
-    fn key(&self, it: Execution) -> String {
-        format!("{}:{{g:{}}}:{}:guard", self.options.prefix, it.place.id, it.fence)
+    fn key(&self, execution: Execution) -> String {
+        format!("{}:{{g:{}}}:{}:guard", self.options.prefix, execution.place.id, execution.fence)
     }
 }

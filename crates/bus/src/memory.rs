@@ -50,10 +50,10 @@ impl Lane {
     fn hand_out(&mut self, limit: usize, now: Millis) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         while deliveries.len() < limit {
-            let Some((id, mut it)) = self.waiting.pop_first() else { break };
-            it.times = it.times.saturating_add(1);
-            deliveries.push(Delivery { id, times: it.times, message: it.assignment.clone() });
-            self.pending.insert(id, (now, it));
+            let Some((id, mut message)) = self.waiting.pop_first() else { break };
+            message.times = message.times.saturating_add(1);
+            deliveries.push(Delivery { id, times: message.times, message: message.assignment.clone() });
+            self.pending.insert(id, (now, message));
         }
         if !self.waiting.is_empty() {
             self.arrived.notify_one();
@@ -109,7 +109,7 @@ impl MemoryBus {
     }
 
     fn hand_out(&self, queue: &QueueKey, limit: usize, now: Millis) -> Vec<Delivery> {
-        self.state.lock().lanes.get_mut(queue).map(|it| it.hand_out(limit, now)).unwrap_or_default()
+        self.state.lock().lanes.get_mut(queue).map(|lane| lane.hand_out(limit, now)).unwrap_or_default()
     }
 
     /// Ends when there is something. What is delivered after a wait counts from its delivery, not from the call.

@@ -156,7 +156,10 @@ fn while_doing(doing: &'static str) -> impl Fn(Error) -> contract::Error {
 impl Bus for RedisBus {
     async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), contract::Error>> {
         let results = publish::publish(&self.core, &messages).await;
-        results.into_iter().map(|it| it.map_err(|it| told("publish a message", it.happened(), it))).collect()
+        results
+            .into_iter()
+            .map(|result| result.map_err(|error| told("publish a message", error.happened(), error)))
+            .collect()
     }
 
     async fn receive(
@@ -167,7 +170,7 @@ impl Bus for RedisBus {
         now: Millis,
     ) -> Result<Vec<Delivery>, contract::Error> {
         let received = receive::receive(&self.core, queue, limit, wait, now).await;
-        received.map_err(|it| told("receive messages", it.happened(), it))
+        received.map_err(|error| told("receive messages", error.happened(), error))
     }
 
     async fn acknowledge(&self, queue: &QueueKey, ids: &[u64]) -> Result<(), contract::Error> {

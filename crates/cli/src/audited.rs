@@ -13,8 +13,8 @@ const FIRST_MIGRATION: &str = "0001_tasks";
 
 /// Who runs the command, as far as the system says it.
 pub(crate) fn operator() -> String {
-    let user = std::env::var("USER").ok().filter(|it| !it.is_empty());
-    user.map_or_else(|| "command".to_owned(), |it| format!("{it} (command)"))
+    let user = std::env::var("USER").ok().filter(|text| !text.is_empty());
+    user.map_or_else(|| "command".to_owned(), |user| format!("{user} (command)"))
 }
 
 /// What a command changes.
@@ -29,7 +29,7 @@ pub(crate) struct Audited<T> {
 /// A store that stood already has been brought up to date on the way. After it, unlike every other change: the audit itself
 /// may be what was made. That a store was made anew is no change of anything.
 pub(crate) async fn note_migrations(store: &dyn AuditStore, applied: &[String], said: &str) -> Result<()> {
-    if applied.is_empty() || applied.iter().any(|it| it == FIRST_MIGRATION) {
+    if applied.is_empty() || applied.iter().any(|text| text == FIRST_MIGRATION) {
         return Ok(());
     }
     let after = Some(serde_json::json!({ "applied": applied }).to_string());
@@ -56,9 +56,13 @@ pub(crate) async fn audited<T>(
     let done = work.await;
     let at = SystemClock.now();
     let result = match &done {
-        Ok(it) => {
-            AuditResult { at, status: 200, before: it.before.clone(), after: it.after.clone(), reason: None }
-        }
+        Ok(audited) => AuditResult {
+            at,
+            status: 200,
+            before: audited.before.clone(),
+            after: audited.after.clone(),
+            reason: None,
+        },
         Err(error) => {
             AuditResult { at, status: 500, reason: Some(format!("{error:#}")), ..AuditResult::default() }
         }
@@ -66,5 +70,5 @@ pub(crate) async fn audited<T>(
     if let Err(error) = store.complete_audit(id, result).await {
         tracing::warn!(%error, "an entry of the audit stays without its result");
     }
-    done.map(|it| it.value)
+    done.map(|audited| audited.value)
 }

@@ -57,7 +57,7 @@ enum Closing {
 impl Closing {
     fn migrated(&self) -> Vec<String> {
         match self {
-            Self::Sqlite(store) => store.migrated().iter().map(|it| (*it).to_owned()).collect(),
+            Self::Sqlite(store) => store.migrated().iter().map(|text| (*text).to_owned()).collect(),
             Self::Mysql(store) => store.migrated().to_vec(),
         }
     }
@@ -153,7 +153,7 @@ impl Standing {
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
         let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone(), Some(workflows.clone()));
         let cluster = Watcher::new(engine.clone(), store.cluster(), settings.cluster.clone());
-        let traces = settings.traces.clone().map(|it| Traces::new(engine.clone(), it));
+        let traces = settings.traces.clone().map(|options| Traces::new(engine.clone(), options));
         let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;
         if let Some(traces) = traces.clone() {
             engine.hear_ends(move |task| traces.ended(task));
@@ -317,7 +317,7 @@ async fn migrate_file(path: &Path) -> Result<Vec<String>> {
 }
 
 fn make_directory(path: &Path) -> Result<()> {
-    let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     // What is made is this user's alone; what is there keeps the mode that it has.
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);

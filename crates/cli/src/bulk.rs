@@ -215,7 +215,7 @@ pub(crate) async fn run(command: BulkCommand) -> Result<ExitCode> {
             preview(BulkAction::Cancel, BulkArgs { stop_if_fired, ..none() }, filter).await
         }
         BulkCommand::Reschedule(RescheduleArgs { later, earlier, at, filter }) => {
-            let by_ms = later.map(duration::ms).or_else(|| earlier.map(|it| -duration::ms(it)));
+            let by_ms = later.map(duration::ms).or_else(|| earlier.map(|earlier| -duration::ms(earlier)));
             let args = BulkArgs { by_ms, execute_at: at.map(Instant::Text), ..none() };
             preview(BulkAction::Reschedule, args, filter).await
         }
@@ -236,31 +236,32 @@ pub(crate) async fn run(command: BulkCommand) -> Result<ExitCode> {
             shown(connect.form(), &page, || print(&page.items))
         }
         BulkCommand::Get(OneArgs { id, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.bulk(id).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let bulk = connect.client(TRIES_OF_ONE_CALL)?.bulk(id).await?;
+            shown(connect.form(), &bulk, || print_one(&bulk))
         }
         BulkCommand::Failures(FailuresArgs { id, limit, connect }) => {
             let page = connect.client(TRIES_OF_ONE_CALL)?.bulk_failures(id, limit, None).await?;
             shown(connect.form(), &page, || {
-                let rows =
-                    page.items.iter().map(|it| [it.task_ref.clone(), times::stamp(it.at), it.error.clone()]);
+                let rows = page.items.iter().map(|failure| {
+                    [failure.task_ref.clone(), times::stamp(failure.at), failure.error.clone()]
+                });
                 output::table(["TASK", "AT", "ERROR"], rows);
             })
         }
         BulkCommand::Confirm(ConfirmArgs { id, if_revision, wait, connect }) => {
             let client = connect.client(TRIES_OF_ONE_CALL)?;
-            let it = client.confirm_bulk(id, if_revision).await?;
-            if wait { until_its_end(&client, it, connect.form()).await } else { one(&it, connect.form()) }
+            let bulk = client.confirm_bulk(id, if_revision).await?;
+            if wait { until_its_end(&client, bulk, connect.form()).await } else { one(&bulk, connect.form()) }
         }
         BulkCommand::Pause(PauseArgs { id, reason, by, connect }) => {
-            let request = PauseRequest { reason, by: by.filter(|it| !it.is_empty()) };
+            let request = PauseRequest { reason, by: by.filter(|by| !by.is_empty()) };
             one(&connect.client(TRIES_OF_ONE_CALL)?.pause_bulk(id, &request).await?, connect.form())
         }
         BulkCommand::Resume(OneArgs { id, connect }) => {
             one(&connect.client(TRIES_OF_ONE_CALL)?.resume_bulk(id).await?, connect.form())
         }
         BulkCommand::Stop(PauseArgs { id, reason, by, connect }) => {
-            let request = PauseRequest { reason, by: by.filter(|it| !it.is_empty()) };
+            let request = PauseRequest { reason, by: by.filter(|by| !by.is_empty()) };
             one(&connect.client(TRIES_OF_ONE_CALL)?.stop_bulk(id, &request).await?, connect.form())
         }
         BulkCommand::Repeat(OneArgs { id, connect }) => {
@@ -269,29 +270,36 @@ pub(crate) async fn run(command: BulkCommand) -> Result<ExitCode> {
     }
 }
 
-async fn preview(action: BulkAction, args: BulkArgs, it: FilterArgs) -> Result<ExitCode> {
+async fn preview(action: BulkAction, args: BulkArgs, filter_args: FilterArgs) -> Result<ExitCode> {
     let filter = BulkFilter {
-        queue: it.queue,
-        state: it.state,
-        phase: it.phase,
-        kind: it.kind,
-        label: it.label,
-        due_after: it.due_after.map(Instant::Text),
-        due_before: it.due_before.map(Instant::Text),
-        error: it.error,
+        queue: filter_args.queue,
+        state: filter_args.state,
+        phase: filter_args.phase,
+        kind: filter_args.kind,
+        label: filter_args.label,
+        due_after: filter_args.due_after.map(Instant::Text),
+        due_before: filter_args.due_before.map(Instant::Text),
+        error: filter_args.error,
     };
-    let request = CreateBulk { action, filter, all: it.all, args, rate: it.rate, reason: it.reason };
+    let request = CreateBulk {
+        action,
+        filter,
+        all: filter_args.all,
+        args,
+        rate: filter_args.rate,
+        reason: filter_args.reason,
+    };
     if request.filter == BulkFilter::default() && !request.all {
         bail!(
             "which tasks? Give --queue, --state, --kind, --label, --due-after, --due-before or --error, or --all for every task"
         );
     }
-    let (client, form) = (it.connect.client(TRIES_OF_ONE_CALL)?, it.connect.form());
+    let (client, form) = (filter_args.connect.client(TRIES_OF_ONE_CALL)?, filter_args.connect.form());
     let mut previewed = client.preview_bulk(&request).await?;
     if previewed.count == 0 {
         queue::say_if_unknown(&client, request.filter.queue.as_deref()).await;
     }
-    if !it.yes {
+    if !filter_args.yes {
         counted_all(&client, &mut previewed, form).await?;
         return shown(form, &previewed, || {
             print_preview(&previewed);
@@ -303,24 +311,27 @@ async fn preview(action: BulkAction, args: BulkArgs, it: FilterArgs) -> Result<E
         print_preview(&previewed);
     }
     let confirmed = client.confirm_bulk(previewed.id, Some(previewed.revision)).await?;
-    if it.wait {
+    if filter_args.wait {
         return until_its_end(&client, confirmed, form).await;
     }
     one(&confirmed, form)
 }
 
 /// Waits for the count of a preview. Whoever does not wait confirms what there is at least.
-async fn counted_all(client: &Client, it: &mut BulkOperation, form: Form) -> Result<()> {
-    let (mut said, sample) = (None, it.sample.take());
-    while !it.counted_all && it.state == BulkState::Previewed {
-        if form == Form::Text && said != Some(it.count) {
-            output::error_line(&format!("at least {} tasks, still counting …", output::count(it.count)));
-            said = Some(it.count);
+async fn counted_all(client: &Client, operation: &mut BulkOperation, form: Form) -> Result<()> {
+    let (mut said, sample) = (None, operation.sample.take());
+    while !operation.counted_all && operation.state == BulkState::Previewed {
+        if form == Form::Text && said != Some(operation.count) {
+            output::error_line(&format!(
+                "at least {} tasks, still counting …",
+                output::count(operation.count)
+            ));
+            said = Some(operation.count);
         }
         tokio::time::sleep(LOOK_EVERY).await;
-        *it = client.bulk(it.id).await?;
+        *operation = client.bulk(operation.id).await?;
     }
-    it.sample = sample;
+    operation.sample = sample;
     Ok(())
 }
 
@@ -337,26 +348,29 @@ async fn tasks(id: i64, connect: &ConnectArgs) -> Result<ExitCode> {
 }
 
 /// Of one that runs, with a bar on stderr if that is a terminal.
-async fn until_its_end(client: &Client, mut it: BulkOperation, form: Form) -> Result<ExitCode> {
-    let bar =
-        if std::io::stderr().is_terminal() { ProgressBar::new(it.count) } else { ProgressBar::hidden() };
+async fn until_its_end(client: &Client, mut operation: BulkOperation, form: Form) -> Result<ExitCode> {
+    let bar = if std::io::stderr().is_terminal() {
+        ProgressBar::new(operation.count)
+    } else {
+        ProgressBar::hidden()
+    };
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {per_sec}  {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    while matches!(it.state, BulkState::Running | BulkState::Paused) {
+    while matches!(operation.state, BulkState::Running | BulkState::Paused) {
         tokio::time::sleep(LOOK_EVERY).await;
-        it = client.bulk(it.id).await?;
-        bar.set_position(it.done + it.skipped + it.failed);
+        operation = client.bulk(operation.id).await?;
+        bar.set_position(operation.done + operation.skipped + operation.failed);
     }
     bar.finish_and_clear();
-    one(&it, form)?;
-    if it.state != BulkState::Done {
+    one(&operation, form)?;
+    if operation.state != BulkState::Done {
         bail!("it was stopped before its end");
     }
-    Ok(if it.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if operation.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn one(it: &BulkOperation, form: Form) -> Result<ExitCode> {
-    shown(form, it, || print_one(it))
+fn one(operation: &BulkOperation, form: Form) -> Result<ExitCode> {
+    shown(form, operation, || print_one(operation))
 }
 
 fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {
@@ -368,17 +382,17 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
 }
 
 /// As the interface writes it.
-fn spelt(it: &impl Serialize) -> String {
-    match serde_json::to_value(it) {
+fn spelt(body: &impl Serialize) -> String {
+    match serde_json::to_value(body) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(other) => other.to_string(),
         Err(_) => String::new(),
     }
 }
 
-fn counted(it: &BulkOperation) -> String {
-    let count = output::count(it.count);
-    match (it.counted_all, it.state) {
+fn counted(operation: &BulkOperation) -> String {
+    let count = output::count(operation.count);
+    match (operation.counted_all, operation.state) {
         (true, _) => count,
         (false, BulkState::Previewed) => format!("at least {count} (still counting)"),
         (false, _) => format!("at least {count}"),
@@ -392,51 +406,62 @@ fn took(ms: u64) -> String {
     format!("{}.{} s", ms / 1_000, ms % 1_000 / 100)
 }
 
-fn print_preview(it: &BulkOperation) {
-    output::line(&format!("{} {} tasks: {}", spelt(&it.action), counted(it), spelt(&it.filter)));
-    let states: Vec<String> = it.states.iter().map(spelt).collect();
+fn print_preview(operation: &BulkOperation) {
+    output::line(&format!(
+        "{} {} tasks: {}",
+        spelt(&operation.action),
+        counted(operation),
+        spelt(&operation.filter)
+    ));
+    let states: Vec<String> = operation.states.iter().map(spelt).collect();
     output::facts(&[
-        ("operation", it.id.to_string()),
+        ("operation", operation.id.to_string()),
         ("in states", states.join(", ")),
-        ("takes", format!("{} at {} a second", took(it.takes_ms), it.rate)),
+        ("takes", format!("{} at {} a second", took(operation.takes_ms), operation.rate)),
     ]);
-    let rows = it.sample.iter().flatten().map(|task| {
+    let rows = operation.sample.iter().flatten().map(|task| {
         [task.r#ref.clone(), task.queue.clone(), spelt(&task.state), times::away(task.execute_at)]
     });
     output::table(["FIRST OF THEM", "QUEUE", "STATE", "DUE"], rows);
 }
 
-fn print_one(it: &BulkOperation) {
-    output::line(&format!("{} {} ({}): {}", it.id, spelt(&it.action), it.namespace, spelt(&it.state)));
+fn print_one(operation: &BulkOperation) {
+    output::line(&format!(
+        "{} {} ({}): {}",
+        operation.id,
+        spelt(&operation.action),
+        operation.namespace,
+        spelt(&operation.state)
+    ));
     let mut facts = vec![
-        ("filter", spelt(&it.filter)),
-        ("count", counted(it)),
-        ("done", output::count(it.done)),
-        ("skipped", output::count(it.skipped)),
-        ("failed", output::count(it.failed)),
-        ("created", format!("by {} at {}", it.created_by, times::full(it.created_at))),
+        ("filter", spelt(&operation.filter)),
+        ("count", counted(operation)),
+        ("done", output::count(operation.done)),
+        ("skipped", output::count(operation.skipped)),
+        ("failed", output::count(operation.failed)),
+        ("created", format!("by {} at {}", operation.created_by, times::full(operation.created_at))),
     ];
-    facts.extend(it.reason.clone().map(|it| ("reason", it)));
-    facts.extend(it.note.clone().map(|it| ("note", it)));
-    facts.extend(it.waits_for.clone().map(|it| ("waits for", it)));
-    facts.extend(it.set_aside.clone().map(output::set_aside));
-    if it.state == BulkState::Running {
-        facts.push(("left", took(it.takes_ms)));
+    facts.extend(operation.reason.clone().map(|reason| ("reason", reason)));
+    facts.extend(operation.note.clone().map(|note| ("note", note)));
+    facts.extend(operation.waits_for.clone().map(|waits_for| ("waits for", waits_for)));
+    facts.extend(operation.set_aside.clone().map(output::set_aside));
+    if operation.state == BulkState::Running {
+        facts.push(("left", took(operation.takes_ms)));
     }
-    facts.extend(it.ended_at.map(|it| ("ended", times::full(it))));
+    facts.extend(operation.ended_at.map(|ended_at| ("ended", times::full(ended_at))));
     output::facts(&facts);
 }
 
 fn print(all: &[BulkOperation]) {
-    let rows = all.iter().map(|it| {
-        let came = format!("{}/{}", output::count(it.done), counted(it));
+    let rows = all.iter().map(|operation| {
+        let came = format!("{}/{}", output::count(operation.done), counted(operation));
         [
-            it.id.to_string(),
-            spelt(&it.action),
-            spelt(&it.state),
+            operation.id.to_string(),
+            spelt(&operation.action),
+            spelt(&operation.state),
             came,
-            it.failed.to_string(),
-            spelt(&it.filter),
+            operation.failed.to_string(),
+            spelt(&operation.filter),
         ]
     });
     output::table(["ID", "ACTION", "STATE", "DONE", "FAILED", "FILTER"], rows);

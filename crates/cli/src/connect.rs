@@ -123,7 +123,7 @@ fn default_profile() -> Result<Option<Profile>> {
 
 /// A variable that is not empty.
 fn set(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|it| !it.is_empty())
+    env::var(name).ok().filter(|text| !text.is_empty())
 }
 
 /// A command that says nothing for longer looks as if it did nothing.

@@ -94,9 +94,15 @@ async fn list(args: ListArgs) -> Result<ExitCode> {
         output::json(&page)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = page.items.iter().map(|it| {
-        let error = it.last_error.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
-        [it.r#ref.clone(), it.queue.clone(), it.kind.clone(), times::away(it.updated_at), error.to_owned()]
+    let rows = page.items.iter().map(|task| {
+        let error = task.last_error.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
+        [
+            task.r#ref.clone(),
+            task.queue.clone(),
+            task.kind.clone(),
+            times::away(task.updated_at),
+            error.to_owned(),
+        ]
     });
     output::table(["REF", "QUEUE", "KIND", "DIED", "ERROR"], rows);
     if page.items.is_empty() {

@@ -9,7 +9,7 @@ const ENOUGH: u64 = 65_536;
 pub(crate) fn raise() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wished = maximum.unwrap_or(ENOUGH).min(ENOUGH);
-    if current.is_none_or(|it| it >= wished) {
+    if current.is_none_or(|current| current >= wished) {
         return;
     }
     match setrlimit(Resource::Nofile, Rlimit { current: Some(wished), maximum }) {

@@ -66,7 +66,8 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
     // Removed when it is dropped, also when this ends early.
     let temporary =
         args.ephemeral.then(tempfile::tempdir).transpose().context("no directory for the data")?;
-    let data = temporary.as_ref().map_or_else(|| PathBuf::from(&args.data), |it| it.path().to_owned());
+    let data =
+        temporary.as_ref().map_or_else(|| PathBuf::from(&args.data), |temporary| temporary.path().to_owned());
     let settings = settings(&args, &data)?;
     logs::start_for_engine(&settings);
     panics::watch();
@@ -104,11 +105,12 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
 fn demo_is_let_in(engine: &Engine) -> Result<()> {
     const WAY_OUT: &str = "the store in --data has tokens, so the demo needs one: set PUNCTUAL_TOKEN to a token that may insert \
                            and execute, or take another directory, or --ephemeral";
-    let token = std::env::var("PUNCTUAL_TOKEN").ok().filter(|it| !it.is_empty());
+    let token = std::env::var("PUNCTUAL_TOKEN").ok().filter(|text| !text.is_empty());
     match engine.identify(token.as_deref()) {
         Identified::Anyone => Ok(()),
         Identified::As(admitted) => {
-            let may = |permission| admitted.identity().is_some_and(|it| it.grant.permits(permission));
+            let may =
+                |permission| admitted.identity().is_some_and(|identity| identity.grant.permits(permission));
             if may(Permission::Insert) && may(Permission::Execute) { Ok(()) } else { bail!(WAY_OUT) }
         }
         Identified::Refused(reason) if token.is_some() => bail!("{WAY_OUT} ({reason})"),
@@ -152,7 +154,7 @@ fn announce(
     if args.json {
         return Ok(output::json(&serde_json::json!({
             "console": format!("{origin}/console"), "api": format!("{origin}/v1"), "docs": format!("{origin}/docs"),
-            "metrics": format!("{origin}/metrics"), "data": data, "port_in_use": in_use.map(|it| it.port()),
+            "metrics": format!("{origin}/metrics"), "data": data, "port_in_use": in_use.map(|address| address.port()),
         }))?);
     }
     if let Some(in_use) = in_use {

@@ -51,7 +51,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
         Form::Json => output::json(&document(&found))?,
         Form::Text => print(&found),
     }
-    let is_well = found.iter().all(|it| it.verdict != Verdict::Wrong);
+    let is_well = found.iter().all(|finding| finding.verdict != Verdict::Wrong);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -83,7 +83,7 @@ async fn of_redis(place: &SharedPlace, redis_url: &str, clock: &SystemClock) -> 
 /// The answer to one question, or why there is none.
 async fn limited<T, E: Display>(asking: impl Future<Output = Result<T, E>>) -> Result<T, String> {
     match timeout(LIMIT, Box::pin(asking)).await {
-        Ok(answer) => answer.map_err(|it| it.to_string()),
+        Ok(answer) => answer.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no answer within {} s", LIMIT.as_secs())),
     }
 }
@@ -99,7 +99,7 @@ fn finding(check: &Check, place: &str, judged: Judged) -> Finding {
 }
 
 fn count(found: &[Finding], verdict: Verdict) -> usize {
-    found.iter().filter(|it| it.verdict == verdict).count()
+    found.iter().filter(|finding| finding.verdict == verdict).count()
 }
 
 fn document(found: &[Finding]) -> serde_json::Value {
@@ -113,15 +113,20 @@ fn document(found: &[Finding]) -> serde_json::Value {
 }
 
 fn print(found: &[Finding]) {
-    let rows = found
-        .iter()
-        .map(|it| [it.verdict.word().to_owned(), it.check.to_owned(), it.place.clone(), it.finding.clone()]);
+    let rows = found.iter().map(|finding| {
+        [
+            finding.verdict.word().to_owned(),
+            finding.check.to_owned(),
+            finding.place.clone(),
+            finding.finding.clone(),
+        ]
+    });
     output::table(["VERDICT", "CHECK", "WHERE", "FOUND"], rows);
-    for it in found.iter().filter(|it| it.verdict != Verdict::Good) {
+    for finding in found.iter().filter(|finding| finding.verdict != Verdict::Good) {
         output::line("");
-        let said = format!(" {} ({}): {}", it.check, it.place, it.finding);
-        output::line_with_state("", it.verdict.word(), &said);
-        output::line(&format!("  way out: {}", it.way_out));
+        let said = format!(" {} ({}): {}", finding.check, finding.place, finding.finding);
+        output::line_with_state("", finding.verdict.word(), &said);
+        output::line(&format!("  way out: {}", finding.way_out));
     }
     output::line("");
     output::line(&format!(

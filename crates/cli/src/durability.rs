@@ -38,7 +38,7 @@ pub(crate) fn supervise(running: &Running, engine: &Engine, place: &SharedPlace)
         async move {
             let found = MysqlStore::weaknesses(&urls).await;
             let found =
-                found.map_err(|it| Error::did_not_happen("look at the durability of the store", it))?;
+                found.map_err(|error| Error::did_not_happen("look at the durability of the store", error))?;
             engine.found_weaknesses(found.iter().map(ToString::to_string).collect());
             Ok(urls.len())
         }

@@ -21,8 +21,9 @@ fn total_ms(text: &str) -> Option<f64> {
     let (mut rest, mut units, mut sum) = (text, UNITS.as_slice(), 0.0);
     while !rest.is_empty() {
         let (number, unit, after) = first(rest)?;
-        let place = units.iter().position(|it| it.0 == unit)?;
-        let (unit_ms, smaller) = units.get(place..)?.split_first().map(|(it, smaller)| (it.1, smaller))?;
+        let place = units.iter().position(|pair| pair.0 == unit)?;
+        let (unit_ms, smaller) =
+            units.get(place..)?.split_first().map(|(pair, smaller)| (pair.1, smaller))?;
         // A fraction of what is followed by smaller units would say the same thing twice.
         if number.contains('.') && !after.is_empty() {
             return None;
@@ -35,9 +36,9 @@ fn total_ms(text: &str) -> Option<f64> {
 
 /// A number, its unit, and what follows.
 fn first(text: &str) -> Option<(&str, &str, &str)> {
-    let split = text.find(|it: char| !it.is_ascii_digit() && it != '.')?;
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
     let (number, rest) = text.split_at(split);
-    let end = rest.find(|it: char| it.is_ascii_digit() || it == '.').unwrap_or(rest.len());
+    let end = rest.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(rest.len());
     let (unit, after) = rest.split_at(end);
     Some((number, unit, after))
 }

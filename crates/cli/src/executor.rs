@@ -76,15 +76,15 @@ async fn list(args: ListArgs) -> Result<()> {
     if args.connect.form() == Form::Json {
         return Ok(output::json(&page)?);
     }
-    let rows = page.items.iter().map(|it| {
+    let rows = page.items.iter().map(|executor| {
         [
-            it.name.clone(),
-            word(&it.state),
-            it.host.clone().unwrap_or_default(),
-            it.version.clone().unwrap_or_default(),
-            running(it),
-            it.queues.iter().cloned().collect::<Vec<_>>().join(", "),
-            times::away(it.last_seen_at),
+            executor.name.clone(),
+            word(&executor.state),
+            executor.host.clone().unwrap_or_default(),
+            executor.version.clone().unwrap_or_default(),
+            running(executor),
+            executor.queues.iter().cloned().collect::<Vec<_>>().join(", "),
+            times::away(executor.last_seen_at),
         ]
     });
     output::table(["NAME", "STATE", "HOST", "VERSION", "RUNNING", "QUEUES", "LAST SEEN"], rows);
@@ -94,43 +94,43 @@ async fn list(args: ListArgs) -> Result<()> {
     Ok(())
 }
 
-fn running(it: &Executor) -> String {
-    let running = it.running.map_or_else(|| "?".to_owned(), |it| it.to_string());
-    it.capacity.map_or_else(|| running.clone(), |capacity| format!("{running} of {capacity}"))
+fn running(executor: &Executor) -> String {
+    let running = executor.running.map_or_else(|| "?".to_owned(), |number| number.to_string());
+    executor.capacity.map_or_else(|| running.clone(), |capacity| format!("{running} of {capacity}"))
 }
 
 fn word(value: &impl Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn show(it: &Executor, form: Form) -> Result<()> {
+fn show(executor: &Executor, form: Form) -> Result<()> {
     if form == Form::Json {
-        return Ok(output::json(it)?);
+        return Ok(output::json(executor)?);
     }
-    output::line(&format!("{} is {}", it.name, word(&it.state)));
+    output::line(&format!("{} is {}", executor.name, word(&executor.state)));
     let joined =
         |names: &std::collections::BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
-    let mut facts = vec![("running", running(it)), ("queues", joined(&it.queues))];
-    facts.extend(it.host.clone().map(|it| ("host", it)));
-    facts.extend(it.concurrency.map(|it| ("at most", it.to_string())));
-    facts.extend(it.version.clone().map(|it| ("version", it)));
-    if !it.kinds.is_empty() {
-        facts.push(("kinds", joined(&it.kinds)));
+    let mut facts = vec![("running", running(executor)), ("queues", joined(&executor.queues))];
+    facts.extend(executor.host.clone().map(|host| ("host", host)));
+    facts.extend(executor.concurrency.map(|concurrency| ("at most", concurrency.to_string())));
+    facts.extend(executor.version.clone().map(|version| ("version", version)));
+    if !executor.kinds.is_empty() {
+        facts.push(("kinds", joined(&executor.kinds)));
     }
-    facts.extend(it.labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
-    facts.push(("first seen", times::full(it.first_seen_at)));
-    facts.push(("last seen", times::full(it.last_seen_at)));
+    facts.extend(executor.labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
+    facts.push(("first seen", times::full(executor.first_seen_at)));
+    facts.push(("last seen", times::full(executor.last_seen_at)));
     output::facts(&facts);
-    let leases = it.leases.as_deref().unwrap_or_default();
+    let leases = executor.leases.as_deref().unwrap_or_default();
     if !leases.is_empty() {
         output::line("");
-        let rows = leases.iter().map(|it| {
+        let rows = leases.iter().map(|lease| {
             [
-                it.r#ref.clone(),
-                it.queue.clone(),
-                it.kind.clone(),
-                word(&it.state),
-                times::away(it.lease_until),
+                lease.r#ref.clone(),
+                lease.queue.clone(),
+                lease.kind.clone(),
+                word(&lease.state),
+                times::away(lease.lease_until),
             ]
         });
         output::table(["REF", "QUEUE", "KIND", "STATE", "LEASE ENDS"], rows);

@@ -23,7 +23,7 @@ pub(crate) fn read(settings: &[String]) -> Result<Written> {
             text
         }
         [one] if one.trim_start().starts_with(['{', '[']) => one.clone(),
-        named => return Ok(Written::Named(named.iter().map(|it| setting(it)).collect::<Result<_>>()?)),
+        named => return Ok(Written::Named(named.iter().map(|text| setting(text)).collect::<Result<_>>()?)),
     };
     // What is no JSON is refused by whoever reads it, with its place.
     let Ok(mut document) = serde_json::from_str(&whole) else { return Ok(Written::Whole(whole)) };
@@ -63,7 +63,7 @@ pub(crate) fn changed(stands: &impl Serialize, named: Map<String, Value>) -> Res
 pub(crate) fn lines(answer: &impl Serialize, others: &[&str]) -> Vec<(String, String)> {
     let Ok(Value::Object(fields)) = serde_json::to_value(answer) else { return Vec::new() };
     let mut lines = Vec::new();
-    for (name, value) in fields.into_iter().filter(|it| !others.contains(&it.0.as_str())) {
+    for (name, value) in fields.into_iter().filter(|entry| !others.contains(&entry.0.as_str())) {
         flatten(name, value, &mut lines);
     }
     lines
@@ -92,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     fn named(settings: &[&str]) -> Value {
-        let settings: Vec<String> = settings.iter().map(|&it| it.to_owned()).collect();
+        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
         match read(&settings).unwrap() {
             Written::Named(named) => Value::Object(named),
             Written::Whole(text) => serde_json::from_str(&text).unwrap(),

@@ -38,7 +38,7 @@ pub(crate) async fn run(command: LogCommand) -> Result<ExitCode> {
             shown(connect.form(), &standing)
         }
         LogCommand::Set(SetArgs { filter, lasts, connect }) => {
-            let for_ms = lasts.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+            let for_ms = lasts.map(|lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
             let asked = PutLogFilter { filter, for_ms };
             let standing = connect.client(TRIES_OF_ONE_CALL)?.put_log_filter(&asked).await?;
             shown(connect.form(), &standing)

@@ -42,7 +42,7 @@ static LOOK: OnceLock<Look> = OnceLock::new();
 
 /// Once, before anything is printed.
 pub(crate) fn begin(args: LookArgs) {
-    let is_plain = set("NO_COLOR").is_some() || set("TERM").is_some_and(|it| it == "dumb");
+    let is_plain = set("NO_COLOR").is_some() || set("TERM").is_some_and(|text| text == "dumb");
     let has_colours = |is_terminal: bool| match args.color {
         Colours::Always => true,
         Colours::Never => false,
@@ -54,13 +54,13 @@ pub(crate) fn begin(args: LookArgs) {
         zone,
         colours_on_stdout: has_colours(is_terminal),
         colours_on_stderr: has_colours(std::io::stderr().is_terminal()),
-        width: set("COLUMNS").filter(|_| !is_terminal).and_then(|it| it.parse().ok()),
+        width: set("COLUMNS").filter(|_| !is_terminal).and_then(|text| text.parse().ok()),
     });
 }
 
 /// A variable that is not empty.
 fn set(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|it| !it.is_empty())
+    env::var(name).ok().filter(|text| !text.is_empty())
 }
 
 fn look() -> &'static Look {
@@ -128,7 +128,10 @@ impl Tone {
             "revoked",
             "gone",
         ];
-        let word = text.split(|it: char| !it.is_ascii_alphabetic() && it != '_').next()?.to_ascii_lowercase();
+        let word = text
+            .split(|letter: char| !letter.is_ascii_alphabetic() && letter != '_')
+            .next()?
+            .to_ascii_lowercase();
         let is_in = |words: &[&str]| words.contains(&word.as_str());
         [(Self::Good, GOOD), (Self::Doubtful, DOUBTFUL), (Self::Bad, BAD)]
             .into_iter()

@@ -38,7 +38,10 @@ fn page(command: &Command) -> Result<Vec<u8>> {
 fn write_all(command: &Command, name: &str, to: &Path) -> Result<()> {
     let path = to.join(format!("{name}.1"));
     fs::write(&path, page(command)?).with_context(|| format!("{} cannot be written", path.display()))?;
-    for below in command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help") {
+    for below in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "help")
+    {
         write_all(below, &format!("{name}-{}", below.get_name()), to)?;
     }
     Ok(())

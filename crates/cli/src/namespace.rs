@@ -84,13 +84,13 @@ pub(crate) struct DeleteArgs {
 
 pub(crate) async fn run(command: NamespaceCommand) -> Result<ExitCode> {
     match command {
-        NamespaceCommand::List(it) => list(it).await,
+        NamespaceCommand::List(args) => list(args).await,
         NamespaceCommand::Get(OneArgs { name, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.get_namespace(&name).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let namespace = connect.client(TRIES_OF_ONE_CALL)?.get_namespace(&name).await?;
+            shown(connect.form(), &namespace, || print_one(&namespace))
         }
-        NamespaceCommand::Set(it) => set(it).await,
-        NamespaceCommand::Delete(it) => delete(it).await,
+        NamespaceCommand::Set(args) => set(args).await,
+        NamespaceCommand::Delete(args) => delete(args).await,
     }
 }
 
@@ -120,8 +120,9 @@ async fn set(SetArgs { name, settings, if_revision, connect }: SetArgs) -> Resul
             (fields::changed(&stands, named)?, Some(revision))
         }
     };
-    let it = client.put_namespace(&name, &PutNamespace::from_json(document.as_bytes())?, revision).await?;
-    shown(connect.form(), &it, || print_one(&it))
+    let namespace =
+        client.put_namespace(&name, &PutNamespace::from_json(document.as_bytes())?, revision).await?;
+    shown(connect.form(), &namespace, || print_one(&namespace))
 }
 
 async fn delete(DeleteArgs { name, confirm, no_wait, connect }: DeleteArgs) -> Result<ExitCode> {
@@ -182,9 +183,9 @@ async fn until_gone(client: &Client, name: &str, mut stands: Namespace) -> Resul
     Ok(stands)
 }
 
-fn progress(it: &Namespace) -> String {
-    let deletion = it.deletion.as_ref();
-    match deletion.map(|it| (it.deleted, it.left)) {
+fn progress(namespace: &Namespace) -> String {
+    let deletion = namespace.deletion.as_ref();
+    match deletion.map(|deletion| (deletion.deleted, deletion.left)) {
         Some((_, Some(0))) => "all tasks are deleted; the rest follows within seconds".to_owned(),
         Some((Some(deleted), Some(left))) => {
             format!("{} tasks deleted, {} left", output::count(deleted), output::count(left))
@@ -202,8 +203,8 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-const fn word(it: NamespaceState) -> &'static str {
-    match it {
+const fn word(state: NamespaceState) -> &'static str {
+    match state {
         NamespaceState::Active => "active",
         NamespaceState::Deleting => "deleting",
         NamespaceState::Absent => "absent",
@@ -211,36 +212,39 @@ const fn word(it: NamespaceState) -> &'static str {
 }
 
 fn print(namespaces: &[Namespace]) {
-    let rows = namespaces.iter().map(|it| {
+    let rows = namespaces.iter().map(|namespace| {
         let number = |of: fn(&punctual_protocol::Usage) -> i64| {
-            it.usage.as_ref().map_or_else(|| "?".to_owned(), |usage| of(usage).to_string())
+            namespace.usage.as_ref().map_or_else(|| "?".to_owned(), |usage| of(usage).to_string())
         };
         [
-            it.limits.namespace.clone().unwrap_or_default(),
-            word(it.state).to_owned(),
-            number(|it| it.tasks),
-            number(|it| it.waiting),
-            number(|it| it.in_flight),
-            it.description.clone().unwrap_or_default(),
+            namespace.limits.namespace.clone().unwrap_or_default(),
+            word(namespace.state).to_owned(),
+            number(|usage| usage.tasks),
+            number(|usage| usage.waiting),
+            number(|usage| usage.in_flight),
+            namespace.description.clone().unwrap_or_default(),
         ]
     });
     output::table(["NAMESPACE", "STATE", "TASKS", "WAITING", "IN FLIGHT", ""], rows);
 }
 
-fn print_one(it: &Namespace) {
-    output::line(it.limits.namespace.as_deref().unwrap_or_default());
-    let mut facts = vec![("state", word(it.state).to_owned()), ("revision", it.limits.revision.to_string())];
-    facts.extend(it.description.clone().map(|text| ("description", text)));
-    if let Some(usage) = &it.usage {
+fn print_one(namespace: &Namespace) {
+    output::line(namespace.limits.namespace.as_deref().unwrap_or_default());
+    let mut facts = vec![
+        ("state", word(namespace.state).to_owned()),
+        ("revision", namespace.limits.revision.to_string()),
+    ];
+    facts.extend(namespace.description.clone().map(|text| ("description", text)));
+    if let Some(usage) = &namespace.usage {
         facts.push(("tasks", usage.tasks.to_string()));
         facts.push(("waiting", usage.waiting.to_string()));
         facts.push(("in flight", usage.in_flight.to_string()));
     }
-    if let Some(deletion) = &it.deletion {
+    if let Some(deletion) = &namespace.deletion {
         facts.push((
             "deletion",
-            format!("by {} since {}: {}", deletion.by, times::full(deletion.since), progress(it)),
+            format!("by {} since {}: {}", deletion.by, times::full(deletion.since), progress(namespace)),
         ));
     }
-    output::settings(&facts, &fields::lines(&it.limits, &["namespace", "revision"]));
+    output::settings(&facts, &fields::lines(&namespace.limits, &["namespace", "revision"]));
 }

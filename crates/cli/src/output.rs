@@ -139,15 +139,15 @@ fn render<const N: usize>(
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header.map(|it| Cell::new(it).add_attribute(Attribute::Bold)));
+        .set_header(header.map(|text| Cell::new(text).add_attribute(Attribute::Bold)));
     for row in rows {
         table.add_row(cells(&header, row));
     }
     for (nth, name) in header.iter().enumerate() {
-        let longest = table.column_cells_iter(nth).flatten().map(|it| it.content().chars().count()).max();
+        let longest = table.column_cells_iter(nth).flatten().map(|cell| cell.content().chars().count()).max();
         let Some(column) = table.column_mut(nth) else { continue };
         column.set_padding((0, if nth + 1 == N { 0 } else { 2 }));
-        if IN_ONE_PIECE.contains(name) && longest.is_some_and(|it| it <= PIECE_MAX) {
+        if IN_ONE_PIECE.contains(name) && longest.is_some_and(|longest| longest <= PIECE_MAX) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
@@ -169,8 +169,8 @@ fn cells<const N: usize>(header: &[&str; N], row: [String; N]) -> Vec<Cell> {
 }
 
 /// As a fact: what engines have died of.
-pub(crate) fn set_aside(it: SetAside) -> (&'static str, String) {
-    ("set aside", format!("at {}: {}", crate::times::full(it.since), it.reason))
+pub(crate) fn set_aside(set_aside: SetAside) -> (&'static str, String) {
+    ("set aside", format!("at {}: {}", crate::times::full(set_aside.since), set_aside.reason))
 }
 
 /// Pairs of a name and a value, one a line, which goes on below where the terminal is too narrow; that of `state` in its
@@ -259,7 +259,7 @@ mod tests {
         ];
         let header = ["REF", "QUEUE", "KIND", "STATE", "DUE", "LATE", "ATTEMPTS"];
         let table = render(header, [row.map(str::to_owned)], Some(80), false);
-        assert!(table.lines().all(|it| it.chars().count() <= 80), "{table}");
-        assert!(table.lines().any(|it| it.contains(reference)), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+        assert!(table.lines().any(|line| line.contains(reference)), "{table}");
     }
 }

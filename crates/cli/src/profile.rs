@@ -100,7 +100,7 @@ pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode> {
         ProfileCommand::Remove(RemoveArgs { name }) => {
             profiles.get(&name)?;
             profiles.profiles.remove(&name);
-            profiles.default = profiles.default.filter(|it| *it != name);
+            profiles.default = profiles.default.filter(|default| *default != name);
             profiles.write(&path)?;
         }
     }
@@ -109,7 +109,7 @@ pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode> {
 
 /// What can stand in the file as it is written on a command line.
 fn name(text: &str) -> Result<String, String> {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let is_name = !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain);
     is_name.then(|| text.to_owned()).ok_or_else(|| "must be up to 64 letters, digits, -, _ or .".to_owned())
 }
@@ -117,7 +117,7 @@ fn name(text: &str) -> Result<String, String> {
 fn set(profiles: &mut Profiles, args: SetArgs) -> Result<()> {
     let profile = profiles.profiles.entry(args.name.clone()).or_default();
     if !args.url.is_empty() {
-        profile.urls = args.url.into_iter().map(|it| it.trim().to_owned()).collect();
+        profile.urls = args.url.into_iter().map(|text| text.trim().to_owned()).collect();
     }
     if profile.urls.is_empty() {
         bail!("a new profile needs the address of a server: --url");
@@ -129,7 +129,7 @@ fn set(profiles: &mut Profiles, args: SetArgs) -> Result<()> {
         profile.token = Some(typed_token()?);
     }
     // Another directory must find the same files.
-    let whole = |path: Option<PathBuf>| path.map(|it| there(&it)).transpose();
+    let whole = |path: Option<PathBuf>| path.map(|path| there(&path)).transpose();
     profile.token_file = whole(args.token_file)?.or_else(|| profile.token_file.take());
     profile.ca = whole(args.ca)?.or_else(|| profile.ca.take());
     profile.client_cert = whole(args.client_cert)?.or_else(|| profile.client_cert.take());
@@ -191,10 +191,10 @@ impl Profile {
 fn list(profiles: &Profiles, form: Form) -> Result<()> {
     let is_default = |name: &String| profiles.default.as_ref() == Some(name);
     if form == Form::Json {
-        let items = profiles.profiles.iter().map(|(name, it)| {
+        let items = profiles.profiles.iter().map(|(name, profile)| {
             serde_json::json!({
-                "name": name, "is_default": is_default(name), "urls": it.urls, "token": it.token_is(), "ca": it.ca,
-                "client_cert": it.client_cert, "namespace": it.namespace,
+                "name": name, "is_default": is_default(name), "urls": profile.urls, "token": profile.token_is(), "ca": profile.ca,
+                "client_cert": profile.client_cert, "namespace": profile.namespace,
             })
         });
         return Ok(output::json(&serde_json::json!({ "items": items.collect::<Vec<_>>() }))?);
@@ -203,13 +203,13 @@ fn list(profiles: &Profiles, form: Form) -> Result<()> {
         output::error_line("there are no profiles; `punctual profile set NAME --url URL` makes one");
         return Ok(());
     }
-    let rows = profiles.profiles.iter().map(|(name, it)| {
+    let rows = profiles.profiles.iter().map(|(name, profile)| {
         [
             name.clone(),
             if is_default(name) { "default".to_owned() } else { String::new() },
-            it.urls.join(", "),
-            it.token_is(),
-            it.namespace.clone().unwrap_or_default(),
+            profile.urls.join(", "),
+            profile.token_is(),
+            profile.namespace.clone().unwrap_or_default(),
         ]
     });
     output::table(["PROFILE", "", "SERVERS", "TOKEN", "NAMESPACE"], rows);

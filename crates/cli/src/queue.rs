@@ -104,19 +104,19 @@ pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {
             shown(connect.form(), &page, || print(&page.items))
         }
         QueueCommand::Get(OneArgs { queue, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.queue(&queue).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let queue = connect.client(TRIES_OF_ONE_CALL)?.queue(&queue).await?;
+            shown(connect.form(), &queue, || print_one(&queue))
         }
-        QueueCommand::Set(it) => set(it).await,
+        QueueCommand::Set(args) => set(args).await,
         QueueCommand::Pause(PauseArgs { queue, reason, by, connect }) => {
-            let by = by.filter(|it| !it.is_empty());
+            let by = by.filter(|by| !by.is_empty());
             let request = PauseRequest { reason, by };
-            let it = connect.client(TRIES_OF_ONE_CALL)?.pause(&queue, &request).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let queue = connect.client(TRIES_OF_ONE_CALL)?.pause(&queue, &request).await?;
+            shown(connect.form(), &queue, || print_one(&queue))
         }
         QueueCommand::Resume(OneArgs { queue, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.resume(&queue).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let queue = connect.client(TRIES_OF_ONE_CALL)?.resume(&queue).await?;
+            shown(connect.form(), &queue, || print_one(&queue))
         }
         QueueCommand::Scan(OneArgs { queue, connect }) => {
             let report = connect.client(TRIES_OF_ONE_CALL)?.scan(&queue).await?;
@@ -133,14 +133,14 @@ pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {
 
 async fn set(SetArgs { queue, settings, if_revision, connect }: SetArgs) -> Result<ExitCode> {
     let client = connect.client(TRIES_OF_ONE_CALL)?;
-    let it = match fields::read(&settings)? {
+    let queue = match fields::read(&settings)? {
         Written::Named(patch) => client.patch_queue(&queue, &patch, if_revision).await?,
         Written::Whole(document) => {
             let settings = PutQueue::from_json(document.as_bytes())?;
             client.put_queue(&queue, &settings, if_revision).await?
         }
     };
-    shown(connect.form(), &it, || print_one(&it))
+    shown(connect.form(), &queue, || print_one(&queue))
 }
 
 fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {
@@ -165,43 +165,48 @@ fn print_scan(report: &ScanReport) {
 }
 
 fn print(queues: &[Queue]) {
-    let rows = queues.iter().map(|it| {
-        let paused = match (&it.pause, it.source) {
+    let rows = queues.iter().map(|queue| {
+        let paused = match (&queue.pause, queue.source) {
             (Some(_), _) => "paused",
             (None, Some(Source::Store)) => "scanned",
             _ => "",
         };
         [
-            it.queue.clone(),
+            queue.queue.clone(),
             paused.to_owned(),
-            output::count(it.waiting.unsigned_abs()),
-            output::count(it.ready),
-            tasks(it),
+            output::count(queue.waiting.unsigned_abs()),
+            output::count(queue.ready),
+            tasks(queue),
         ]
     });
     output::table(["QUEUE", "STATE", "WAITING", "READY", "TASKS BY STATE"], rows);
 }
 
-fn tasks(it: &Queue) -> String {
-    it.tasks.iter().map(|(state, count)| format!("{state} {count}")).collect::<Vec<_>>().join(", ")
+fn tasks(queue: &Queue) -> String {
+    queue.tasks.iter().map(|(state, count)| format!("{state} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-fn print_one(it: &Queue) {
-    output::line(&format!("{} ({})", it.queue, it.namespace));
+fn print_one(queue: &Queue) {
+    output::line(&format!("{} ({})", queue.queue, queue.namespace));
     let mut facts = vec![
-        ("revision", it.revision.to_string()),
-        ("waiting", it.waiting.to_string()),
-        ("ready", it.ready.to_string()),
-        ("tasks", tasks(it)),
+        ("revision", queue.revision.to_string()),
+        ("waiting", queue.waiting.to_string()),
+        ("ready", queue.ready.to_string()),
+        ("tasks", tasks(queue)),
     ];
-    if let Some(pause) = &it.pause {
-        let because = pause.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+    if let Some(pause) = &queue.pause {
+        let because = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         facts.push(("paused", format!("by {} at {}{because}", pause.by, times::full(pause.at))));
     }
-    facts.extend(it.slots.iter().map(|slots| ("slots", told_slots(slots))));
-    facts.extend(it.parked.iter().map(|parked| ("set aside", told_parked(parked))));
-    facts.extend(it.indexing.iter().map(|it| ("indexing", format!("{}: {} %", it.label, it.percent))));
-    if let Some(rates) = &it.rates {
+    facts.extend(queue.slots.iter().map(|slots| ("slots", told_slots(slots))));
+    facts.extend(queue.parked.iter().map(|parked| ("set aside", told_parked(parked))));
+    facts.extend(
+        queue
+            .indexing
+            .iter()
+            .map(|indexing| ("indexing", format!("{}: {} %", indexing.label, indexing.percent))),
+    );
+    if let Some(rates) = &queue.rates {
         let per_second = |what, rate: f64| format!("{what} {rate:.1}/s");
         let [inserted, fired, done] = [
             per_second("inserted", rates.inserted),
@@ -210,7 +215,7 @@ fn print_one(it: &Queue) {
         ];
         facts.push(("rates", format!("{inserted}, {fired}, {done}")));
     }
-    if let Some(counted) = &it.counted {
+    if let Some(counted) = &queue.counted {
         let QueueCounts { inserted, fired, retried, dead, cancelled, lateness } = counted;
         let since = [(inserted, "inserted"), (fired, "fired"), (retried, "retried"), (dead, "dead")];
         let since = since.into_iter().chain([(cancelled, "cancelled")]);
@@ -218,7 +223,7 @@ fn print_one(it: &Queue) {
         facts.push(("here", format!("{} since this engine began", since.join(", "))));
         facts.push(("lateness", stats::lateness(lateness)));
     }
-    output::settings(&facts, &fields::lines(it, &TOLD_ELSEWHERE));
+    output::settings(&facts, &fields::lines(queue, &TOLD_ELSEWHERE));
 }
 
 /// `3 of 10 held: t1 (began 3 s ago), …`: the first of them.
@@ -227,7 +232,7 @@ fn told_slots(slots: &Slots) -> String {
     let of = slots.limit.map_or_else(String::new, |limit| format!(" of {limit}"));
     let holders = slots.holders.iter().take(HOLDERS_SHOWN);
     let mut shown: Vec<String> =
-        holders.map(|it| format!("{} (began {})", it.r#ref, times::away(it.since))).collect();
+        holders.map(|holder| format!("{} (began {})", holder.r#ref, times::away(holder.since))).collect();
     if slots.holders.len() > shown.len() {
         shown.push("…".to_owned());
     }
@@ -267,9 +272,9 @@ const TOLD_ELSEWHERE: [&str; 15] = [
 ];
 
 fn print_changes(changes: &[SettingChange]) {
-    let rows = changes.iter().map(|it| {
-        let settings = it.settings.as_ref().map_or_else(|| "(removed)".to_owned(), ToString::to_string);
-        [it.revision.to_string(), times::stamp(it.changed_at), it.changed_by.clone(), settings]
+    let rows = changes.iter().map(|change| {
+        let settings = change.settings.as_ref().map_or_else(|| "(removed)".to_owned(), ToString::to_string);
+        [change.revision.to_string(), times::stamp(change.changed_at), change.changed_by.clone(), settings]
     });
     output::table(["REVISION", "AT", "BY", "SETTINGS"], rows);
 }

@@ -48,7 +48,7 @@ fn fields_in_flags(said: &str, flag_of: impl Fn(&str) -> Option<String>) -> Stri
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
-    let usage = |it: &config::Error| it.is_usage();
+    let usage = |error: &config::Error| error.is_usage();
     if error.downcast_ref().is_some_and(usage) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 

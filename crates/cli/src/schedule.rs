@@ -195,8 +195,8 @@ pub(crate) async fn run(command: ScheduleCommand) -> Result<ExitCode> {
             shown(connect.form(), &page, || print(&page.items))
         }
         ScheduleCommand::Get(OneArgs { name, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.schedule(&name).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let schedule = connect.client(TRIES_OF_ONE_CALL)?.schedule(&name).await?;
+            shown(connect.form(), &schedule, || print_one(&schedule))
         }
         ScheduleCommand::Next(NextArgs { name, n, connect }) => {
             let page = connect.client(TRIES_OF_ONE_CALL)?.next_runs(&name, n).await?;
@@ -207,27 +207,30 @@ pub(crate) async fn run(command: ScheduleCommand) -> Result<ExitCode> {
             shown(connect.form(), &page, || print_runs(&page.items))
         }
         ScheduleCommand::Pause(PauseArgs { name, reason, until, by, connect }) => {
-            let by = by.filter(|it| !it.is_empty());
+            let by = by.filter(|by| !by.is_empty());
             let request = PauseSchedule { reason, by, until: until.map(Instant::Text), until_ms: None };
-            let it = connect.client(TRIES_OF_ONE_CALL)?.pause_schedule(&name, &request).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let schedule = connect.client(TRIES_OF_ONE_CALL)?.pause_schedule(&name, &request).await?;
+            shown(connect.form(), &schedule, || print_one(&schedule))
         }
         ScheduleCommand::Resume(OneArgs { name, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.resume_schedule(&name).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let schedule = connect.client(TRIES_OF_ONE_CALL)?.resume_schedule(&name).await?;
+            shown(connect.form(), &schedule, || print_one(&schedule))
         }
         ScheduleCommand::Run(OneArgs { name, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.run_schedule(&name).await?;
-            shown(connect.form(), &it, || print_runs(std::slice::from_ref(&it)))
+            let run = connect.client(TRIES_OF_ONE_CALL)?.run_schedule(&name).await?;
+            shown(connect.form(), &run, || print_runs(std::slice::from_ref(&run)))
         }
         ScheduleCommand::Backfill(BackfillArgs { name, from, to, rate, connect }) => {
             let request = BackfillSchedule { from: Instant::Text(from), to: Instant::Text(to), rate };
-            let it = connect.client(TRIES_OF_ONE_CALL)?.backfill_schedule(&name, &request).await?;
-            shown(connect.form(), &it, || output::line(&format!("{} runs", it.runs)))
+            let backfill_answer =
+                connect.client(TRIES_OF_ONE_CALL)?.backfill_schedule(&name, &request).await?;
+            shown(connect.form(), &backfill_answer, || {
+                output::line(&format!("{} runs", backfill_answer.runs))
+            })
         }
         ScheduleCommand::Delete(OneArgs { name, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.delete_schedule(&name).await?;
-            shown(connect.form(), &it, || output::line(&format!("{} is deleted", it.name)))
+            let schedule = connect.client(TRIES_OF_ONE_CALL)?.delete_schedule(&name).await?;
+            shown(connect.form(), &schedule, || output::line(&format!("{} is deleted", schedule.name)))
         }
         ScheduleCommand::Import(ImportCommand::Crontab(args)) => crontab::import(args).await,
     }
@@ -252,8 +255,8 @@ async fn create(mut args: CreateArgs) -> Result<ExitCode> {
         let page = client.preview_schedule(&schedule, 10).await?;
         return shown(args.connect.form(), &page, || print_next(&page.items));
     }
-    let it = client.put_schedule(&args.name, &schedule, args.if_revision).await?;
-    shown(args.connect.form(), &it, || print_one(&it))
+    let schedule = client.put_schedule(&args.name, &schedule, args.if_revision).await?;
+    shown(args.connect.form(), &schedule, || print_one(&schedule))
 }
 
 fn of_flags(args: &mut CreateArgs) -> Result<PutSchedule> {
@@ -296,48 +299,56 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
 }
 
 /// By which instants it runs, for people.
-fn when(it: &Schedule) -> String {
-    let mut all = it.cron.clone();
-    all.extend(it.every_ms.map(|ms| format!("every {}", spans::whole_span(ms))));
-    if !it.at.is_empty() {
-        all.push(format!("at {} instants", it.at.len()));
+fn when(schedule: &Schedule) -> String {
+    let mut all = schedule.cron.clone();
+    all.extend(schedule.every_ms.map(|ms| format!("every {}", spans::whole_span(ms))));
+    if !schedule.at.is_empty() {
+        all.push(format!("at {} instants", schedule.at.len()));
     }
-    format!("{} ({})", all.join(", "), it.time_zone)
+    format!("{} ({})", all.join(", "), schedule.time_zone)
 }
 
 fn print(schedules: &[Schedule]) {
-    let rows = schedules.iter().map(|it| {
-        let state = match (it.enabled, &it.pause) {
-            _ if it.set_aside.is_some() => "set aside",
+    let rows = schedules.iter().map(|schedule| {
+        let state = match (schedule.enabled, &schedule.pause) {
+            _ if schedule.set_aside.is_some() => "set aside",
             (false, _) => "disabled",
             (true, Some(_)) => "paused",
             (true, None) => "",
         };
-        let next = it.next_run_at.map(times::away).unwrap_or_default();
-        [it.name.clone(), state.to_owned(), when(it), it.task.queue.clone(), next, it.runs.to_string()]
+        let next = schedule.next_run_at.map(times::away).unwrap_or_default();
+        [
+            schedule.name.clone(),
+            state.to_owned(),
+            when(schedule),
+            schedule.task.queue.clone(),
+            next,
+            schedule.runs.to_string(),
+        ]
     });
     output::table(["SCHEDULE", "STATE", "WHEN", "QUEUE", "NEXT RUN", "RUNS"], rows);
 }
 
-fn print_one(it: &Schedule) {
-    output::line(&format!("{} ({})", it.name, it.namespace));
+fn print_one(schedule: &Schedule) {
+    output::line(&format!("{} ({})", schedule.name, schedule.namespace));
     let mut facts = vec![
-        ("when", when(it)),
-        ("queue", it.task.queue.clone()),
-        ("revision", it.revision.to_string()),
-        ("runs", it.runs.to_string()),
+        ("when", when(schedule)),
+        ("queue", schedule.task.queue.clone()),
+        ("revision", schedule.revision.to_string()),
+        ("runs", schedule.runs.to_string()),
     ];
-    facts.extend(it.next_run_at.map(|it| ("next run", times::full(it))));
-    facts.extend(it.last_run_at.map(|it| ("last run", times::full(it))));
-    if !it.enabled {
+    facts.extend(schedule.next_run_at.map(|next_run_at| ("next run", times::full(next_run_at))));
+    facts.extend(schedule.last_run_at.map(|last_run_at| ("last run", times::full(last_run_at))));
+    if !schedule.enabled {
         facts.push(("enabled", "no".to_owned()));
     }
-    facts.extend(it.set_aside.clone().map(output::set_aside));
-    if let Some(pause) = &it.pause {
-        let because = pause.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+    facts.extend(schedule.set_aside.clone().map(output::set_aside));
+    if let Some(pause) = &schedule.pause {
+        let because = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         facts.push(("paused", format!("by {} at {}{because}", pause.by, times::full(pause.at))));
     }
-    if let Some(taken) = it.taken_back.filter(|it| it.cancelled + it.fired > 0) {
+    if let Some(taken) = schedule.taken_back.filter(|taken_back| taken_back.cancelled + taken_back.fired > 0)
+    {
         let told = format!("{} cancelled, {} had fired", taken.cancelled, taken.fired);
         facts.push(("taken back", told));
     }
@@ -345,16 +356,18 @@ fn print_one(it: &Schedule) {
 }
 
 fn print_next(runs: &[UpcomingRun]) {
-    for it in runs {
-        output::line(&times::full(it.at));
+    for run in runs {
+        output::line(&times::full(run.at));
     }
 }
 
 fn print_runs(runs: &[ScheduleRun]) {
-    let rows = runs.iter().map(|it| {
-        let outcome = serde_json::to_value(it.outcome).ok().and_then(|it| it.as_str().map(str::to_owned));
-        let (reason, task) = (it.reason.clone().unwrap_or_default(), it.task_ref.clone().unwrap_or_default());
-        [times::stamp(it.at), outcome.unwrap_or_default(), reason, task]
+    let rows = runs.iter().map(|run| {
+        let outcome =
+            serde_json::to_value(run.outcome).ok().and_then(|outcome| outcome.as_str().map(str::to_owned));
+        let (reason, task) =
+            (run.reason.clone().unwrap_or_default(), run.task_ref.clone().unwrap_or_default());
+        [times::stamp(run.at), outcome.unwrap_or_default(), reason, task]
     });
     output::table(["AT", "OUTCOME", "REASON", "TASK"], rows);
 }

@@ -73,8 +73,9 @@ impl StoreArgs {
     fn urls(&self) -> Result<Vec<String>> {
         let Some(path) = &self.store_url_file else { return Ok(self.store_url.clone()) };
         let text = config::read_secret(path)?;
-        let checked =
-            |it: &str| mysql_url(it.trim()).map_err(|it| anyhow::anyhow!("{}: {it}", path.display()));
+        let checked = |text: &str| {
+            mysql_url(text.trim()).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
+        };
         text.split(',').map(checked).collect()
     }
 }

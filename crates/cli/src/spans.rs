@@ -7,7 +7,7 @@ const MS_COUNT_BELOW_MS: i64 = 10_000;
 
 /// Two units at most: `3 h 2 min`, `5 s`, `20 ms`.
 pub(crate) fn span(ms: i64) -> String {
-    let Some(first) = UNITS.iter().position(|it| ms >= it.0) else { return format!("{} ms", ms.max(0)) };
+    let Some(first) = UNITS.iter().position(|unit| ms >= unit.0) else { return format!("{} ms", ms.max(0)) };
     let mut left = ms;
     let mut said = Vec::new();
     for (unit, name) in UNITS.iter().skip(first).take(2) {

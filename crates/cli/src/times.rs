@@ -124,7 +124,7 @@ fn of_zone(text: &str, zone: TimeZone) -> Result<Option<i64>, String> {
         Ok(date) if text.len() == "2026-11-24".len() => date.to_datetime(jiff::civil::Time::midnight()),
         _ => match text.parse::<DateTime>() {
             // Whatever else stands in it (a zone, an offset that is none of RFC 3339) would be passed over.
-            Ok(time) if text.bytes().all(|it| it.is_ascii_digit() || b"-:. T".contains(&it)) => time,
+            Ok(time) if text.bytes().all(|byte| byte.is_ascii_digit() || b"-:. T".contains(&byte)) => time,
             _ => return Ok(None),
         },
     };
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_instant_is_read_in_every_form() {
-        let read = |text: &str, way| parse(text, NOW, berlin(), way).map(|it| it.ms() - NOW);
+        let read = |text: &str, way| parse(text, NOW, berlin(), way).map(|at| at.ms() - NOW);
         for (text, from_now_ms) in [
             ("2026-11-24T08:00:00Z", 0),
             ("2026-11-24T10:00:00+01:00", 3_600_000),

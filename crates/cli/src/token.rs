@@ -92,7 +92,7 @@ pub(crate) struct RevokeArgs {
 }
 
 fn roles_parser() -> impl TypedValueParser<Value = Role> {
-    let values = Role::ALL.map(|it| PossibleValue::new(it.word()).help(it.means()));
+    let values = Role::ALL.map(|role| PossibleValue::new(role.word()).help(role.means()));
     PossibleValuesParser::new(values).try_map(|word| Role::from_word(&word).ok_or("there is no such role"))
 }
 
@@ -102,7 +102,7 @@ impl PlaceArgs {
         if let Some(name) = &self.profile {
             return Ok(Some(connect::named(name)?.client(None)?.tries(TRIES_OF_ONE_CALL).build()?));
         }
-        let Some(url) = self.server.as_ref().filter(|it| !it.is_empty()) else { return Ok(None) };
+        let Some(url) = self.server.as_ref().filter(|server| !server.is_empty()) else { return Ok(None) };
         Ok(Some(Client::builder().url(url).tries(TRIES_OF_ONE_CALL).build()?))
     }
 
@@ -158,8 +158,8 @@ const WAY_OUT: &str = "the server (--server, or PUNCTUAL_URL) did not do it; wit
 
 async fn create(args: CreateArgs) -> Result<ExitCode> {
     let CreateArgs { name, role, namespace, queue, expires, grace, place } = args;
-    let some = |patterns: Vec<String>| Some(patterns).filter(|it| !it.is_empty());
-    let expires_at_ms = expires.map(|it| crate::clock::SystemClock.now().plus(duration::ms(it)).0);
+    let some = |patterns: Vec<String>| Some(patterns).filter(|pattern| !pattern.is_empty());
+    let expires_at_ms = expires.map(|expires| crate::clock::SystemClock.now().plus(duration::ms(expires)).0);
     let asked = CreateToken {
         name,
         roles: role,
@@ -209,22 +209,22 @@ fn show(place: &PlaceArgs, token: &AccessToken) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(it: &AccessToken) {
-    if let Some(token) = &it.token {
+fn print(access_token: &AccessToken) {
+    if let Some(token) = &access_token.token {
         output::line(&token.0);
         output::error_line("shown this once: keep it where secrets are kept, and send it as PUNCTUAL_TOKEN");
     }
     let mut facts = vec![
-        ("id", it.id.clone()),
-        ("name", it.name.clone()),
-        ("state", state(it.state).to_owned()),
-        ("roles", roles(it)),
-        ("namespaces", it.namespaces.join(", ")),
-        ("queues", it.queues.join(", ")),
-        ("expires", it.expires_at.map_or_else(|| "never".to_owned(), times::full)),
+        ("id", access_token.id.clone()),
+        ("name", access_token.name.clone()),
+        ("state", state(access_token.state).to_owned()),
+        ("roles", roles(access_token)),
+        ("namespaces", access_token.namespaces.join(", ")),
+        ("queues", access_token.queues.join(", ")),
+        ("expires", access_token.expires_at.map_or_else(|| "never".to_owned(), times::full)),
     ];
-    facts.extend(it.required_at.map(|at| ("required from", times::full(at))));
-    facts.extend(it.previous_until.map(|at| ("secret before good until", times::full(at))));
+    facts.extend(access_token.required_at.map(|at| ("required from", times::full(at))));
+    facts.extend(access_token.previous_until.map(|at| ("secret before good until", times::full(at))));
     output::facts(&facts);
 }
 
@@ -233,23 +233,23 @@ fn list(place: &PlaceArgs, tokens: &[AccessToken]) -> Result<ExitCode> {
         output::json(&serde_json::json!({ "items": tokens }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = tokens.iter().map(|it| {
-        let used = it.used_at.map_or_else(|| "never".to_owned(), times::away);
-        let reach = format!("{} / {}", it.namespaces.join(","), it.queues.join(","));
-        [it.id.clone(), it.name.clone(), state(it.state).to_owned(), roles(it), reach, used]
+    let rows = tokens.iter().map(|token| {
+        let used = token.used_at.map_or_else(|| "never".to_owned(), times::away);
+        let reach = format!("{} / {}", token.namespaces.join(","), token.queues.join(","));
+        [token.id.clone(), token.name.clone(), state(token.state).to_owned(), roles(token), reach, used]
     });
     output::table(["ID", "NAME", "STATE", "ROLES", "NAMESPACES / QUEUES", "LAST USED"], rows);
     Ok(ExitCode::SUCCESS)
 }
 
-const fn state(it: TokenState) -> &'static str {
-    match it {
+const fn state(state: TokenState) -> &'static str {
+    match state {
         TokenState::Active => "active",
         TokenState::Expired => "expired",
         TokenState::Revoked => "revoked",
     }
 }
 
-fn roles(it: &AccessToken) -> String {
-    it.roles.iter().map(|it| it.word()).collect::<Vec<_>>().join(", ")
+fn roles(token: &AccessToken) -> String {
+    token.roles.iter().map(|role| role.word()).collect::<Vec<_>>().join(", ")
 }

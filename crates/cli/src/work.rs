@@ -189,7 +189,7 @@ impl Handler {
         };
         if self.form == Form::Text {
             let said =
-                said.map(|it| format!(": {}", it.lines().next().unwrap_or_default())).unwrap_or_default();
+                said.map(|text| format!(": {}", text.lines().next().unwrap_or_default())).unwrap_or_default();
             let (reference, attempt) = (task.reference(), task.attempt());
             let took = spans::short_span(duration::ms(took));
             return output::line(&format!("{word} {reference} (attempt {attempt}, {took}){said}"));

@@ -130,25 +130,26 @@ pub(crate) async fn run(command: WorkflowCommand) -> Result<ExitCode> {
             shown(connect.form(), &page, || print(&page.items))
         }
         WorkflowCommand::Get(OneArgs { r#ref, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.workflow(&r#ref).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let workflow = connect.client(TRIES_OF_ONE_CALL)?.workflow(&r#ref).await?;
+            shown(connect.form(), &workflow, || print_one(&workflow))
         }
         WorkflowCommand::Cancel(CancelArgs { r#ref, reason, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.cancel_workflow(&r#ref, reason.as_deref()).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let workflow =
+                connect.client(TRIES_OF_ONE_CALL)?.cancel_workflow(&r#ref, reason.as_deref()).await?;
+            shown(connect.form(), &workflow, || print_one(&workflow))
         }
         WorkflowCommand::Retry(OneArgs { r#ref, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.retry_workflow(&r#ref).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let workflow = connect.client(TRIES_OF_ONE_CALL)?.retry_workflow(&r#ref).await?;
+            shown(connect.form(), &workflow, || print_one(&workflow))
         }
         WorkflowCommand::Skip(SkipArgs { r#ref, node, connect }) => {
-            let it = connect.client(TRIES_OF_ONE_CALL)?.skip_node(&r#ref, &node).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let workflow = connect.client(TRIES_OF_ONE_CALL)?.skip_node(&r#ref, &node).await?;
+            shown(connect.form(), &workflow, || print_one(&workflow))
         }
         WorkflowCommand::Rerun(RerunArgs { r#ref, input, connect }) => {
             let input = json(input)?;
-            let it = connect.client(TRIES_OF_ONE_CALL)?.rerun_workflow(&r#ref, input).await?;
-            shown(connect.form(), &it, || print_one(&it))
+            let workflow = connect.client(TRIES_OF_ONE_CALL)?.rerun_workflow(&r#ref, input).await?;
+            shown(connect.form(), &workflow, || print_one(&workflow))
         }
         WorkflowCommand::Graph(GraphArgs { r#ref, format, connect }) => {
             let client = connect.client(TRIES_OF_ONE_CALL)?;
@@ -180,12 +181,12 @@ async fn begin(args: RunArgs) -> Result<ExitCode> {
         workflow.input = Some(input);
     }
     let client = args.connect.client(TRIES_OF_ONE_CALL)?;
-    let mut it = client.create_workflow(&workflow).await?;
+    let mut workflow = client.create_workflow(&workflow).await?;
     if args.wait {
-        it = client.workflow_ended(&it.r#ref).await?;
+        workflow = client.workflow_ended(&workflow.r#ref).await?;
     }
-    let code = shown(args.connect.form(), &it, || print_one(&it))?;
-    let is_good = !args.wait || it.state == WorkflowState::Succeeded;
+    let code = shown(args.connect.form(), &workflow, || print_one(&workflow))?;
+    let is_good = !args.wait || workflow.state == WorkflowState::Succeeded;
     Ok(if is_good { code } else { ExitCode::FAILURE })
 }
 
@@ -198,30 +199,32 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
 }
 
 /// As the interface writes it.
-fn told(it: &impl Serialize) -> String {
-    serde_json::to_value(it).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
+fn told(body: &impl Serialize) -> String {
+    serde_json::to_value(body).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 fn print(workflows: &[Workflow]) {
-    let rows = workflows.iter().map(|it| {
-        let name = it.name.as_ref().map(|name| format!("{name} v{}", it.version)).unwrap_or_default();
-        let reason = it.reason.clone().unwrap_or_default();
-        [it.r#ref.clone(), name, told(&it.state), times::away(it.created_at), reason]
+    let rows = workflows.iter().map(|workflow| {
+        let name =
+            workflow.name.as_ref().map(|name| format!("{name} v{}", workflow.version)).unwrap_or_default();
+        let reason = workflow.reason.clone().unwrap_or_default();
+        [workflow.r#ref.clone(), name, told(&workflow.state), times::away(workflow.created_at), reason]
     });
     output::table(["WORKFLOW", "NAME", "STATE", "BEGUN", "REASON"], rows);
 }
 
-fn print_one(it: &Workflow) {
-    output::line(&format!("{} ({})", it.r#ref, it.namespace));
-    let mut facts = vec![("state", told(&it.state))];
-    facts.extend(it.name.as_ref().map(|name| ("name", format!("{name}, version {}", it.version))));
-    facts.extend(it.ending.map(|it| ("about to be", told(&it))));
-    facts.extend(it.reason.clone().map(|it| ("reason", it)));
-    facts.extend(it.set_aside.clone().map(output::set_aside));
-    facts.push(("begun", times::full(it.created_at)));
-    facts.extend(it.finished_at.map(|it| ("over", times::full(it))));
+fn print_one(workflow: &Workflow) {
+    output::line(&format!("{} ({})", workflow.r#ref, workflow.namespace));
+    let mut facts = vec![("state", told(&workflow.state))];
+    facts
+        .extend(workflow.name.as_ref().map(|name| ("name", format!("{name}, version {}", workflow.version))));
+    facts.extend(workflow.ending.map(|state| ("about to be", told(&state))));
+    facts.extend(workflow.reason.clone().map(|reason| ("reason", reason)));
+    facts.extend(workflow.set_aside.clone().map(output::set_aside));
+    facts.push(("begun", times::full(workflow.created_at)));
+    facts.extend(workflow.finished_at.map(|finished_at| ("over", times::full(finished_at))));
     output::facts(&facts);
-    let Some(nodes) = &it.nodes else { return };
+    let Some(nodes) = &workflow.nodes else { return };
     let rows = nodes.iter().map(|(name, node)| {
         let after = node.after.join(", ");
         let place = node.task_ref.clone().or_else(|| node.workflow_ref.clone()).unwrap_or_default();
@@ -235,20 +238,20 @@ fn state(node: &NodeStatus) -> String {
     let state = match &node.items {
         None => state,
         Some(items) => {
-            let ended = items.iter().filter(|it| it.ended_at_ms.is_some()).count();
+            let ended = items.iter().filter(|node| node.ended_at_ms.is_some()).count();
             format!("{state} ({ended} of {})", items.len())
         }
     };
     match &node.compensation {
         None => state,
-        Some(it) => format!("{state}, undoing {}", told(&it.state)),
+        Some(compensation) => format!("{state}, undoing {}", told(&compensation.state)),
     }
 }
 
 /// The beginning of its result, or what is wrong.
 fn what(node: &NodeStatus) -> String {
     const CHARS: usize = 60;
-    let text = node.error.clone().or_else(|| node.result.as_ref().map(|it| it.get().to_owned()));
+    let text = node.error.clone().or_else(|| node.result.as_ref().map(|json| json.get().to_owned()));
     let text = text.unwrap_or_default();
     if text.chars().nth(CHARS).is_none() { text } else { text.chars().take(CHARS).chain(['…']).collect() }
 }

@@ -59,46 +59,46 @@ pub(crate) struct Totals {
 
 impl Totals {
     pub(crate) fn of(meters: &Meters) -> Self {
-        let mut it = Self::default();
+        let mut totals = Self::default();
         for queue in meters.queues() {
             let counts = Counts::of_queue(&queue);
-            it.all.add(&counts);
-            it.queues.insert(queue.queue, counts);
+            totals.all.add(&counts);
+            totals.queues.insert(queue.queue, counts);
         }
         // Of queues that are long idle it is all that is left.
-        it.all.succeeded = meters.succeeded_total();
-        it
+        totals.all.succeeded = meters.succeeded_total();
+        totals
     }
 }
 
 impl Counts {
     /// What an engine has counted of one queue.
     #[must_use]
-    pub fn of_queue(it: &QueueNumbers) -> Self {
+    pub fn of_queue(numbers: &QueueNumbers) -> Self {
         Self {
-            inserted: it.inserted,
-            fired: it.fired,
-            dispatched: it.dispatched,
-            succeeded: it.outcomes.counts.get(Ended::Succeeded as usize).copied().unwrap_or(0),
-            retried: it.retried,
-            dead: it.dead,
-            cancelled: it.cancelled,
-            early: it.early,
-            over_budget: it.over_budget,
-            lateness_sum_ms: it.lateness_sum_ms,
-            lateness: it.lateness.iter().map(|bucket| bucket.tasks).collect(),
+            inserted: numbers.inserted,
+            fired: numbers.fired,
+            dispatched: numbers.dispatched,
+            succeeded: numbers.outcomes.counts.get(Ended::Succeeded as usize).copied().unwrap_or(0),
+            retried: numbers.retried,
+            dead: numbers.dead,
+            cancelled: numbers.cancelled,
+            early: numbers.early,
+            over_budget: numbers.over_budget,
+            lateness_sum_ms: numbers.lateness_sum_ms,
+            lateness: numbers.lateness.iter().map(|bucket| bucket.tasks).collect(),
         }
     }
 
     /// How much happened.
     pub(crate) fn changes(&self) -> u64 {
         let counts = [self.inserted, self.fired, self.dispatched, self.succeeded, self.retried, self.dead];
-        counts.iter().fold(self.cancelled, |sum, it| sum.saturating_add(*it))
+        counts.iter().fold(self.cancelled, |sum, count| sum.saturating_add(*count))
     }
 
     /// The same, written shorter.
     pub(crate) fn cut_short(mut self) -> Self {
-        let length = self.lateness.iter().rposition(|it| *it > 0).map_or(0, |last| last + 1);
+        let length = self.lateness.iter().rposition(|number| *number > 0).map_or(0, |last| last + 1);
         self.lateness.truncate(length);
         self
     }
@@ -199,7 +199,7 @@ impl Sampling {
         totals: impl FnOnce() -> Totals,
     ) -> Option<(Millis, Told, QueuesTold)> {
         let is_over = step_of(now) != self.step_at;
-        let is_due = self.told_at.is_none_or(|it| now.since(it).abs() >= every_ms);
+        let is_due = self.told_at.is_none_or(|told_at| now.since(told_at).abs() >= every_ms);
         if !is_over && !is_due {
             return None;
         }
@@ -239,7 +239,7 @@ mod tests {
         let mut next = |now: i64, total: u64| {
             sampling
                 .next(Millis(now), 10_000, || Totals { all: fired(total), ..Totals::default() })
-                .map(|it| (it.0.0, it.1.until_ms, it.1.counts.fired))
+                .map(|row| (row.0.0, row.1.until_ms, row.1.counts.fired))
         };
         assert_eq!(next(60_000, 1), Some((60_000, 60_000, 1)));
         assert_eq!(next(69_999, 2), None);
@@ -258,7 +258,7 @@ mod tests {
         counts.lateness[1] = 990;
         counts.lateness[4] = 9;
         counts.lateness[LATENESS_BOUNDS_MS.len()] = 1;
-        let at = |it| counts.lateness_ms(it);
+        let at = |number| counts.lateness_ms(number);
         assert_eq!(
             [at(500), at(990), at(991), at(999), at(1_000)].map(Option::unwrap),
             [1, 1, 10, 10, 300_001]

@@ -91,14 +91,14 @@ impl Sum {
 
     /// One that was cut short tells only of what came before, and counts only where it is the first.
     fn add(&mut self, counts: &DueCounts) {
-        let passed: u64 = counts.steps.iter().map(|it| it.1).sum();
+        let passed: u64 = counts.steps.iter().map(|step| step.1).sum();
         self.left = self.left.saturating_sub(usize::try_from(passed).unwrap_or(usize::MAX));
         if counts.is_cut {
             self.left = 0;
             if self.counted > 0 {
                 return;
             }
-            let last = counts.steps.iter().map(|it| it.0).max().unwrap_or(0);
+            let last = counts.steps.iter().map(|step| step.0).max().unwrap_or(0);
             self.reached = self.reached.min(last);
         }
         self.counted += 1;
@@ -140,8 +140,8 @@ impl crate::Watcher {
         let mut told = inner.due.last.subscribe();
         let last = told.borrow_and_update().clone();
         let now = inner.engine.now();
-        let age_ms = |it: &Due| now.since(it.at).abs();
-        if !matches!(&last, Some(Ok(it)) if age_ms(it) < inner.options.cached_ms) {
+        let age_ms = |due: &Due| now.since(due.at).abs();
+        if !matches!(&last, Some(Ok(due)) if age_ms(due) < inner.options.cached_ms) {
             begin(inner);
         }
         if let Some(Ok(due)) = last

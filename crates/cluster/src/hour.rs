@@ -110,9 +110,9 @@ impl Hour {
 
     pub(crate) fn view(&self, now: Millis) -> HourView {
         let (mut rates, mut total, mut lately) = (Rates::default(), Counts::default(), Counts::default());
-        self.lately.keys().filter_map(|it| self.rates(it, now)).for_each(|it| rates.add(&it));
-        self.steps.values().for_each(|it| total.add(it));
-        self.steps.range(since(now)..).for_each(|it| lately.add(it.1));
+        self.lately.keys().filter_map(|key| self.rates(key, now)).for_each(|rate| rates.add(&rate));
+        self.steps.values().for_each(|step| total.add(step));
+        self.steps.range(since(now)..).for_each(|step| lately.add(step.1));
         let step = |nth: i64| {
             let at = step_of(now).plus(-STEP_MS * nth);
             Step { at, counts: self.steps.get(&at).cloned().unwrap_or_default() }
@@ -133,8 +133,8 @@ impl Hour {
     }
 
     pub(crate) fn rates(&self, engine: &str, now: Millis) -> Option<Rates> {
-        let it = self.lately.get(engine)?;
-        Some(Rates::of(&it.counts, told_for_ms(now, it.started_at, it.until)?))
+        let lately = self.lately.get(engine)?;
+        Some(Rates::of(&lately.counts, told_for_ms(now, lately.started_at, lately.until)?))
     }
 }
 

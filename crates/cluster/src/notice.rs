@@ -51,11 +51,11 @@ pub(crate) fn back_ends(me: &str, now: Millis, before: &Look, after: &Look) -> V
         };
         events.push(own(me, now, kind, format!("engine {me}: {text}"), json!({})));
     }
-    let is_in = |all: &[usize], it: &usize| all.contains(it);
-    let away = after.databases_away.iter().filter(|it| !is_in(&before.databases_away, it));
-    let back = before.databases_away.iter().filter(|it| !is_in(&after.databases_away, it));
-    let away = away.map(|it| (EventKind::DatabaseAway, it, "cannot be written"));
-    let back = back.map(|it| (EventKind::DatabaseBack, it, "can be written again"));
+    let is_in = |all: &[usize], number: &usize| all.contains(number);
+    let away = after.databases_away.iter().filter(|away| !is_in(&before.databases_away, away));
+    let back = before.databases_away.iter().filter(|back| !is_in(&after.databases_away, back));
+    let away = away.map(|number| (EventKind::DatabaseAway, number, "cannot be written"));
+    let back = back.map(|number| (EventKind::DatabaseBack, number, "can be written again"));
     for (kind, database, what) in away.chain(back) {
         let text = format!("engine {me}: database {database} {what}");
         let event = own(me, now, kind, text, json!({ "database": database }));
@@ -89,7 +89,7 @@ impl TakenOver {
         }
         let mut taken = std::mem::take(&mut self.0);
         // What was given away meanwhile is somebody else's news.
-        taken.retain(|it| after.held.contains(it));
+        taken.retain(|partition| after.held.contains(partition));
         (!taken.is_empty()).then(|| taken_over(me, now, &taken, owners))
     }
 }
@@ -101,8 +101,8 @@ fn taken_over(
     owners: &BTreeMap<Partition, String>,
 ) -> Event {
     let mut from: BTreeMap<&str, usize> = BTreeMap::new();
-    for it in taken {
-        let owner = owners.get(it).map_or("", String::as_str);
+    for partition in taken {
+        let owner = owners.get(partition).map_or("", String::as_str);
         *from.entry(if owner == me { "" } else { owner }).or_default() += 1;
     }
     let of = |(engine, count): (&&str, &usize)| match *engine {
@@ -111,8 +111,8 @@ fn taken_over(
     };
     let whose = from.iter().map(of).collect::<Vec<_>>().join(", ");
     let text = format!("engine {me} has taken over {} partitions: {whose}", taken.len());
-    let named: Vec<u16> = taken.iter().take(NAMED_MAX).map(|it| it.0).collect();
-    let from: BTreeMap<&str, usize> = from.into_iter().filter(|it| !it.0.is_empty()).collect();
+    let named: Vec<u16> = taken.iter().take(NAMED_MAX).map(|partition| partition.0).collect();
+    let from: BTreeMap<&str, usize> = from.into_iter().filter(|entry| !entry.0.is_empty()).collect();
     let details = json!({ "count": taken.len(), "partitions": named, "from": from });
     own(me, now, EventKind::PartitionsTakenOver, text, details)
 }
@@ -124,15 +124,15 @@ pub(crate) struct Silent(BTreeMap<String, Millis>);
 impl Silent {
     /// Whoever notices it first: the key says which silence it is.
     pub(crate) fn look(&mut self, now: Millis, signs: &[SignOfLife]) -> Vec<Event> {
-        self.0.retain(|engine, _| signs.iter().any(|it| it.engine == *engine));
+        self.0.retain(|engine, _| signs.iter().any(|sign| sign.engine == *engine));
         let mut events = Vec::new();
-        for it in signs {
-            if it.silent_ms > 0 && it.silent_ms < OLD_NEWS_MS {
-                if self.0.insert(it.engine.clone(), it.alive_until) != Some(it.alive_until) {
-                    events.push(lost(now, it));
+        for sign in signs {
+            if sign.silent_ms > 0 && sign.silent_ms < OLD_NEWS_MS {
+                if self.0.insert(sign.engine.clone(), sign.alive_until) != Some(sign.alive_until) {
+                    events.push(lost(now, sign));
                 }
-            } else if let Some(alive_until) = self.0.remove(&it.engine).filter(|_| it.silent_ms == 0) {
-                events.push(back(now, it, alive_until));
+            } else if let Some(alive_until) = self.0.remove(&sign.engine).filter(|_| sign.silent_ms == 0) {
+                events.push(back(now, sign, alive_until));
             }
         }
         events
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn kinds(events: &[Event]) -> Vec<EventKind> {
-        events.iter().map(|it| it.kind).collect()
+        events.iter().map(|event| event.kind).collect()
     }
 
     fn holds(held: &[u16]) -> Look {
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(seen(&ill, &ill), []);
         assert_eq!(seen(&ill, &less), [HotSetBack, DatabaseBack]);
         let events = back_ends("a", Millis(7), &well, &ill);
-        let keys: BTreeSet<&str> = events.iter().map(|it| it.key.as_str()).collect();
+        let keys: BTreeSet<&str> = events.iter().map(|event| event.key.as_str()).collect();
         assert_eq!(keys.len(), events.len(), "each has a key of its own");
     }
 
@@ -215,7 +215,7 @@ mod tests {
         };
         let (mut silent, now) = (Silent::default(), Millis(9));
         let mut seen = |signs: &[SignOfLife]| {
-            silent.look(now, signs).into_iter().map(|it| (it.kind, it.key)).collect::<Vec<_>>()
+            silent.look(now, signs).into_iter().map(|event| (event.kind, event.key)).collect::<Vec<_>>()
         };
         assert_eq!(seen(&[sign("a", 5, 0), sign("old", 1, OLD_NEWS_MS)]), []);
         let lost = (EventKind::EngineLost, "engine_lost:a:5".to_owned());

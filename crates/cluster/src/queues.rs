@@ -45,7 +45,7 @@ impl QueuesTold {
         (started_ms, until_ms): (i64, i64),
         counted: impl Iterator<Item = (Arc<QueueKey>, Counts)>,
     ) -> Self {
-        let mut busy: Vec<(Arc<QueueKey>, Counts)> = counted.filter(|it| it.1.changes() > 0).collect();
+        let mut busy: Vec<(Arc<QueueKey>, Counts)> = counted.filter(|busy| busy.1.changes() > 0).collect();
         busy.sort_by(|a, b| (Reverse(a.1.changes()), &a.0).cmp(&(Reverse(b.1.changes()), &b.0)));
         let is_cut = busy.len() > TOLD_MAX;
         busy.truncate(TOLD_MAX);
@@ -86,12 +86,12 @@ impl QueueRates {
             }
         }
         let mut rates = Self::default();
-        for it in engines.into_values() {
-            let Some(over_ms) = told_for_ms(now, Millis(it.started_ms), Millis(it.until_ms)) else {
+        for engine in engines.into_values() {
+            let Some(over_ms) = told_for_ms(now, Millis(engine.started_ms), Millis(engine.until_ms)) else {
                 continue;
             };
-            rates.is_cut |= it.is_cut;
-            for (queue, counts) in it.queues {
+            rates.is_cut |= engine.is_cut;
+            for (queue, counts) in engine.queues {
                 rates.by_queue.entry(queue).or_default().add(&Rates::of(&counts, over_ms));
             }
         }
@@ -134,7 +134,8 @@ impl Watcher {
 
 impl Inner {
     pub(crate) async fn keep_queues(&self, step_at: Millis, told: &QueuesTold) -> Result<(), Error> {
-        let body = serde_json::to_string(told).map_err(|it| Error::did_not_happen("keep a sample", it))?;
+        let body =
+            serde_json::to_string(told).map_err(|error| Error::did_not_happen("keep a sample", error))?;
         self.store.save_queue_sample(Sample { step_at, engine: self.engine.name().to_owned(), body }).await
     }
 }
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn of_very_many_queues_the_busiest_are_told_and_the_others_are_not_said_to_be_idle() {
-        let many = (1..=600).map(|it| (queue(&format!("q{it}")), counts(it)));
+        let many = (1..=600).map(|number| (queue(&format!("q{number}")), counts(number)));
         let told = QueuesTold::of((0, 60_000), many.chain([(queue("idle"), counts(0))]));
         assert_eq!((told.is_cut, told.queues.len()), (true, 500));
         assert!(told.queues.contains_key("n/q101") && !told.queues.contains_key("n/q100"));

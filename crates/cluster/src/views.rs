@@ -106,13 +106,13 @@ impl Watcher {
         let hour = Hour::read(inner, now).await?;
         let owners = owners(inner).await?;
         let mut engines = known(inner);
-        for it in engines.values_mut() {
-            it.partitions = owners.values().filter(|owner| owner.engine == it.name).count();
-            it.leads = owners.get(&Partition(0)).is_some_and(|owner| owner.engine == it.name);
-            it.rates = hour.rates(&it.name, now);
-            if let Some(lately) = hour.lately.get(&it.name) {
-                it.version = Some(lately.version.clone()).filter(|it| !it.is_empty());
-                it.started_at = Some(lately.started_at);
+        for engine in engines.values_mut() {
+            engine.partitions = owners.values().filter(|owner| owner.engine == engine.name).count();
+            engine.leads = owners.get(&Partition(0)).is_some_and(|owner| owner.engine == engine.name);
+            engine.rates = hour.rates(&engine.name, now);
+            if let Some(lately) = hour.lately.get(&engine.name) {
+                engine.version = Some(lately.version.clone()).filter(|version| !version.is_empty());
+                engine.started_at = Some(lately.started_at);
             }
         }
         Ok(engines.into_values().collect())
@@ -127,22 +127,23 @@ impl Watcher {
         let owners = owners(inner).await?;
         let overdue = inner.engine.overdue();
         let overdue: BTreeMap<Partition, Millis> =
-            overdue.into_iter().filter_map(|it| Some((it.0, it.2?.due_at))).collect();
+            overdue.into_iter().filter_map(|entry| Some((entry.0, entry.2?.due_at))).collect();
         let store = inner.engine.store();
         let moves = inner.store.moves().await?;
-        let moves: BTreeMap<Partition, usize> = moves.into_iter().map(|it| (it.partition, it.to)).collect();
+        let moves: BTreeMap<Partition, usize> =
+            moves.into_iter().map(|value| (value.partition, value.to)).collect();
         let view = |partition: Partition| {
             let owner = owners.get(&partition);
-            let has_end = owner.is_some_and(|it| it.left != Duration::MAX);
+            let has_end = owner.is_some_and(|owner| owner.left != Duration::MAX);
             PartitionView {
                 partition,
                 database: store.part_of(partition),
                 moves_to: moves.get(&partition).copied(),
-                engine: owner.map(|it| it.engine.clone()),
-                term: owner.map_or(0, |it| it.tenure.term),
+                engine: owner.map(|owner| owner.engine.clone()),
+                term: owner.map_or(0, |owner| owner.tenure.term),
                 lease_left_ms: owner
                     .filter(|_| has_end)
-                    .map(|it| i64::try_from(it.left.as_millis()).unwrap_or(i64::MAX)),
+                    .map(|owner| i64::try_from(owner.left.as_millis()).unwrap_or(i64::MAX)),
                 overdue_since: overdue.get(&partition).copied(),
             }
         };
@@ -155,17 +156,17 @@ impl Watcher {
         let sizes = sizes(inner).await;
         let store = inner.engine.store();
         let mut partitions: BTreeMap<usize, usize> = BTreeMap::new();
-        for it in (0..store.partitions()).map(Partition) {
-            *partitions.entry(store.part_of(it)).or_default() += 1;
+        for partition in (0..store.partitions()).map(Partition) {
+            *partitions.entry(store.part_of(partition)).or_default() += 1;
         }
         let engines = known(inner);
         let view = |(number, database)| {
-            let lacks = |it: &&EngineView| it.silent_ms == 0 && it.databases_away.contains(&number);
+            let lacks = |view: &&EngineView| view.silent_ms == 0 && view.databases_away.contains(&number);
             DatabaseView {
                 number,
                 database,
                 partitions: partitions.get(&number).copied().unwrap_or(0),
-                away_from: engines.values().filter(lacks).map(|it| it.name.clone()).collect(),
+                away_from: engines.values().filter(lacks).map(|engine| engine.name.clone()).collect(),
             }
         };
         sizes.into_iter().enumerate().map(view).collect()
@@ -180,7 +181,7 @@ impl Watcher {
         let now = inner.engine.now();
         let hour = Hour::read(inner, now).await?.view(now);
         Ok(Stats {
-            engines: known(inner).values().filter(|it| it.silent_ms == 0).count(),
+            engines: known(inner).values().filter(|view| view.silent_ms == 0).count(),
             hour,
             account: inner.engine.account(max_age).await.ok(),
             hot: hot(inner).await,
@@ -202,7 +203,7 @@ async fn hot(inner: &Inner) -> Option<HotStanding> {
     }
     let depth = timeout(HOT_WITHIN, inner.engine.depth()).await.ok().and_then(Result::ok);
     let standing = depth.map(|depth| {
-        let sum = |all: &[(_, usize)]| all.iter().map(|it| it.1).sum();
+        let sum = |all: &[(_, usize)]| all.iter().map(|pair| pair.1).sum();
         let (ready, parked) = (sum(&depth.ready), sum(&depth.parked));
         let fullness = inner.engine.hot_fullness();
         HotStanding { due: depth.due, firing: depth.fired, ready, parked, fullness }
@@ -212,32 +213,34 @@ async fn hot(inner: &Inner) -> Option<HotStanding> {
 }
 
 async fn owners(inner: &Inner) -> Result<BTreeMap<Partition, punctual_contract::ownership::Owner>, Error> {
-    let owners = inner.engine.owners().await.map_err(|it| Error::did_not_happen("read owners", it))?;
-    let held = owners.into_iter().filter(|it| !it.left.is_zero());
-    Ok(held.map(|it| (it.tenure.partition, it)).collect())
+    let owners = inner.engine.owners().await.map_err(|error| Error::did_not_happen("read owners", error))?;
+    let held = owners.into_iter().filter(|owner| !owner.left.is_zero());
+    Ok(held.map(|owner| (owner.tenure.partition, owner)).collect())
 }
 
 /// Those of whom something was heard, by name.
 pub(crate) fn known(inner: &Inner) -> BTreeMap<String, EngineView> {
     let mut engines = BTreeMap::new();
-    for it in inner.engine.live() {
+    for live in inner.engine.live() {
         let view = EngineView {
-            name: it.engine.clone(),
-            has_hot: it.has_hot,
-            databases_away: it.without.unwrap_or_default(),
+            name: live.engine.clone(),
+            has_hot: live.has_hot,
+            databases_away: live.without.unwrap_or_default(),
             ..EngineView::default()
         };
-        engines.insert(it.engine, view);
+        engines.insert(live.engine, view);
     }
-    for it in
-        inner.signs().into_iter().filter(|it| it.silent_ms > 0 && it.silent_ms < inner.options.alert_lost_ms)
+    for sign in inner
+        .signs()
+        .into_iter()
+        .filter(|sign| sign.silent_ms > 0 && sign.silent_ms < inner.options.alert_lost_ms)
     {
-        let entry = engines.entry(it.engine.clone()).or_insert_with(|| EngineView {
-            name: it.engine.clone(),
-            has_hot: it.has_hot,
+        let entry = engines.entry(sign.engine.clone()).or_insert_with(|| EngineView {
+            name: sign.engine.clone(),
+            has_hot: sign.has_hot,
             ..EngineView::default()
         });
-        entry.silent_ms = it.silent_ms;
+        entry.silent_ms = sign.silent_ms;
     }
     let me = inner.engine.name();
     let mine = engines.entry(me.to_owned()).or_insert_with(|| EngineView {
@@ -260,8 +263,8 @@ async fn sizes(inner: &Inner) -> Vec<Option<Database>> {
     {
         return sizes.clone();
     }
-    let this = known(inner).into_values().find(|it| it.is_this);
-    let away = this.map(|it| it.databases_away).unwrap_or_default();
+    let this = known(inner).into_values().find(|view| view.is_this);
+    let away = this.map(|view| view.databases_away).unwrap_or_default();
     let mut sizes = Vec::new();
     for part in 0..inner.engine.store().parts() {
         if away.contains(&part) {

@@ -153,8 +153,8 @@ impl Watcher {
     pub fn lost(&self) -> Vec<(String, i64)> {
         let most = self.inner.options.alert_lost_ms;
         let state = self.inner.state.lock();
-        let lost = state.signs.iter().filter(|it| it.silent_ms > 0 && it.silent_ms < most);
-        lost.map(|it| (it.engine.clone(), it.silent_ms)).collect()
+        let lost = state.signs.iter().filter(|sign| sign.silent_ms > 0 && sign.silent_ms < most);
+        lost.map(|sign| (sign.engine.clone(), sign.silent_ms)).collect()
     }
 }
 
@@ -185,7 +185,7 @@ impl Inner {
             () if engine.hot_is_away() => HotSet::Away,
             () => HotSet::Answers,
         };
-        let held = engine.tenures().into_iter().map(|it| it.partition).collect();
+        let held = engine.tenures().into_iter().map(|tenure| tenure.partition).collect();
         Look { hot, databases_away: engine.databases_away(), held }
     }
 
@@ -219,7 +219,7 @@ impl Inner {
             let State { taken, owners, .. } = &mut *state;
             events.extend(taken.look(me, now, (&before, &after), owners));
         }
-        events.into_iter().for_each(|it| self.push(it));
+        events.into_iter().for_each(|event| self.push(event));
     }
 
     async fn look_at_signs(&self, now: Millis) -> Result<(), Error> {
@@ -241,7 +241,7 @@ impl Inner {
     async fn remember_owners(&self, now: Millis) -> Result<(), Error> {
         let is_due = {
             let mut state = self.state.lock();
-            let is_old = |it: Millis| now.since(it).abs() >= OWNERS_EVERY_MS;
+            let is_old = |at: Millis| now.since(at).abs() >= OWNERS_EVERY_MS;
             let is_asked = state.owners_looks > 0 || state.owners_at.is_none_or(is_old);
             let is_due = is_asked && state.taken.is_quiet();
             state.owners_looks = state.owners_looks.saturating_sub(u32::from(is_due));
@@ -254,7 +254,7 @@ impl Inner {
             self.engine.owners().await.map_err(|error| Error::did_not_happen("read owners", error))?;
         let mut state = self.state.lock();
         state.owners_at = Some(now);
-        state.owners = owners.into_iter().map(|it| (it.tenure.partition, it.engine)).collect();
+        state.owners = owners.into_iter().map(|owner| (owner.tenure.partition, owner.engine)).collect();
         Ok(())
     }
 
@@ -292,14 +292,15 @@ impl Inner {
     }
 
     async fn keep(&self, step_at: Millis, told: &Told) -> Result<(), Error> {
-        let body = serde_json::to_string(told).map_err(|it| Error::did_not_happen("keep a sample", it))?;
+        let body =
+            serde_json::to_string(told).map_err(|error| Error::did_not_happen("keep a sample", error))?;
         self.store.save_sample(Sample { step_at, engine: self.engine.name().to_owned(), body }).await
     }
 
     /// One engine does it for all.
     async fn forget(&self, now: Millis) -> Result<(), Error> {
         let forgot_at = self.state.lock().forgot_at;
-        let is_young = |it: Millis| now.since(it).abs() < FORGET_EVERY_MS;
+        let is_young = |at: Millis| now.since(at).abs() < FORGET_EVERY_MS;
         if !self.engine.leads() || forgot_at.is_some_and(is_young) {
             return Ok(());
         }

@@ -151,7 +151,7 @@ impl Api {
 
     fn note(&self, path: &str) {
         let mut calls = self.calls.lock();
-        if path != "/v1/me" && !calls.iter().any(|it| it == path) {
+        if path != "/v1/me" && !calls.iter().any(|text| text == path) {
             calls.push(path.to_owned());
         }
     }

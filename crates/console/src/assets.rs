@@ -48,9 +48,9 @@ const ASSETS: [Asset; 6] = [
 
 /// Addresses, in the order of the table.
 static ADDRESSES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let address = |it: &Asset| {
-        let hash = blake3::hash(it.bytes).to_hex();
-        let (stem, kind) = it.name.split_once('.').unwrap_or((it.name, ""));
+    let address = |asset: &Asset| {
+        let hash = blake3::hash(asset.bytes).to_hex();
+        let (stem, kind) = asset.name.split_once('.').unwrap_or((asset.name, ""));
         format!("/console/assets/{stem}.{}.{kind}", hash.get(..12).unwrap_or_default())
     };
     ASSETS.iter().map(address).collect()
@@ -58,7 +58,7 @@ static ADDRESSES: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 /// Of one of the table.
 pub(crate) fn address(name: &str) -> &'static str {
-    ASSETS.iter().zip(ADDRESSES.iter()).find(|it| it.0.name == name).map_or("", |it| it.1)
+    ASSETS.iter().zip(ADDRESSES.iter()).find(|pair| pair.0.name == name).map_or("", |pair| pair.1)
 }
 
 /// Changes with any of them: a page of another build has to be loaded anew.
@@ -73,7 +73,7 @@ pub(crate) fn build() -> &'static str {
 
 pub(crate) async fn asset(Path(file): Path<String>) -> Response {
     let wanted = format!("/console/assets/{file}");
-    let Some((asset, _)) = ASSETS.iter().zip(ADDRESSES.iter()).find(|it| *it.1 == wanted) else {
+    let Some((asset, _)) = ASSETS.iter().zip(ADDRESSES.iter()).find(|pair| *pair.1 == wanted) else {
         return (StatusCode::NOT_FOUND, "no such file").into_response();
     };
     ([(header::CONTENT_TYPE, asset.media_type), (header::CACHE_CONTROL, FOR_EVER)], asset.bytes)

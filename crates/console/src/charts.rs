@@ -25,12 +25,12 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    pub(crate) fn text(self, it: f64) -> String {
+    pub(crate) fn text(self, number: f64) -> String {
         match self {
-            Self::PerSecond => format!("{}/s", texts::rate(it)),
-            Self::Count => texts::number(texts::whole(it)),
-            Self::Millis if it > 300_000.0 => "> 5 min".to_owned(),
-            Self::Millis => texts::duration(texts::whole(it)),
+            Self::PerSecond => format!("{}/s", texts::rate(number)),
+            Self::Count => texts::number(texts::whole(number)),
+            Self::Millis if number > 300_000.0 => "> 5 min".to_owned(),
+            Self::Millis => texts::duration(texts::whole(number)),
         }
     }
 
@@ -52,15 +52,17 @@ pub(crate) fn lines(
     unit: Unit,
     series: &[Series],
 ) -> Markup {
-    let seconds: Vec<i64> = at_ms.iter().map(|it| it / 1_000).collect();
-    let curves: Vec<_> =
-        series.iter().map(|it| json!({"label": it.label, "tone": it.tone, "values": it.values})).collect();
+    let seconds: Vec<i64> = at_ms.iter().map(|number| number / 1_000).collect();
+    let curves: Vec<_> = series
+        .iter()
+        .map(|series| json!({"label": series.label, "tone": series.tone, "values": series.values}))
+        .collect();
     let data = json!({"x": seconds, "unit": unit.word(), "zone": context.zone.name, "series": curves});
     html! {
         figure.chart id={ "chart-" (id) } data-chart=(data.to_string()) {
             figcaption { span.title { (title) } span.legend {
-                @for it in series {
-                    span class={ "key tone-" (it.tone) } { (it.label) " " b { @match last(&it.values) { Some(value) => (unit.text(value)), None => "–" } } }
+                @for series in series {
+                    span class={ "key tone-" (series.tone) } { (series.label) " " b { @match last(&series.values) { Some(value) => (unit.text(value)), None => "–" } } }
                 }
             } }
             div.plot aria-hidden="true" { (picture(series)) }
@@ -74,20 +76,20 @@ pub(crate) fn lines(
 
 /// The last that was measured.
 fn last(values: &[Option<f64>]) -> Option<f64> {
-    values.iter().rev().find_map(|it| *it)
+    values.iter().rev().find_map(|value| *value)
 }
 
 fn table(context: &Context, title: &str, at_ms: &[i64], unit: Unit, series: &[Series]) -> Markup {
     html! {
         table.numbers {
             caption.hidden { (title) }
-            thead { tr { th scope="col" { "From" } @for it in series { th.num scope="col" { (it.label) } } } }
+            thead { tr { th scope="col" { "From" } @for series in series { th.num scope="col" { (series.label) } } } }
             tbody {
                 @for (nth, at) in at_ms.iter().enumerate().rev() {
                     tr {
                         th scope="row" { (context.zone.minute(*at)) }
-                        @for it in series {
-                            td.num { @match it.values.get(nth).copied().flatten() { Some(value) => (unit.text(value)), None => "–" } }
+                        @for series in series {
+                            td.num { @match series.values.get(nth).copied().flatten() { Some(value) => (unit.text(value)), None => "–" } }
                         }
                     }
                 }
@@ -98,12 +100,12 @@ fn table(context: &Context, title: &str, at_ms: &[i64], unit: Unit, series: &[Se
 
 /// For pages without scripts, and until they have run.
 fn picture(series: &[Series]) -> Markup {
-    let all = series.iter().flat_map(|it| it.values.iter().flatten());
+    let all = series.iter().flat_map(|series| series.values.iter().flatten());
     let top = all.copied().fold(0.0_f64, f64::max).max(1e-9);
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" {
-            @for it in series {
-                @for path in paths(&it.values, top) { polyline class={ "tone-" (it.tone) } points=(path) {} }
+            @for series in series {
+                @for path in paths(&series.values, top) { polyline class={ "tone-" (series.tone) } points=(path) {} }
             }
         }
     }
@@ -123,7 +125,7 @@ fn paths(values: &[Option<f64>], top: f64) -> Vec<String> {
             _ => paths.push(String::new()),
         }
     }
-    paths.retain(|it| !it.is_empty());
+    paths.retain(|path| !path.is_empty());
     paths
 }
 
@@ -139,21 +141,21 @@ pub(crate) fn spark(label: &str, tone: &'static str, values: Vec<Option<f64>>) -
 
 /// Parts of a whole: label, class, number. Nothing is drawn of a whole that is 0.
 pub(crate) fn shares(label: &str, parts: &[(&str, &str, i64)]) -> Markup {
-    let whole: i64 = parts.iter().map(|it| it.2.max(0)).sum();
+    let whole: i64 = parts.iter().map(|part| part.2.max(0)).sum();
     let mut at = 0.0;
     let mut bars = Vec::new();
-    for (name, tone, it) in parts.iter().filter(|it| it.2 > 0) {
+    for (name, tone, part) in parts.iter().filter(|part| part.2 > 0) {
         // One that is there is seen.
-        let width = (texts::lossy(*it) / texts::lossy(whole.max(1)) * WIDTH).max(3.0);
-        bars.push((*name, *tone, *it, at, width));
+        let width = (texts::lossy(*part) / texts::lossy(whole.max(1)) * WIDTH).max(3.0);
+        bars.push((*name, *tone, *part, at, width));
         at += width;
     }
     html! {
         @if whole > 0 {
             svg.shares viewBox={ "0 0 " (format!("{:.1}", at.max(1.0))) " 12" } preserveAspectRatio="none" role="img" aria-label=(label) {
-                @for (name, tone, it, x, width) in bars {
+                @for (name, tone, number, x, width) in bars {
                     rect class={ "fill-" (tone) } x=(format!("{x:.1}")) y="0" width=(format!("{width:.1}")) height="12" {
-                        title { (name) ": " (texts::number(it)) }
+                        title { (name) ": " (texts::number(number)) }
                     }
                 }
             }

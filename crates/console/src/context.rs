@@ -64,8 +64,10 @@ impl Context {
     ) -> Result<Self, Fault> {
         let visit = Visit::of(site, &parts.headers);
         let query = pairs(uri.query().unwrap_or_default());
-        let namespace =
-            first(&query, NAMESPACE).filter(|it| !it.is_empty()).unwrap_or(DEFAULT_NAMESPACE).to_owned();
+        let namespace = first(&query, NAMESPACE)
+            .filter(|namespace| !namespace.is_empty())
+            .unwrap_or(DEFAULT_NAMESPACE)
+            .to_owned();
         // Not every call looks at it, and every page shows it.
         if !is_name(&namespace) {
             return Err(Fault::Misnamed(format!(
@@ -73,7 +75,7 @@ impl Context {
                 namespace.chars().take(NAME_MAX_CHARS).collect::<String>()
             )));
         }
-        let flash = cookie(&parts.headers, FLASH_COOKIE).filter(|it| !it.is_empty());
+        let flash = cookie(&parts.headers, FLASH_COOKIE).filter(|cookie| !cookie.is_empty());
         let api = site.api(parts, visit.session.shown(), &namespace);
         // What was done just now is seen.
         let api = if flash.is_some() { api } else { api.lately() };
@@ -91,23 +93,23 @@ impl Context {
             is_live: false,
             form_token: visit.key.form_token(visit.now_ms),
             session: visit.session,
-            flash: flash.map(|it| percent_decode_str(&it).decode_utf8_lossy().into_owned()),
+            flash: flash.map(|flash| percent_decode_str(&flash).decode_utf8_lossy().into_owned()),
         })
     }
 
     /// Of the path; the page's own table says that it is there.
     pub(crate) fn param(&self, name: &str) -> &str {
-        self.params.iter().find(|it| it.0 == name).map_or("", |it| &it.1)
+        self.params.iter().find(|param| param.0 == name).map_or("", |param| &param.1)
     }
 
     /// Of the query; an empty one is none.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
-        first(&self.query, name).filter(|it| !it.is_empty())
+        first(&self.query, name).filter(|text| !text.is_empty())
     }
 
     /// All of this name.
     pub(crate) fn query_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.query.iter().filter(move |it| it.0 == name).map(|it| it.1.as_str())
+        self.query.iter().filter(move |pair| pair.0 == name).map(|pair| pair.1.as_str())
     }
 
     /// Of another page, in the same namespace.
@@ -120,7 +122,7 @@ impl Context {
         if namespace != DEFAULT_NAMESPACE {
             written.append_pair(NAMESPACE, namespace);
         }
-        for (name, value) in query.iter().filter(|it| !it.1.is_empty()) {
+        for (name, value) in query.iter().filter(|pair| !pair.1.is_empty()) {
             written.append_pair(name, value);
         }
         let query = written.finish();
@@ -129,8 +131,8 @@ impl Context {
 
     /// Of this page, with one parameter changed; empty takes it away.
     pub(crate) fn here_with(&self, name: &str, value: &str) -> String {
-        let kept = self.query.iter().filter(|it| it.0 != NAMESPACE && it.0 != name);
-        let mut query: Vec<(&str, &str)> = kept.map(|it| (it.0.as_str(), it.1.as_str())).collect();
+        let kept = self.query.iter().filter(|pair| pair.0 != NAMESPACE && pair.0 != name);
+        let mut query: Vec<(&str, &str)> = kept.map(|pair| (pair.0.as_str(), pair.1.as_str())).collect();
         query.push((name, value));
         self.href(&self.path, &query)
     }
@@ -142,10 +144,10 @@ impl Context {
 
     /// Why not, for whoever does not have the permission.
     pub(crate) fn lacks(&self, permission: &str) -> Option<String> {
-        if self.me.permissions.iter().any(|it| it == permission) {
+        if self.me.permissions.iter().any(|candidate| candidate == permission) {
             return None;
         }
-        let roles: Vec<&str> = self.me.roles.iter().map(|it| it.word()).collect();
+        let roles: Vec<&str> = self.me.roles.iter().map(|role| role.word()).collect();
         Some(format!(
             "Needs the permission {permission}, which your role ({}) does not have.",
             roles.join(", ")
@@ -164,7 +166,7 @@ pub(crate) fn zone(headers: &HeaderMap) -> Zone {
 
 pub(crate) fn theme(headers: &HeaderMap) -> Option<&'static str> {
     let name = cookie(headers, THEME_COOKIE).unwrap_or_default();
-    ["light", "dark"].into_iter().find(|it| *it == name)
+    ["light", "dark"].into_iter().find(|word| *word == name)
 }
 
 pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
@@ -172,12 +174,12 @@ pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
 }
 
 fn is_name(text: &str) -> bool {
-    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"._:-".contains(&it);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     (1..=NAME_MAX_CHARS).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
 fn first<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    pairs.iter().find(|it| it.0 == name).map(|it| it.1.as_str())
+    pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.as_str())
 }
 
 #[cfg(test)]

@@ -24,7 +24,9 @@ impl Fault {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::SignIn(_) => StatusCode::UNAUTHORIZED,
-            Self::Refused(it) => StatusCode::from_u16(it.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            Self::Refused(problem) => {
+                StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Forged(_) => StatusCode::FORBIDDEN,
             Self::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
@@ -36,7 +38,7 @@ impl Fault {
     pub(crate) fn title(&self) -> &str {
         match self {
             Self::SignIn(_) => "Sign in",
-            Self::Refused(it) => &it.title,
+            Self::Refused(problem) => &problem.title,
             Self::NotFound => "There is no such page",
             Self::Forged(_) => "This form did not come from the console",
             Self::Invalid(_) => "This cannot be done so",
@@ -47,19 +49,19 @@ impl Fault {
 
     pub(crate) fn detail(&self) -> &str {
         match self {
-            Self::SignIn(it) | Self::Invalid(it) | Self::Misnamed(it) | Self::Unreadable(it) => it,
-            Self::Refused(it) => &it.detail,
+            Self::SignIn(text) | Self::Invalid(text) | Self::Misnamed(text) | Self::Unreadable(text) => text,
+            Self::Refused(problem) => &problem.detail,
             Self::NotFound => {
                 "The address is not part of the console. What was there before may have been deleted since."
             }
-            Self::Forged(it) => it,
+            Self::Forged(text) => text,
         }
     }
 
     /// The stable word, of what the API has refused.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
-            Self::Refused(it) => Some(&it.code),
+            Self::Refused(problem) => Some(&problem.code),
             Self::SignIn(_)
             | Self::NotFound
             | Self::Forged(_)
@@ -72,7 +74,7 @@ impl Fault {
     /// The fields that are not valid.
     pub(crate) fn fields(&self) -> &[FieldError] {
         match self {
-            Self::Refused(it) => &it.errors,
+            Self::Refused(problem) => &problem.errors,
             Self::SignIn(_)
             | Self::NotFound
             | Self::Forged(_)

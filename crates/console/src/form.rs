@@ -21,12 +21,12 @@ impl Form {
 
     /// Without spaces around; empty is none.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|it| it.0 == name).map(|it| it.1.trim()).filter(|it| !it.is_empty())
+        self.0.iter().find(|pair| pair.0 == name).map(|form| form.1.trim()).filter(|form| !form.is_empty())
     }
 
     /// As it was sent.
     pub(crate) fn raw(&self, name: &str) -> &str {
-        self.0.iter().find(|it| it.0 == name).map_or("", |it| it.1.as_str())
+        self.0.iter().find(|pair| pair.0 == name).map_or("", |form| form.1.as_str())
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -34,16 +34,17 @@ impl Form {
     }
 
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |it| it.0 == name).map(|it| it.1.as_str())
+        self.0.iter().filter(move |pair| pair.0 == name).map(|pair| pair.1.as_str())
     }
 
     /// A number, where there is one.
     pub(crate) fn number<T: FromStr>(&self, name: &str, label: &str) -> Result<Option<T>, Fault> {
         let Some(text) = self.get(name) else { return Ok(None) };
         // People write thousands apart.
-        let digits: String = text.chars().filter(|it| !it.is_whitespace() && *it != '_').collect();
+        let digits: String =
+            text.chars().filter(|letter| !letter.is_whitespace() && *letter != '_').collect();
         match digits.parse() {
-            Ok(it) => Ok(Some(it)),
+            Ok(digits) => Ok(Some(digits)),
             Err(_) => Err(Fault::Invalid(format!("{label}: {text:?} is not a number that can stand here."))),
         }
     }
@@ -52,7 +53,7 @@ impl Form {
     pub(crate) fn span(&self, name: &str, label: &str) -> Result<Option<i64>, Fault> {
         let Some(text) = self.get(name) else { return Ok(None) };
         match crate::texts::read_duration(text) {
-            Some(it) => Ok(Some(it)),
+            Some(duration) => Ok(Some(duration)),
             None => Err(Fault::Invalid(format!(
                 "{label}: {text:?} is not a time such as 500 ms, 30 s, 5 min, 2 h or 7 d."
             ))),

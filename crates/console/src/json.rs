@@ -46,7 +46,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 
 fn node(text: &str, depth: usize) -> Markup {
     let text = text.trim();
-    let count = |it: usize, one, many| texts::count(u64::try_from(it).unwrap_or(u64::MAX), one, many);
+    let count = |number: usize, one, many| texts::count(u64::try_from(number).unwrap_or(u64::MAX), one, many);
     match text.as_bytes().first() {
         Some(b'{' | b'[') if depth > DEPTH_MAX => html! { (text) },
         Some(b'{') => match serde_json::from_str::<Fields<'_>>(text) {
@@ -54,7 +54,7 @@ fn node(text: &str, depth: usize) -> Markup {
             Ok(Fields(fields)) => html! {
                 details open[depth < OPEN] {
                     summary { "{" span.dim { (count(fields.len(), "field", "fields")) } "}" }
-                    ul { @for (name, it) in fields { li { span.j-key { (name) } ": " (node(it.get(), depth + 1)) } } }
+                    ul { @for (name, json) in fields { li { span.j-key { (name) } ": " (node(json.get(), depth + 1)) } } }
                 }
             },
             Err(_) => html! { (text) },
@@ -64,7 +64,7 @@ fn node(text: &str, depth: usize) -> Markup {
             Ok(items) => html! {
                 details open[depth < OPEN] {
                     summary { "[" span.dim { (count(items.len(), "item", "items")) } "]" }
-                    ol start="0" { @for it in items { li { (node(it.get(), depth + 1)) } } }
+                    ol start="0" { @for json in items { li { (node(json.get(), depth + 1)) } } }
                 }
             },
             Err(_) => html! { (text) },
@@ -91,7 +91,7 @@ mod tests {
         );
         let places: Vec<_> =
             ["b</span>: ", "123456789012345678901234567890.10", "a</span>: ", "&lt;b&gt;", "true", "null"]
-                .map(|it| text.find(it).unwrap())
+                .map(|members| text.find(members).unwrap())
                 .into();
         assert!(places.is_sorted(), "{text}");
         assert!(!text.contains("<b>"));

@@ -54,7 +54,7 @@ const MENU: [(&str, &[Item]); 3] = [
 const HTMX: &str = r#"{"allowEval":false,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"scrollBehavior":"auto"}"#;
 
 pub(crate) fn page(context: &Context, view: View, status: StatusCode) -> Response {
-    let is_live = view.parts.iter().any(|it| it.live.is_some());
+    let is_live = view.parts.iter().any(|part| part.live.is_some());
     let live_of = is_live.then(|| {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.append_pair("of", &context.here());
@@ -66,7 +66,7 @@ pub(crate) fn page(context: &Context, view: View, status: StatusCode) -> Respons
         (menu(context))
         main #main tabindex="-1" data-live=[live_of] data-now=(context.now_ms) data-build=(assets::build()) {
             (head(context, &view))
-            @for part in view.parts.into_iter().filter(|it| it.live != Some(ACTIONS)) {
+            @for part in view.parts.into_iter().filter(|part| part.live != Some(ACTIONS)) {
                 @match part.live {
                     Some(id) => div.part id={ "live-" (id) } data-part=(id) { (part.markup) },
                     None => (part.markup),
@@ -81,7 +81,7 @@ pub(crate) fn page(context: &Context, view: View, status: StatusCode) -> Respons
 }
 
 fn head(context: &Context, view: &View) -> Markup {
-    let live_actions = view.parts.iter().find(|it| it.live == Some(ACTIONS));
+    let live_actions = view.parts.iter().find(|part| part.live == Some(ACTIONS));
     html! {
         @if !view.trail.is_empty() {
             nav.trail aria-label="Where this is" {
@@ -177,7 +177,7 @@ fn zones(present: &str) -> Vec<&str> {
 
 fn caller(context: &Context) -> Markup {
     let me = &context.me;
-    let roles: Vec<&str> = me.roles.iter().map(|it| it.word()).collect();
+    let roles: Vec<&str> = me.roles.iter().map(|role| role.word()).collect();
     html! {
         @if me.needs_token {
             details.menu-box #me {
@@ -212,7 +212,7 @@ fn menu(context: &Context) -> Markup {
         nav.menu aria-label="Pages" {
             @for (title, items) in MENU {
                 div.group { span.group-title { (title) }
-                    ul { @for (path, label, permission) in items.iter().filter(|it| context.may(it.2)) {
+                    ul { @for (path, label, permission) in items.iter().filter(|row| context.may(row.2)) {
                         li data-needs=(permission) { a href=(context.href(path, &[])) aria-current=[is_here(path).then_some("page")] { (label) } }
                     } }
                 }

@@ -11,8 +11,8 @@
 //! ```ignore
 //! pub(super) fn pages() -> Vec<Page> {
 //!     vec![
-//!         Page { path: "/console/things", show: |it| Box::pin(list(it)), act: None },
-//!         Page { path: "/console/things/{thing}/stop", show: |it| Box::pin(ask(it)), act: Some(|it, form| Box::pin(stop(it, form))) },
+//!         Page { path: "/console/things", show: |context| Box::pin(list(context)), act: None },
+//!         Page { path: "/console/things/{thing}/stop", show: |context| Box::pin(ask(context)), act: Some(|context, form| Box::pin(stop(context, form))) },
 //!     ]
 //! }
 //! ```

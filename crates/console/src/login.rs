@@ -47,14 +47,15 @@ fn again(next: &str, why: &str) -> String {
 
 /// The browser followed a link of another site: it has sent no `SameSite=Strict` cookie, whether it has one or not.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
+    let text = |name: &str| headers.get(name).and_then(|header| header.to_str().ok());
     matches!(text("sec-fetch-site"), Some("cross-site" | "same-site")) && !session::was_sent(headers)
 }
 
 /// Only a page of the console.
 fn next(text: Option<&str>) -> &str {
-    let is_ours = |it: &&str| {
-        (*it == HOME || it.starts_with("/console/") || it.starts_with("/console?")) && !it.starts_with(PATH)
+    let is_ours = |text: &&str| {
+        (*text == HOME || text.starts_with("/console/") || text.starts_with("/console?"))
+            && !text.starts_with(PATH)
     };
     text.filter(is_ours).unwrap_or(HOME)
 }
@@ -62,7 +63,7 @@ fn next(text: Option<&str>) -> &str {
 pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let query = pairs(parts.uri.query().unwrap_or_default());
-    let given = |name: &str| query.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
+    let given = |name: &str| query.iter().find(|pair| pair.0 == name).map(|query| query.1.as_str());
     let next = next(given("next"));
     let visit = Visit::of(&site, &parts.headers);
     let api = site.api(&parts, visit.session.shown(), "default");
@@ -137,7 +138,7 @@ pub(crate) async fn signed_out(State(site): State<Arc<Site>>, request: Request) 
     let visit = Visit::of(&site, &parts.headers);
     site.kept.forget(visit.session.token().map(|token| blake3::hash(token.as_bytes())));
     let mut response = to(&address(HOME, "out"));
-    session::cleared().iter().for_each(|it| put_cookie(&mut response, it));
+    session::cleared().iter().for_each(|cookie| put_cookie(&mut response, cookie));
     response
 }
 

@@ -33,5 +33,5 @@ pub(crate) fn all() -> Vec<Page> {
         lateness::pages,
         keys::pages,
     ];
-    tables.into_iter().flat_map(|it| it()).collect()
+    tables.into_iter().flat_map(|table| table()).collect()
 }

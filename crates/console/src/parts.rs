@@ -59,33 +59,33 @@ pub(crate) fn badge(word: &str, tone: &str) -> Markup {
     html! { span class={ "badge " (tone) } { (word) } }
 }
 
-pub(crate) fn state(it: State) -> Markup {
-    let word = texts::state(it);
-    html! { span class={ "badge " (texts::tone_of_state(word)) } title=(texts::state_means(it)) { (word.replace('_', " ")) } }
+pub(crate) fn state(state: State) -> Markup {
+    let word = texts::state(state);
+    html! { span class={ "badge " (texts::tone_of_state(word)) } title=(texts::state_means(state)) { (word.replace('_', " ")) } }
 }
 
-pub(crate) fn number(it: impl Into<i128>) -> Markup {
-    html! { (texts::number(it)) }
+pub(crate) fn number(number: impl Into<i128>) -> Markup {
+    html! { (texts::number(number)) }
 }
 
 /// Absent is a dash, and not 0.
-pub(crate) fn number_or_dash<T: Into<i128>>(it: Option<T>) -> Markup {
-    match it {
-        Some(it) => number(it),
+pub(crate) fn number_or_dash<T: Into<i128>>(value: Option<T>) -> Markup {
+    match value {
+        Some(value) => number(value),
         None => dash(),
     }
 }
 
-pub(crate) fn duration_or_dash(it: Option<i64>) -> Markup {
-    match it {
-        Some(it) => html! { (texts::duration(it)) },
+pub(crate) fn duration_or_dash(number: Option<i64>) -> Markup {
+    match number {
+        Some(number) => html! { (texts::duration(number)) },
         None => dash(),
     }
 }
 
-pub(crate) fn text_or_dash(it: Option<&str>) -> Markup {
-    match it {
-        Some(it) => html! { (it) },
+pub(crate) fn text_or_dash(text: Option<&str>) -> Markup {
+    match text {
+        Some(text) => html! { (text) },
         None => dash(),
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn dash() -> Markup {
 pub(crate) fn lateness(ms: Option<i64>) -> Markup {
     match ms {
         Some(300_001) => html! { "> 5 min" },
-        it => duration_or_dash(it),
+        ms => duration_or_dash(ms),
     }
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn faults(fault: &Fault) -> Markup {
             p { strong { (fault.title()) } " " (fault.detail())
                 @if let Some(code) = fault.code() { " " a href={ "/docs/errors/" (code) } { code { (code) } } } }
             @if !fault.fields().is_empty() {
-                ul { @for it in fault.fields() { li { code { (it.pointer) } " " (it.detail) } } }
+                ul { @for error in fault.fields() { li { code { (error.pointer) } " " (error.detail) } } }
             }
         }
     }
@@ -221,8 +221,8 @@ fn described(id: &str, input: &Markup, has_hint: bool, has_fault: bool) -> Marku
     let own = format!(" id=\"{id}\"");
     let below: Vec<String> = [("hint", has_hint), ("fault", has_fault)]
         .iter()
-        .filter(|it| it.1)
-        .map(|it| format!("{id}-{}", it.0))
+        .filter(|pair| pair.1)
+        .map(|pair| format!("{id}-{}", pair.0))
         .collect();
     let mut more = own.clone();
     if !below.is_empty() {
@@ -320,8 +320,8 @@ pub(crate) fn paused(by: &str, reason: Option<&str>) -> Markup {
 }
 
 /// Of what engines have died of.
-pub(crate) fn set_aside(context: &Context, it: &SetAside) -> Markup {
-    html! { div.note.bad #set-aside { strong { "Set aside" } " " (ago(context, it.since_ms)) ": " (it.reason) "." } }
+pub(crate) fn set_aside(context: &Context, set_aside: &SetAside) -> Markup {
+    html! { div.note.bad #set-aside { strong { "Set aside" } " " (ago(context, set_aside.since_ms)) ": " (set_aside.reason) "." } }
 }
 
 #[cfg(test)]

@@ -67,10 +67,10 @@ pub(crate) async fn set(State(site): State<Arc<Site>>, request: Request) -> Resp
         Ok(cookies) => {
             let back = form
                 .get("back")
-                .filter(|it| it.starts_with("/console") && !it.contains("//"))
+                .filter(|back| back.starts_with("/console") && !back.contains("//"))
                 .unwrap_or("/console");
             let mut response = to(back);
-            cookies.iter().for_each(|it| put_cookie(&mut response, it));
+            cookies.iter().for_each(|cookie| put_cookie(&mut response, cookie));
             response
         }
         Err(fault) => router::failed(&site, &parts, fault).await,

@@ -118,7 +118,7 @@ impl Site {
         let mut extensions = axum::http::Extensions::new();
         (self.options.carry)(&parts.extensions, &mut extensions);
         let api = Api::new(self.api.clone(), token, namespace, extensions);
-        match parts.headers.get("x-request-id").and_then(|it| it.to_str().ok()) {
+        match parts.headers.get("x-request-id").and_then(|x_request_id| x_request_id.to_str().ok()) {
             Some(id) => api.under(id),
             None => api,
         }
@@ -126,7 +126,7 @@ impl Site {
 
     /// The page at this path, with what stands in the path.
     pub(crate) fn find(&self, path: &str) -> Option<(&Page, Vec<(&'static str, String)>)> {
-        PAGES.iter().find_map(|it| Some((it, params(it.path, path)?)))
+        PAGES.iter().find_map(|page| Some((page, params(page.path, path)?)))
     }
 }
 
@@ -138,7 +138,7 @@ fn params(pattern: &'static str, path: &str) -> Option<Vec<(&'static str, String
     }
     let mut found = Vec::new();
     for (wanted, given) in pattern.split('/').zip(path.split('/')) {
-        match wanted.strip_prefix('{').and_then(|it| it.strip_suffix('}')) {
+        match wanted.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             Some(name) => found.push((name, percent_decode_str(given).decode_utf8().ok()?.into_owned())),
             None if wanted == given => {}
             None => return None,
@@ -226,23 +226,24 @@ pub(crate) fn demand_site(headers: &HeaderMap) -> Result<(), Fault> {
 /// Browsers say where a form is from. Those that do not say which site, say which origin.
 pub(crate) fn refuse_foreign(headers: &HeaderMap, uri: &Uri) -> Result<(), Fault> {
     const FOREIGN: Fault = Fault::Forged("A page of another site sent it; nothing was done.");
-    let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
+    let text = |name: &str| headers.get(name).and_then(|header| header.to_str().ok());
     match text("sec-fetch-site") {
         Some("same-origin" | "none") => return Ok(()),
         Some(_) => return Err(FOREIGN),
         None => {}
     }
     let Some(origin) = text("origin") else { return Ok(()) };
-    let host = text("host").or_else(|| uri.authority().map(|it| it.as_str())).unwrap_or_default();
+    let host =
+        text("host").or_else(|| uri.authority().map(|authority| authority.as_str())).unwrap_or_default();
     let from = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-    if from.is_some_and(|it| it.eq_ignore_ascii_case(host)) { Ok(()) } else { Err(FOREIGN) }
+    if from.is_some_and(|from| from.eq_ignore_ascii_case(host)) { Ok(()) } else { Err(FOREIGN) }
 }
 
 /// A whole page that says it; who is nobody is led to the login, and back afterwards.
 pub(crate) async fn failed(site: &Site, parts: &Parts, fault: Fault) -> Response {
     if fault.is_sign_in() {
         let wanted = if parts.method == Method::GET {
-            parts.uri.path_and_query().map_or(PRESENT, |it| it.as_str())
+            parts.uri.path_and_query().map_or(PRESENT, |path_and_query| path_and_query.as_str())
         } else {
             parts.uri.path()
         };
@@ -255,7 +256,7 @@ pub(crate) async fn failed(site: &Site, parts: &Parts, fault: Fault) -> Response
         };
         let mut response = to(&login::address(wanted, why));
         if had_one {
-            session::cleared().iter().for_each(|it| put_cookie(&mut response, it));
+            session::cleared().iter().for_each(|cookie| put_cookie(&mut response, cookie));
         }
         return response;
     }
@@ -308,7 +309,7 @@ pub(crate) fn with_session(site: &Site, headers: &HeaderMap, mut response: Respo
 
 /// The browser came over TLS, if only as far as a proxy.
 pub(crate) fn is_https(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let text = |name| headers.get(name).and_then(|header| header.to_str().ok()).unwrap_or_default();
     text(header::ORIGIN).starts_with("https://") || text(header::REFERER).starts_with("https://")
 }
 
@@ -323,7 +324,7 @@ async fn json(State(site): State<Arc<Site>>, request: Request) -> Response {
         Ok(context) => context,
         Err(fault) => return failed(&site, &parts, fault).await,
     };
-    let call = context.query("call").filter(|it| it.starts_with("/v1/")).map(str::to_owned);
+    let call = context.query("call").filter(|query| query.starts_with("/v1/")).map(str::to_owned);
     let Some(call) = call else { return failed(&site, &parts, Fault::NotFound).await };
     match context.api.exactly().get_raw(&call, JSON_MAX_BYTES).await {
         // Byte for byte: numbers of 64 bits stay what they are.
@@ -353,7 +354,7 @@ mod tests {
     fn a_form_of_another_site_is_refused() {
         let headers = |pairs: &[(&'static str, &'static str)]| {
             HeaderMap::from_iter(
-                pairs.iter().map(|it| (it.0.parse().unwrap(), HeaderValue::from_static(it.1))),
+                pairs.iter().map(|pair| (pair.0.parse().unwrap(), HeaderValue::from_static(pair.1))),
             )
         };
         let uri = Uri::from_static("/console");

@@ -47,7 +47,7 @@ impl Key {
 
     /// Hashes are compared in constant time.
     fn is_sealed(&self, what: &str, until_ms: i64, seal: &str) -> bool {
-        Hash::from_hex(seal).is_ok_and(|it| it == self.seal(what, until_ms))
+        Hash::from_hex(seal).is_ok_and(|hex| hex == self.seal(what, until_ms))
     }
 
     /// For the forms of one page.
@@ -81,13 +81,15 @@ pub(crate) enum Session {
 
 /// What the browser has sent. Where the server itself speaks TLS, none is taken that may have been set without.
 fn sent(headers: &HeaderMap, server_is_tls: bool) -> Option<(String, bool)> {
-    let secure = cookie(headers, HOST_COOKIE).map(|it| (it, true));
-    secure.or_else(|| cookie(headers, COOKIE).filter(|_| !server_is_tls).map(|it| (it, false)))
+    let secure = cookie(headers, HOST_COOKIE).map(|cookie| (cookie, true));
+    secure.or_else(|| cookie(headers, COOKIE).filter(|_| !server_is_tls).map(|cookie| (cookie, false)))
 }
 
 /// The browser has sent one, good or not.
 pub(crate) fn was_sent(headers: &HeaderMap) -> bool {
-    [HOST_COOKIE, COOKIE].into_iter().any(|it| cookie(headers, it).is_some_and(|it| !it.is_empty()))
+    [HOST_COOKIE, COOKIE]
+        .into_iter()
+        .any(|text| cookie(headers, text).is_some_and(|cookie| !cookie.is_empty()))
 }
 
 impl Session {
@@ -143,7 +145,7 @@ fn taken_apart(text: &str) -> Option<(i64, &str, &str)> {
 
 /// What can be sent to the API: that of a configuration may be any words.
 pub(crate) fn is_presentable(token: &str) -> bool {
-    (1..=512).contains(&token.len()) && token.bytes().all(|it| it.is_ascii_graphic() || it == b' ')
+    (1..=512).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
 }
 
 /// The value of `Set-Cookie`.
@@ -169,9 +171,9 @@ pub(crate) fn cleared() -> [String; 2] {
 
 /// The first of this name.
 pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
-    let mut pairs = lines.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
-    pairs.find(|it| it.0 == name).map(|it| it.1.to_owned())
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|header| header.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|part| part.trim().split_once('='));
+    pairs.find(|pair| pair.0 == name).map(|pair| pair.1.to_owned())
 }
 
 #[cfg(test)]
@@ -202,7 +204,7 @@ mod tests {
             let headers = headers(&written);
             let session = Session::of(&headers, 1_000, is_tls);
             assert_eq!(session.token(), Some(token));
-            assert!(matches!(session, Session::Of { is_tls: it, .. } if it == is_tls));
+            assert!(matches!(session, Session::Of { is_tls: tls, .. } if tls == is_tls));
             assert!(!session.slides(1_000 + SLIDES_AFTER_MS) && session.slides(1_001 + SLIDES_AFTER_MS));
             assert_eq!(Session::of(&headers, 1_000 + LASTS_MS, is_tls), Session::Ended);
         }
@@ -218,7 +220,7 @@ mod tests {
         let both = format!("punctual_session=v1.1.x.y; {}", secure.split(';').next().unwrap());
         let both = HeaderMap::from_iter([(header::COOKIE, both.parse().unwrap())]);
         assert_eq!(Session::of(&both, 1_000, false).token(), Some("punctual_abc_def"));
-        assert!(cleared().iter().all(|it| it.contains("=; ") && it.contains("Max-Age=0")));
+        assert!(cleared().iter().all(|text| text.contains("=; ") && text.contains("Max-Age=0")));
     }
 
     #[test]
@@ -240,7 +242,7 @@ mod tests {
         assert!(mine.made_form_token(&token, 6));
         assert!(!mine.made_form_token(&token, 5 + LASTS_MS + SLIDES_AFTER_MS));
         assert!(!other.made_form_token(&token, 6));
-        assert!(Key::random().is_some_and(|it| !it.made_form_token(&token, 6)));
+        assert!(Key::random().is_some_and(|random| !random.made_form_token(&token, 6)));
         for bad in ["", ".", "1", "99999999999999.", "99999999999999.00"] {
             assert!(!mine.made_form_token(bad, 6), "{bad}");
         }

@@ -67,7 +67,7 @@ impl Zone {
     /// What `datetime-local` sent, or RFC 3339, or epoch milliseconds. None: none of these.
     pub(crate) fn read(&self, text: &str) -> Option<i64> {
         let text = text.trim();
-        if text.len() >= 11 && text.bytes().all(|it| it.is_ascii_digit()) {
+        if text.len() >= 11 && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return text.parse().ok();
         }
         if let Ok(at) = text.parse::<Timestamp>() {
@@ -81,8 +81,9 @@ impl Zone {
 /// All that are known, UTC first.
 pub(crate) fn zone_names() -> &'static [String] {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let mut names: Vec<String> = jiff::tz::db().available().map(|it| it.to_string()).collect();
-        names.retain(|it| it != "UTC");
+        let mut names: Vec<String> =
+            jiff::tz::db().available().map(|available| available.to_string()).collect();
+        names.retain(|name| name != "UTC");
         names.sort();
         names.insert(0, "UTC".to_owned());
         names
@@ -92,16 +93,18 @@ pub(crate) fn zone_names() -> &'static [String] {
 
 /// RFC 3339 in UTC.
 pub(crate) fn rfc3339(ms: i64) -> String {
-    Timestamp::from_millisecond(ms)
-        .map_or_else(|_| ms.to_string(), |it| it.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
+    Timestamp::from_millisecond(ms).map_or_else(
+        |_| ms.to_string(),
+        |millisecond| millisecond.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+    )
 }
 
 /// `12 345`
-pub(crate) fn number(it: impl Into<i128>) -> String {
-    let it: i128 = it.into();
-    let digits = it.unsigned_abs().to_string();
+pub(crate) fn number(number: impl Into<i128>) -> String {
+    let number: i128 = number.into();
+    let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() * 2);
-    if it < 0 {
+    if number < 0 {
         text.push(MINUS);
     }
     for (nth, digit) in digits.chars().enumerate() {
@@ -114,11 +117,11 @@ pub(crate) fn number(it: impl Into<i128>) -> String {
 }
 
 /// Per second: `0`, `0.03`, `4.2`, `1 234`.
-pub(crate) fn rate(it: f64) -> String {
-    if it >= 99.95 {
-        return number(whole(it));
+pub(crate) fn rate(count: f64) -> String {
+    if count >= 99.95 {
+        return number(whole(count));
     }
-    let text = if it >= 9.995 { format!("{it:.1}") } else { format!("{it:.2}") };
+    let text = if count >= 9.995 { format!("{count:.1}") } else { format!("{count:.2}") };
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text.is_empty() { "0".to_owned() } else { text.to_owned() }
 }
@@ -127,17 +130,17 @@ pub(crate) fn rate(it: f64) -> String {
     clippy::cast_possible_truncation,
     reason = "a rate that is beyond 64 bits is shown as the largest number"
 )]
-pub(crate) fn whole(it: f64) -> i64 {
-    it.round() as i64
+pub(crate) fn whole(count: f64) -> i64 {
+    count.round() as i64
 }
 
 /// `1.4 GiB`
-pub(crate) fn bytes(it: i64) -> String {
+pub(crate) fn bytes(count: i64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if it.unsigned_abs() < 1_024 {
-        return format!("{} B", number(it));
+    if count.unsigned_abs() < 1_024 {
+        return format!("{} B", number(count));
     }
-    let (mut scaled, mut unit) = (lossy(it) / 1_024.0, UNITS[0]);
+    let (mut scaled, mut unit) = (lossy(count) / 1_024.0, UNITS[0]);
     for larger in UNITS.into_iter().skip(1) {
         if scaled.abs() < 1_024.0 {
             break;
@@ -148,8 +151,8 @@ pub(crate) fn bytes(it: i64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it is shown with three digits")]
-pub(crate) const fn lossy(it: i64) -> f64 {
-    it as f64
+pub(crate) const fn lossy(count: i64) -> f64 {
+    count as f64
 }
 
 /// Of a whole that is not 0.
@@ -173,7 +176,7 @@ pub(crate) fn duration(ms: i64) -> String {
         };
     }
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)];
-    let first = units.iter().position(|it| ms >= it.1).unwrap_or(3);
+    let first = units.iter().position(|unit| ms >= unit.1).unwrap_or(3);
     let mut text = sign;
     let mut rest = ms;
     for (nth, (unit, size)) in units.iter().enumerate().skip(first).take(2) {
@@ -193,14 +196,14 @@ pub(crate) fn duration(ms: i64) -> String {
 pub(crate) fn relative(ms: i64, now_ms: i64) -> String {
     match ms.saturating_sub(now_ms) {
         -999..=999 => "now".to_owned(),
-        it if it > 0 => format!("in {}", duration(it / 1_000 * 1_000)),
-        it => format!("{} ago", duration(-it / 1_000 * 1_000)),
+        ms if ms > 0 => format!("in {}", duration(ms / 1_000 * 1_000)),
+        ms => format!("{} ago", duration(-ms / 1_000 * 1_000)),
     }
 }
 
 /// `1h 30min`, `500ms`, `7 d`; a bare number is milliseconds. None: it is none of them.
 pub(crate) fn read_duration(text: &str) -> Option<i64> {
-    let text: String = text.chars().filter(|it| !it.is_whitespace()).collect();
+    let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     if text.is_empty() {
         return None;
     }
@@ -210,9 +213,9 @@ pub(crate) fn read_duration(text: &str) -> Option<i64> {
     let mut rest = text.as_str();
     let mut total = 0.0;
     while !rest.is_empty() {
-        let end = rest.find(|it: char| !it.is_ascii_digit() && it != '.')?;
+        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
         let (digits, after) = rest.split_at(end);
-        let end = after.find(|it: char| it.is_ascii_digit() || it == '.').unwrap_or(after.len());
+        let end = after.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         let size = match unit {
             "ms" => 1.0,
@@ -232,17 +235,17 @@ pub(crate) fn read_duration(text: &str) -> Option<i64> {
 /// In a field, so that it is read as it was written.
 pub(crate) fn duration_for_input(ms: i64) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)];
-    let unit = units.into_iter().find(|it| ms != 0 && ms % it.1 == 0);
+    let unit = units.into_iter().find(|unit| ms != 0 && ms % unit.1 == 0);
     unit.map_or_else(|| format!("{ms} ms"), |(unit, size)| format!("{} {unit}", ms / size))
 }
 
 /// `1 task`, `2 tasks`.
-pub(crate) fn count(it: u64, one: &str, many: &str) -> String {
-    format!("{} {}", number(it), if it == 1 { one } else { many })
+pub(crate) fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", number(count), if count == 1 { one } else { many })
 }
 
-pub(crate) const fn state(it: State) -> &'static str {
-    match it {
+pub(crate) const fn state(state: State) -> &'static str {
+    match state {
         State::Scheduled => "scheduled",
         State::Dispatching => "dispatching",
         State::Ready => "ready",
@@ -274,8 +277,8 @@ pub(crate) const STATES: [State; 12] = [
 ];
 
 /// What it means, in one clause.
-pub(crate) const fn state_means(it: State) -> &'static str {
-    match it {
+pub(crate) const fn state_means(state: State) -> &'static str {
+    match state {
         State::Scheduled => "waits for its time",
         State::Dispatching => "claimed by an engine, about to fire",
         State::Ready => "fired, waits for a slot or a free executor",
@@ -291,8 +294,8 @@ pub(crate) const fn state_means(it: State) -> &'static str {
     }
 }
 
-pub(crate) const fn phase(it: Phase) -> &'static str {
-    match it {
+pub(crate) const fn phase(phase: Phase) -> &'static str {
+    match phase {
         Phase::Pending => "pending",
         Phase::Processing => "processing",
         Phase::Success => "success",
@@ -314,8 +317,8 @@ pub(crate) fn tone_of_state(word: &str) -> &'static str {
     }
 }
 
-pub(crate) const fn executor_state(it: ExecutorState) -> (&'static str, &'static str) {
-    match it {
+pub(crate) const fn executor_state(state: ExecutorState) -> (&'static str, &'static str) {
+    match state {
         ExecutorState::Alive => ("alive", "good"),
         ExecutorState::Quiet => ("quiet", "warn"),
         ExecutorState::Draining => ("draining", "warn"),
@@ -323,8 +326,8 @@ pub(crate) const fn executor_state(it: ExecutorState) -> (&'static str, &'static
     }
 }
 
-pub(crate) const fn bulk_state(it: BulkState) -> (&'static str, &'static str) {
-    match it {
+pub(crate) const fn bulk_state(state: BulkState) -> (&'static str, &'static str) {
+    match state {
         BulkState::Previewed => ("previewed", "wait"),
         BulkState::Running => ("running", "run"),
         BulkState::Paused => ("paused", "warn"),
@@ -333,8 +336,8 @@ pub(crate) const fn bulk_state(it: BulkState) -> (&'static str, &'static str) {
     }
 }
 
-pub(crate) const fn bulk_action(it: BulkAction) -> &'static str {
-    match it {
+pub(crate) const fn bulk_action(action: BulkAction) -> &'static str {
+    match action {
         BulkAction::Cancel => "cancel",
         BulkAction::Reschedule => "reschedule",
         BulkAction::SetPriority => "set priority",
@@ -357,7 +360,7 @@ mod tests {
         assert_eq!(number(999), "999");
         assert_eq!(number(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!(number(-1_000), "\u{2212}1\u{202f}000");
-        for (it, text) in [
+        for (number, text) in [
             (0.0, "0"),
             (0.034, "0.03"),
             (4.2, "4.2"),
@@ -365,10 +368,10 @@ mod tests {
             (99.99, "100"),
             (1234.4, "1\u{202f}234"),
         ] {
-            assert_eq!(rate(it), text);
+            assert_eq!(rate(number), text);
         }
-        for (it, text) in [(0, "0 B"), (1_536, "1.5 KiB"), (200 << 20, "200 MiB"), (3 << 40, "3.0 TiB")] {
-            assert_eq!(bytes(it), text);
+        for (number, text) in [(0, "0 B"), (1_536, "1.5 KiB"), (200 << 20, "200 MiB"), (3 << 40, "3.0 TiB")] {
+            assert_eq!(bytes(number), text);
         }
     }
 

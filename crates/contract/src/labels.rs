@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn it_is_whole_only_when_nothing_is_left() {
-        let name = |it: &str| Name::new(it).unwrap();
+        let name = |text: &str| Name::new(text).unwrap();
         let queue = QueueKey { namespace: name("eu"), queue: name("mail") };
         let at = |below_id| {
             LabelIndex { part: 0, queue: queue.clone(), label: "a".to_owned(), begun_id: 1_000, below_id }

@@ -100,7 +100,7 @@ pub trait Store:
         for part in 0..self.parts() {
             tasks.extend(self.leases_ended_in(part, now, limit).await?);
         }
-        tasks.sort_by_key(|it| it.lease.as_ref().map(|it| it.until));
+        tasks.sort_by_key(|task| task.lease.as_ref().map(|lease| lease.until));
         tasks.truncate(limit);
         Ok(tasks)
     }
@@ -213,7 +213,8 @@ pub trait Store:
 
 /// All answers of a batch, or an error: it did not happen only if nothing of it did.
 pub fn all_of<T>(answers: Vec<Result<T, Error>>) -> Result<Vec<T>, Error> {
-    let happened = |it: &Result<T, Error>| !matches!(it, Err(error) if error.happened == Happened::No);
+    let happened =
+        |result: &Result<T, Error>| !matches!(result, Err(error) if error.happened == Happened::No);
     let some_happened = answers.iter().any(happened);
     let all: Result<Vec<T>, Error> = answers.into_iter().collect();
     all.map_err(|error| if some_happened { error.after_a_change() } else { error })
@@ -297,7 +298,7 @@ impl Dispatched {
     #[must_use]
     pub fn made(self) -> Option<Assignment> {
         match self {
-            Self::Made(it) => Some(it),
+            Self::Made(lease) => Some(lease),
             Self::Paused | Self::Lost => None,
         }
     }
@@ -507,7 +508,7 @@ impl Books {
     /// Tasks that are in no state: 0, or something is broken.
     #[must_use]
     pub fn unaccounted(&self) -> i64 {
-        self.accepted - self.deleted - self.standing.iter().map(|it| it.tasks).sum::<i64>()
+        self.accepted - self.deleted - self.standing.iter().map(|tally| tally.tasks).sum::<i64>()
     }
 }
 
@@ -552,7 +553,7 @@ mod tests {
     fn a_batch_of_which_a_part_happened_is_never_said_not_to_have_happened() {
         let refused = || Error::did_not_happen("insert tasks", "away");
         let lost = || Error::may_have_happened("insert tasks", "silent");
-        let told = |answers| all_of::<u8>(answers).map_err(|it| it.happened);
+        let told = |answers| all_of::<u8>(answers).map_err(|error| error.happened);
         assert_eq!(told(vec![Ok(1), Ok(2)]), Ok(vec![1, 2]));
         assert_eq!(told(vec![Err(refused()), Err(refused())]), Err(Happened::No));
         for answers in [

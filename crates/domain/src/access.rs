@@ -90,7 +90,7 @@ impl Role {
     /// None: there is no such role.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.word() == word)
+        Self::ALL.into_iter().find(|role| role.word() == word)
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     fn every_permission_is_in_the_list_and_an_admin_has_them_all() {
         for permission in Permission::ALL {
             assert!(Role::Admin.permissions().contains(&permission));
-            let held = Role::ALL.iter().filter(|it| it.permissions().contains(&permission)).count();
+            let held = Role::ALL.iter().filter(|role| role.permissions().contains(&permission)).count();
             assert!(held >= 1, "{}", permission.word());
         }
         let mut all = Permission::ALL.to_vec();

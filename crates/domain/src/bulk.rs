@@ -28,7 +28,7 @@ pub fn mark(id: i64) -> String {
 #[must_use]
 pub fn is_marked(task: &Task, id: i64) -> bool {
     let mark = mark(id);
-    task.history.iter().any(|it| it.by == mark)
+    task.history.iter().any(|entry| entry.by == mark)
 }
 
 /// Kept as JSON: a field or a variant is never renamed.
@@ -138,7 +138,7 @@ impl Bulk {
     /// The states that are looked for; none: nothing can match.
     #[must_use]
     pub fn states(&self) -> Vec<State> {
-        let is_asked = |it: &State| self.filter.fits_state(*it) && self.action.leaves(*it);
+        let is_asked = |state: &State| self.filter.fits_state(*state) && self.action.leaves(*state);
         State::ALL.into_iter().filter(is_asked).collect()
     }
 
@@ -178,7 +178,7 @@ impl BulkState {
 
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.code() == code)
+        Self::ALL.into_iter().find(|state| state.code() == code)
     }
 
     #[must_use]

@@ -60,8 +60,9 @@ impl Chooser {
     /// The level whose oldest goes next; None: nothing waits. `waiting`: how many stand in each level.
     #[must_use]
     pub fn choose(&self, waiting: &[usize; LEVELS], draws: &mut Draws) -> Option<Level> {
-        let occupied: Vec<usize> = waiting.iter().enumerate().filter(|it| *it.1 > 0).map(|it| it.0).collect();
-        let (new, again) = occupied.split_at(occupied.partition_point(|it| *it < LANE));
+        let occupied: Vec<usize> =
+            waiting.iter().enumerate().filter(|entry| *entry.1 > 0).map(|entry| entry.0).collect();
+        let (new, again) = occupied.split_at(occupied.partition_point(|number| *number < LANE));
         let lane = match (new.is_empty(), again.is_empty()) {
             (true, true) => return None,
             (true, false) => again,
@@ -81,8 +82,8 @@ impl Chooser {
             && let Some(level) = self.choose(&left, draws)
         {
             plan.push(level);
-            if let Some(it) = left.get_mut(level.index()) {
-                *it -= 1;
+            if let Some(left) = left.get_mut(level.index()) {
+                *left -= 1;
             }
         }
         plan
@@ -107,20 +108,20 @@ impl Chooser {
                 let count = u32::try_from(others.len()).unwrap_or(1);
                 // Of two levels nothing further is drawn.
                 let nth = if count > 1 { draws.below(count) } else { 0 };
-                usize::try_from(nth).ok().and_then(|it| others.get(it)).copied().unwrap_or(first)
+                usize::try_from(nth).ok().and_then(|number| others.get(number)).copied().unwrap_or(first)
             }
             Choice::Weights { weights } => {
-                let weight = |it: usize| weights.get(it % LANE).copied().unwrap_or(0).min(WEIGHT_MAX);
-                let whole: u32 = occupied.iter().map(|it| weight(*it)).sum();
+                let weight = |number: usize| weights.get(number % LANE).copied().unwrap_or(0).min(WEIGHT_MAX);
+                let whole: u32 = occupied.iter().map(|number| weight(*number)).sum();
                 if whole == 0 {
                     return first;
                 }
                 let mut drawn = draws.below(whole);
-                for it in occupied.iter().copied() {
-                    if drawn < weight(it) {
-                        return it;
+                for number in occupied.iter().copied() {
+                    if drawn < weight(number) {
+                        return number;
                     }
-                    drawn -= weight(it);
+                    drawn -= weight(number);
                 }
                 first
             }
@@ -175,7 +176,7 @@ mod tests {
     fn four_of_five_go_highest_first_and_one_is_shared_by_all_below() {
         let all = shares(Chooser::default(), [FLOOD, FLOOD, FLOOD, FLOOD, FLOOD, 0, 0, 0, 0, 0]);
         assert_near(all[0], 80);
-        all[1..5].iter().for_each(|it| assert_near(*it, 5));
+        all[1..5].iter().for_each(|share| assert_near(*share, 5));
         let two = shares(Chooser::default(), [FLOOD, 0, 0, 0, FLOOD, 0, 0, 0, 0, 0]);
         assert_near(two[0], 80);
         assert_near(two[4], 20);
@@ -190,8 +191,8 @@ mod tests {
         let chooser =
             Chooser { choice: Choice::Weights { weights: [50, 25, 0, 15, 10] }, ..Chooser::default() };
         let all = shares(chooser, [FLOOD, FLOOD, FLOOD, FLOOD, FLOOD, 0, 0, 0, 0, 0]);
-        for (it, percent) in all.into_iter().zip([50, 25, 0, 15, 10]) {
-            assert_near(it, percent);
+        for (share, percent) in all.into_iter().zip([50, 25, 0, 15, 10]) {
+            assert_near(share, percent);
         }
         let some = shares(chooser, [0, FLOOD, FLOOD, FLOOD, 0, 0, 0, 0, 0, 0]);
         assert_near(some[1], 63);
@@ -216,8 +217,8 @@ mod tests {
         let (mut draws, mut waiting) = (Draws::new(3), [FLOOD, 10, 10, 10, 10, 0, 0, 0, 0, 0]);
         let mut chosen = 0;
         while waiting[1..].iter().sum::<usize>() > 0 {
-            let it = chooser.choose(&waiting, &mut draws).unwrap();
-            waiting[it.index()] -= 1;
+            let level = chooser.choose(&waiting, &mut draws).unwrap();
+            waiting[level.index()] -= 1;
             waiting[0] = FLOOD;
             chosen += 1;
         }
@@ -231,7 +232,7 @@ mod tests {
         for seed in 0..100 {
             let plan = chooser.plan(&waiting, 100, &mut Draws::new(seed));
             for (index, count) in waiting.into_iter().enumerate() {
-                assert_eq!(plan.iter().filter(|it| it.index() == index).count(), count);
+                assert_eq!(plan.iter().filter(|level| level.index() == index).count(), count);
             }
             assert_eq!(chooser.plan(&waiting, 4, &mut Draws::new(seed)), plan[..4]);
         }

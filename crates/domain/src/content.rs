@@ -60,7 +60,7 @@ impl Content {
     /// Of the bytes themselves, wherever they are.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.reference().map_or(self.bytes.len(), |it| it.len)
+        self.reference().map_or(self.bytes.len(), |reference| reference.len)
     }
 
     /// As the store writes it: 0 bytes, 1 JSON, 2 bytes outside, 3 JSON outside.

@@ -72,7 +72,7 @@ impl FromStr for EventKind {
     type Err = NoSuchEvent;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|it| it.word() == word).ok_or(NoSuchEvent)
+        Self::ALL.into_iter().find(|kind| kind.word() == word).ok_or(NoSuchEvent)
     }
 }
 

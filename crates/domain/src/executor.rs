@@ -60,7 +60,7 @@ impl Profile {
 
     /// The leases it named, as places.
     pub fn places(&self) -> impl Iterator<Item = TaskRef> {
-        self.holds.iter().flatten().filter_map(|it| it.parse().ok())
+        self.holds.iter().flatten().filter_map(|text| text.parse().ok())
     }
 }
 
@@ -90,7 +90,7 @@ impl Wish {
 
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.code() == code)
+        Self::ALL.into_iter().find(|wish| wish.code() == code)
     }
 }
 
@@ -198,13 +198,13 @@ mod tests {
 
     #[test]
     fn an_executor_is_dead_from_the_instant_its_time_is_over_whatever_was_wished() {
-        let name = |it| Name::new(it).unwrap();
+        let name = |text| Name::new(text).unwrap();
         for (wish, alive) in [
             (Wish::Serve, Standing::Alive),
             (Wish::Quiet, Standing::Quiet),
             (Wish::Drain, Standing::Draining),
         ] {
-            let it = Executor {
+            let executor = Executor {
                 namespace: name("n"),
                 name: name("x"),
                 profile: Profile::default(),
@@ -213,7 +213,10 @@ mod tests {
                 seen_at: Millis(5),
                 alive_until: Millis(10),
             };
-            assert_eq!((it.standing(Millis(9)), it.standing(Millis(10))), (alive, Standing::Dead));
+            assert_eq!(
+                (executor.standing(Millis(9)), executor.standing(Millis(10))),
+                (alive, Standing::Dead)
+            );
             assert_eq!(Wish::from_code(wish.code()), Some(wish));
         }
         assert_eq!(Wish::from_code(3), None);

@@ -58,7 +58,7 @@ pub struct SplitLine {
 pub fn line(at: Millis, event: Option<Event>, note: &Note) -> SplitLine {
     let word = event.map_or("insert", Event::word);
     let error = note.error.as_deref().map(error);
-    let tail = (&note.by, note.due_at.map(|it| it.0), &note.reason, error);
+    let tail = (&note.by, note.due_at.map(|due_at| due_at.0), &note.reason, error);
     let tail = serde_json::to_string(&tail).expect("strings and numbers always have a JSON form");
     SplitLine { head: format!("[{},\"{word}\",", at.0), tail: format!(",{}\n", tail.trim_start_matches('[')) }
 }
@@ -143,8 +143,8 @@ mod tests {
             reason: Some("failed".into()),
             error: Some(error),
         };
-        let it = line(Millis(5), Some(Event::Retry), &note);
-        let text = format!("{}{},{}{}", it.head, State::Running.code(), 2, it.tail);
+        let line = line(Millis(5), Some(Event::Retry), &note);
+        let text = format!("{}{},{}{}", line.head, State::Running.code(), 2, line.tail);
         assert_eq!(text.lines().count(), 1);
         let read = decode(&text).remove(0);
         assert_eq!((read.at, read.event, read.attempt), (Millis(5), Some(Event::Retry), 2));
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn a_history_that_was_cut_keeps_its_whole_lines() {
-        let it = line(Millis(5), None, &Note::default());
-        let whole = format!("{}1,0{}", it.head, it.tail);
+        let line = line(Millis(5), None, &Note::default());
+        let whole = format!("{}1,0{}", line.head, line.tail);
         let text = format!("{}{whole}", whole.get(7..).unwrap());
         assert_eq!(decode(&text).len(), 1);
     }
@@ -167,7 +167,7 @@ mod tests {
         let next = format!("{}1,0{}", next.head, next.tail);
         let read =
             |counts: &str| decode(&format!("{}1,0{}{counts}\n{next}", first.head, first.tail.trim_end()));
-        assert_eq!(read("").iter().map(|it| it.reason.clone()).collect::<Vec<_>>(), [None, None]);
+        assert_eq!(read("").iter().map(|entry| entry.reason.clone()).collect::<Vec<_>>(), [None, None]);
         assert_eq!(read(" +0")[0].reason, None);
         for (counts, sum) in [(" +1", 1), (" +12 +0 +9", 21)] {
             let read = read(counts);

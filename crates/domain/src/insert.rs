@@ -51,7 +51,7 @@ pub enum Decision {
 
 #[must_use]
 pub fn decide(version: i64, existing: Existing) -> Decision {
-    if existing.highest_version.is_some_and(|it| it > version) {
+    if existing.highest_version.is_some_and(|highest_version| highest_version > version) {
         return Decision::Superseded;
     }
     match existing.same_version.map(State::phase) {

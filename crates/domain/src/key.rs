@@ -114,7 +114,7 @@ mod tests {
             for nth in 0..200 {
                 let [first, second] = key(&format!("order {nth}")).ids(&name, partitions);
                 assert_ne!(first, second);
-                assert!([first, second].iter().all(|it| is_id_of_keys(*it)));
+                assert!([first, second].iter().all(|task_id| is_id_of_keys(*task_id)));
                 assert_eq!(partition_of(&name, first, partitions), partition_of(&name, second, partitions));
             }
         }
@@ -132,8 +132,8 @@ mod tests {
             of(key("a"), &other),
             of(Key::Request("a".to_owned()), &shop),
         ];
-        for (nth, it) in ids.iter().enumerate() {
-            assert!(ids.iter().skip(nth + 1).all(|other| other[0] != it[0]), "{nth}");
+        for (nth, id) in ids.iter().enumerate() {
+            assert!(ids.iter().skip(nth + 1).all(|other| other[0] != id[0]), "{nth}");
         }
     }
 

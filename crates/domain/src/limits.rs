@@ -28,10 +28,10 @@ impl Scope {
     pub fn word(&self) -> String {
         match self {
             Self::Everything => "e".to_owned(),
-            Self::Namespace(it) => format!("n:{it}"),
-            Self::Queue(it) => format!("q:{}/{}", it.namespace, it.queue),
-            Self::Retries(it) => format!("r:{}/{}", it.namespace, it.queue),
-            Self::Key(it, key) => format!("k:{}/{}/{key}", it.namespace, it.queue),
+            Self::Namespace(name) => format!("n:{name}"),
+            Self::Queue(queue) => format!("q:{}/{}", queue.namespace, queue.queue),
+            Self::Retries(queue) => format!("r:{}/{}", queue.namespace, queue.queue),
+            Self::Key(queue, key) => format!("k:{}/{}/{key}", queue.namespace, queue.queue),
             Self::Executor(namespace, name) => format!("x:{namespace}/{name}"),
         }
     }
@@ -62,7 +62,7 @@ impl Scope {
     pub const fn queue(&self) -> Option<&QueueKey> {
         match self {
             Self::Everything | Self::Namespace(_) | Self::Executor(..) => None,
-            Self::Queue(it) | Self::Retries(it) | Self::Key(it, _) => Some(it),
+            Self::Queue(queue) | Self::Retries(queue) | Self::Key(queue, _) => Some(queue),
         }
     }
 }
@@ -72,10 +72,10 @@ impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Everything => f.write_str("everything"),
-            Self::Namespace(it) => write!(f, "namespace \"{it}\""),
-            Self::Queue(it) => write!(f, "queue \"{}\"", it.queue),
-            Self::Retries(it) => write!(f, "the retries of queue \"{}\"", it.queue),
-            Self::Key(it, key) => write!(f, "key {key:?} of queue \"{}\"", it.queue),
+            Self::Namespace(name) => write!(f, "namespace \"{name}\""),
+            Self::Queue(queue) => write!(f, "queue \"{}\"", queue.queue),
+            Self::Retries(queue) => write!(f, "the retries of queue \"{}\"", queue.queue),
+            Self::Key(queue, key) => write!(f, "key {key:?} of queue \"{}\"", queue.queue),
             Self::Executor(_, name) => write!(f, "executor \"{name}\""),
         }
     }

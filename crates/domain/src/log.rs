@@ -20,15 +20,15 @@ pub struct LogLine {
 /// The stored form of new lines: whole lines, the newest that fit into `LOG_LEN_MAX` bytes. None: there are none.
 #[must_use]
 pub fn encode(lines: impl IntoIterator<Item = LogLine>) -> Option<String> {
-    let one = |mut it: LogLine| {
-        it.text.truncate(clip(&it.text, LOG_TEXT_LEN_MAX).len());
-        let json = serde_json::to_string(&it).expect("numbers and strings always have a JSON form");
+    let one = |mut line: LogLine| {
+        line.text.truncate(clip(&line.text, LOG_TEXT_LEN_MAX).len());
+        let json = serde_json::to_string(&line).expect("numbers and strings always have a JSON form");
         json + "\n"
     };
     let lines: Vec<String> = lines.into_iter().map(one).collect();
     let mut bytes = 0;
-    let fits = |it: &&String| {
-        bytes += it.len();
+    let fits = |text: &&String| {
+        bytes += text.len();
         bytes <= LOG_LEN_MAX
     };
     let newest = lines.iter().rev().take_while(fits).count();
@@ -38,7 +38,7 @@ pub fn encode(lines: impl IntoIterator<Item = LogLine>) -> Option<String> {
 
 #[must_use]
 pub fn decode(text: &str) -> Vec<LogLine> {
-    text.lines().filter_map(|it| serde_json::from_str(it).ok()).collect()
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn of_too_many_lines_the_newest_are_kept_and_none_is_cut() {
-        let many = encode((0..1_000).map(|it| said(it, &"x".repeat(100)))).unwrap();
+        let many = encode((0..1_000).map(|nth| said(nth, &"x".repeat(100)))).unwrap();
         let kept = decode(&many);
         assert!(many.len() <= LOG_LEN_MAX && many.len() > LOG_LEN_MAX - 200, "{}", many.len());
         assert_eq!((kept.last().unwrap().at, kept.len()), (Millis(999), many.lines().count()));

@@ -22,7 +22,7 @@ impl Name {
     /// # Errors
     /// When `text` is empty, too long, or has another character.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
-        let plain = |it: u8| it.is_ascii_alphanumeric() || b"._:-".contains(&it);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
         if text.is_empty() || text.len() > NAME_LEN_MAX || !text.bytes().all(plain) {
             return Err(InvalidName(text.chars().take(NAME_LEN_MAX + 1).collect()));
         }

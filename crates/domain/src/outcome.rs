@@ -70,7 +70,8 @@ fn again_or_dead(
     if facts.attempt >= facts.max_attempts {
         return Verdict { event: Event::Bury, due_at: None, reason };
     }
-    let delay_ms = after_ms.map_or_else(|| facts.retry.delay_ms(facts.attempt, unit), |it| it.max(0));
+    let delay_ms =
+        after_ms.map_or_else(|| facts.retry.delay_ms(facts.attempt, unit), |after_ms| after_ms.max(0));
     Verdict { event: Event::Retry, due_at: Some(now.plus(delay_ms)), reason }
 }
 
@@ -83,8 +84,8 @@ mod tests {
     fn on(report: Report, attempt: u32, cancel_requested: bool) -> (Event, Option<i64>) {
         let retry = RetryPolicy::Fixed { delay_ms: 300 };
         let facts = Facts { attempt, max_attempts: 3, retry: &retry, cancel_requested };
-        let it = decide(report, facts, NOW, 0.0);
-        (it.event, it.due_at.map(|it| it.0))
+        let verdict = decide(report, facts, NOW, 0.0);
+        (verdict.event, verdict.due_at.map(|due_at| due_at.0))
     }
 
     #[test]

@@ -84,10 +84,10 @@ impl FromStr for TaskRef {
     type Err = InvalidRef;
     fn from_str(text: &str) -> Result<Self, InvalidRef> {
         let invalid = || InvalidRef(text.chars().take(64).collect());
-        let symbols = text.strip_prefix('t').filter(|it| it.len() == SYMBOLS).ok_or_else(invalid)?;
+        let symbols = text.strip_prefix('t').filter(|rest| rest.len() == SYMBOLS).ok_or_else(invalid)?;
         let mut bits = 0_u128;
         for symbol in symbols.bytes() {
-            let digit = ALPHABET.iter().position(|it| *it == symbol).ok_or_else(invalid)?;
+            let digit = ALPHABET.iter().position(|byte| *byte == symbol).ok_or_else(invalid)?;
             bits = bits.checked_mul(32).ok_or_else(invalid)? | u128::try_from(digit).unwrap_or_default();
         }
         Self::from_bits(bits).ok_or_else(invalid)
@@ -102,14 +102,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_reference_survives_its_text_form(p: u16, due in 0..=Millis::MAX.0, id: i64) {
-            let it = TaskRef { partition: Partition(p), due_at: Millis(due), id };
-            prop_assert_eq!(it.to_string().parse::<TaskRef>().unwrap(), it);
+            let place = TaskRef { partition: Partition(p), due_at: Millis(due), id };
+            prop_assert_eq!(place.to_string().parse::<TaskRef>().unwrap(), place);
         }
 
         #[test]
         fn text_that_is_no_reference_is_refused_not_misread(text in "\\PC{0,40}") {
-            if let Ok(it) = text.parse::<TaskRef>() {
-                prop_assert_eq!(it.to_string(), text);
+            if let Ok(place) = text.parse::<TaskRef>() {
+                prop_assert_eq!(place.to_string(), text);
             }
         }
     }
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn placement_is_pinned_because_rows_were_stored_by_it() {
         let name = Name::new("default").unwrap();
-        let slots: Vec<u16> = [0, 1, 2, 42, -1, i64::MAX].map(|it| partition_of(&name, it, 64).0).to_vec();
+        let slots: Vec<u16> =
+            [0, 1, 2, 42, -1, i64::MAX].map(|task_id| partition_of(&name, task_id, 64).0).to_vec();
         assert_eq!(slots, PINNED);
     }
     const PINNED: [u16; 6] = [8, 21, 58, 3, 1, 26];
@@ -129,6 +130,6 @@ mod tests {
         for id in 0..160_000 {
             counts[usize::from(partition_of(&name, id, 16).0)] += 1;
         }
-        assert!(counts.iter().all(|it| (9_500..10_500).contains(it)), "{counts:?}");
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
     }
 }

@@ -64,8 +64,8 @@ impl RetryPolicy {
     /// When a delay is negative or over a year, a factor under 1 or over 100, jitter outside 0..=1, or a list is
     /// empty or over-long.
     pub fn check(&self) -> Result<(), InvalidRetry> {
-        let delay = |field, it: i64| {
-            let ok = (0..=DELAY_MAX_MS).contains(&it);
+        let delay = |field, delay_ms: i64| {
+            let ok = (0..=DELAY_MAX_MS).contains(&delay_ms);
             if ok {
                 Ok(())
             } else {
@@ -90,7 +90,7 @@ impl RetryPolicy {
                 if delays_ms.is_empty() || delays_ms.len() > LIST_LEN_MAX {
                     return Err(InvalidRetry { field: "delays_ms", problem: "must have 1 to 100 entries" });
                 }
-                delays_ms.iter().try_for_each(|it| delay("delays_ms", *it))
+                delays_ms.iter().try_for_each(|number| delay("delays_ms", *number))
             }
         }
     }
@@ -173,11 +173,12 @@ mod tests {
 
     #[test]
     fn exponential_doubles_up_to_its_bound_and_jitter_only_adds() {
-        let it = RetryPolicy::Exponential { delay_ms: 1_000, factor: 2.0, max_delay_ms: 10_000, jitter: 0.2 };
-        let plain: Vec<i64> = (1..7).map(|n| it.delay_ms(n, 0.0)).collect();
+        let exponential =
+            RetryPolicy::Exponential { delay_ms: 1_000, factor: 2.0, max_delay_ms: 10_000, jitter: 0.2 };
+        let plain: Vec<i64> = (1..7).map(|n| exponential.delay_ms(n, 0.0)).collect();
         assert_eq!(plain, [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
-        assert_eq!(it.delay_ms(1, 1.0), 1_200);
-        assert_eq!(it.delay_ms(u32::MAX, 0.0), 10_000);
+        assert_eq!(exponential.delay_ms(1, 1.0), 1_200);
+        assert_eq!(exponential.delay_ms(u32::MAX, 0.0), 10_000);
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl Schedule {
     /// Nothing is made of it at this instant.
     #[must_use]
     pub fn is_paused(&self, now: Millis) -> bool {
-        self.pause.as_ref().is_some_and(|it| it.until.is_none_or(|until| now < until))
+        self.pause.as_ref().is_some_and(|pause| pause.until.is_none_or(|until| now < until))
     }
 
     /// Every rule that a document must keep, its next run included.
@@ -196,7 +196,7 @@ impl Schedule {
 
     /// Which field keeps it from running.
     fn never_again(&self, now: Millis) -> Invalid {
-        if self.end_at.is_some_and(|it| it <= now) {
+        if self.end_at.is_some_and(|end_at| end_at <= now) {
             return Invalid::new("end_at", "has passed, so that nothing would ever run");
         }
         let field = match () {
@@ -222,8 +222,8 @@ fn few(field: &'static str, given: usize, most: usize) -> Result<(), Invalid> {
 
 fn between(field: &'static str, given: Option<i64>, least: i64, most: i64) -> Result<(), Invalid> {
     match given {
-        Some(it) if it < least || it > most => {
-            Err(Invalid::new(field, format!("must be {least} to {most}, not {it}")))
+        Some(given) if given < least || given > most => {
+            Err(Invalid::new(field, format!("must be {least} to {most}, not {given}")))
         }
         _ => Ok(()),
     }

@@ -279,7 +279,7 @@ impl Scope {
         match self {
             Self::Everything => ("", ""),
             Self::Namespace(namespace) => (namespace.as_str(), ""),
-            Self::Queue(it) => (it.namespace.as_str(), it.queue.as_str()),
+            Self::Queue(queue) => (queue.namespace.as_str(), queue.queue.as_str()),
         }
     }
 
@@ -299,13 +299,13 @@ impl Setting {
     /// Nothing in a queue with these starts.
     #[must_use]
     pub fn is_paused(&self) -> bool {
-        matches!(self, Self::Queue(it) if it.pause.is_some())
+        matches!(self, Self::Queue(settings) if settings.pause.is_some())
     }
 
     /// Of a queue: keys of labels by which its tasks are found fast.
     pub fn indexed_labels(&self) -> impl Iterator<Item = &str> {
         let labels = match self {
-            Self::Queue(it) => Some(&it.indexed_labels),
+            Self::Queue(settings) => Some(&settings.indexed_labels),
             Self::Scope(_) => None,
         };
         labels.into_iter().flatten().map(String::as_str)
@@ -314,8 +314,8 @@ impl Setting {
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = match self {
-            Self::Scope(it) => serde_json::to_string(it),
-            Self::Queue(it) => serde_json::to_string(it),
+            Self::Scope(settings) => serde_json::to_string(settings),
+            Self::Queue(settings) => serde_json::to_string(settings),
         };
         text.expect("maps have text keys, and numbers are finite")
     }
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_scope_comes_back_from_its_names() {
-        let name = |it: &str| Name::new(it).unwrap();
+        let name = |text: &str| Name::new(text).unwrap();
         let queue = QueueKey { namespace: name("eu"), queue: name("mail") };
         for scope in [Scope::Everything, Scope::Namespace(name("eu")), Scope::Queue(queue)] {
             let (namespace, queue) = scope.names();

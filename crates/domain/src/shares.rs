@@ -25,35 +25,35 @@ struct Open {
 /// What each gets, in order. The sum is the limit, or all that is wanted if that is less.
 #[must_use]
 pub fn divide(limit: u64, claims: &[Claim]) -> Vec<u64> {
-    let mut open: Vec<Open> = claims.iter().enumerate().filter(|it| it.1.wants > 0).map(open).collect();
+    let mut open: Vec<Open> = claims.iter().enumerate().filter(|entry| entry.1.wants > 0).map(open).collect();
     // Who wants least for its weight is served first.
     open.sort_by(|a, b| (a.wants * b.weight).cmp(&(b.wants * a.weight)).then(a.nth.cmp(&b.nth)));
-    let (mut left, mut weights) = (u128::from(limit), open.iter().map(|it| it.weight).sum::<u128>());
+    let (mut left, mut weights) = (u128::from(limit), open.iter().map(|open| open.weight).sum::<u128>());
     let mut short = Vec::new();
-    for it in &mut open {
-        if short.is_empty() && it.wants * weights <= left * it.weight {
-            it.whole = it.wants;
-            left -= it.wants;
-            weights -= it.weight;
+    for open in &mut open {
+        if short.is_empty() && open.wants * weights <= left * open.weight {
+            open.whole = open.wants;
+            left -= open.wants;
+            weights -= open.weight;
         } else {
-            short.push(it);
+            short.push(open);
         }
     }
     let mut over = left;
-    for it in &mut short {
-        (it.whole, it.has_rest) = (left * it.weight / weights, left * it.weight % weights > 0);
-        over -= it.whole;
+    for open in &mut short {
+        (open.whole, open.has_rest) = (left * open.weight / weights, left * open.weight % weights > 0);
+        over -= open.whole;
     }
-    short.sort_by_key(|it| (!it.has_rest, it.served, it.nth));
+    short.sort_by_key(|open| (!open.has_rest, open.served, open.nth));
     let mut shares = vec![0; claims.len()];
-    for it in short {
-        let more = u128::from(it.has_rest).min(over);
-        it.whole += more;
+    for open in short {
+        let more = u128::from(open.has_rest).min(over);
+        open.whole += more;
         over -= more;
     }
-    for it in open {
-        if let Some(share) = shares.get_mut(it.nth) {
-            *share = u64::try_from(it.whole).unwrap_or(u64::MAX);
+    for open in open {
+        if let Some(share) = shares.get_mut(open.nth) {
+            *share = u64::try_from(open.whole).unwrap_or(u64::MAX);
         }
     }
     shares
@@ -75,7 +75,7 @@ pub fn entitled(limit: u64, weight: u32, weights: u64) -> u64 {
 /// The sum of the weights.
 #[must_use]
 pub fn weights(claims: &[Claim]) -> u64 {
-    claims.iter().map(|it| u64::from(it.weight.max(1))).sum()
+    claims.iter().map(|claim| u64::from(claim.weight.max(1))).sum()
 }
 
 /// What each may take at the most until the next look, in order, of a limit that is kept beside it: its share, what nobody
@@ -119,10 +119,11 @@ impl<K: Eq + Hash + Clone> Turns<K> {
         K: 'a,
     {
         let wanting: Vec<&K> = wanting.collect();
-        let least = wanting.iter().filter_map(|it| self.0.get(*it)).min().copied().unwrap_or(0);
-        let served: Vec<u64> = wanting.iter().map(|it| self.0.get(*it).copied().unwrap_or(least)).collect();
+        let least = wanting.iter().filter_map(|item| self.0.get(*item)).min().copied().unwrap_or(0);
+        let served: Vec<u64> =
+            wanting.iter().map(|item| self.0.get(*item).copied().unwrap_or(least)).collect();
         // Counted from the least, so that no number grows without end.
-        let served: Vec<u64> = served.into_iter().map(|it| (it - least).min(AHEAD_MAX)).collect();
+        let served: Vec<u64> = served.into_iter().map(|number| (number - least).min(AHEAD_MAX)).collect();
         self.0 = wanting.into_iter().cloned().zip(served.iter().copied()).collect();
         served
     }

@@ -16,7 +16,7 @@ fn claims() -> impl Strategy<Value = Vec<Claim>> {
 #[test]
 fn what_one_does_not_want_goes_to_the_others_by_their_weights() {
     let divided = |limit, claims: &[(u32, u64)]| {
-        divide(limit, &claims.iter().map(|it| claim(it.0, it.1)).collect::<Vec<_>>())
+        divide(limit, &claims.iter().map(|pair| claim(pair.0, pair.1)).collect::<Vec<_>>())
     };
     assert_eq!(divided(20, &[(1, 1_000), (1, 1_000)]), [10, 10]);
     assert_eq!(divided(20, &[(1, 1_000), (1, 3)]), [17, 3]);
@@ -26,7 +26,7 @@ fn what_one_does_not_want_goes_to_the_others_by_their_weights() {
     assert_eq!(divided(0, &[(1, 4)]), [0]);
     assert!(divided(7, &[]).is_empty());
     let ms = |limit, claims: &[(u32, u64)]| {
-        most(limit, &claims.iter().map(|it| claim(it.0, it.1)).collect::<Vec<_>>())
+        most(limit, &claims.iter().map(|pair| claim(pair.0, pair.1)).collect::<Vec<_>>())
     };
     assert_eq!(ms(20, &[(1, 1_000), (1, 3)]), [17, 10], "whoever wants less may have its own at any time");
     assert_eq!(ms(20, &[(1, 2), (1, 3)]), [17, 18], "what nobody wants anybody may have");
@@ -39,7 +39,7 @@ proptest! {
         limit in 0..60_u64, claims in claims(),
     ) {
         let shares = divide(limit, &claims);
-        let wanted: u64 = claims.iter().map(|it| it.wants).sum();
+        let wanted: u64 = claims.iter().map(|claim| claim.wants).sum();
         prop_assert_eq!(shares.iter().sum::<u64>(), limit.min(wanted));
         prop_assert!(claims.iter().zip(&shares).all(|(claim, share)| *share <= claim.wants));
     }
@@ -49,7 +49,7 @@ proptest! {
     fn who_is_short_has_as_much_for_its_weight_as_any_other(limit in 0..60_u64, claims in claims()) {
         let shares = divide(limit, &claims);
         let all: Vec<(&Claim, u64)> = claims.iter().zip(shares).collect();
-        for (short, mine) in all.iter().filter(|it| it.1 < it.0.wants) {
+        for (short, mine) in all.iter().filter(|pair| pair.1 < pair.0.wants) {
             for (other, its) in &all {
                 // (its - 1) / its weight < (mine + 1) / my weight
                 let too_much = its.saturating_sub(1) * u64::from(short.weight);

@@ -180,7 +180,7 @@ impl State {
 
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.code() == code)
+        Self::ALL.into_iter().find(|state| state.code() == code)
     }
 
     /// The general scheduler's word. A blocked task is pending: it is accepted and has not begun.
@@ -246,7 +246,7 @@ impl State {
 
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.word() == word)
+        Self::ALL.into_iter().find(|state| state.word() == word)
     }
 }
 
@@ -265,7 +265,10 @@ impl Phase {
 
 impl Event {
     fn row(self) -> &'static Transition {
-        TRANSITIONS.iter().find(|it| it.event == self).expect("a test holds one row for each event")
+        TRANSITIONS
+            .iter()
+            .find(|transition| transition.event == self)
+            .expect("a test holds one row for each event")
     }
 
     /// The states that a guarded statement for this event must accept: exactly these, no more.
@@ -317,7 +320,7 @@ impl Event {
 
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        TRANSITIONS.iter().map(|it| it.event).find(|it| it.word() == word)
+        TRANSITIONS.iter().map(|transition| transition.event).find(|event| event.word() == word)
     }
 }
 
@@ -326,9 +329,15 @@ impl Event {
 pub fn mermaid() -> String {
     use std::fmt::Write as _;
     let mut out = String::from("stateDiagram-v2\n    [*] --> scheduled: insert\n");
-    for it in TRANSITIONS {
-        for from in it.from {
-            let _ = writeln!(out, "    {} --> {}: {}", from.word(), it.to.word(), it.event.word());
+    for transition in TRANSITIONS {
+        for from in transition.from {
+            let _ = writeln!(
+                out,
+                "    {} --> {}: {}",
+                from.word(),
+                transition.to.word(),
+                transition.event.word()
+            );
         }
     }
     for state in [Dead, Cancelled, Stopped] {

@@ -219,6 +219,6 @@ impl Task {
     /// engine's own lateness, which counts from `due_at`.
     #[must_use]
     pub fn lateness_ms(&self) -> Option<i64> {
-        self.fired_at.map(|it| it.since(self.ask.execute_at))
+        self.fired_at.map(|fired_at| fired_at.since(self.ask.execute_at))
     }
 }

@@ -32,8 +32,8 @@ pub struct Span(pub i64);
 
 impl Span {
     #[must_use]
-    pub fn of(it: Duration) -> Self {
-        Self(i64::try_from(it.as_millis()).unwrap_or(i64::MAX))
+    pub fn of(duration: Duration) -> Self {
+        Self(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
     }
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Span {
         const UNITS: [(u64, &str); 5] =
             [(86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
         let ms = self.0.unsigned_abs();
-        let largest = UNITS.iter().position(|it| ms >= it.0).unwrap_or(UNITS.len() - 1);
+        let largest = UNITS.iter().position(|unit| ms >= unit.0).unwrap_or(UNITS.len() - 1);
         let mut left = ms;
         for (nth, (unit_ms, word)) in UNITS.iter().enumerate().skip(largest).take(2) {
             let count = left / unit_ms;

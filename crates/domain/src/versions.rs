@@ -9,7 +9,7 @@ use semver::{Version, VersionReq};
 pub fn may_run(demanded: Option<&str>, version: Option<&str>) -> bool {
     let Some(demanded) = demanded else { return true };
     let range = VersionReq::parse(demanded);
-    range.is_ok_and(|range| version.and_then(read).is_some_and(|it| range.matches(&it)))
+    range.is_ok_and(|range| version.and_then(read).is_some_and(|version| range.matches(&version)))
 }
 
 /// Whether a range can be read.

@@ -54,9 +54,9 @@ async fn look(core: &Arc<Core>) -> Result<usize, BackendError> {
 /// Writes the last uses that the store does not know.
 pub(crate) async fn note_used(core: &Arc<Core>) -> Result<(), BackendError> {
     let known = core.callers.access.known();
-    let used = known.tokens.values().filter_map(|it| {
-        let token = it.token.as_ref()?;
-        let at = Some(Millis(it.used_at.load(Relaxed))).filter(|at| at.0 > 0);
+    let used = known.tokens.values().filter_map(|identity| {
+        let token = identity.token.as_ref()?;
+        let at = Some(Millis(identity.used_at.load(Relaxed))).filter(|at| at.0 > 0);
         at.filter(|at| token.used_at.is_none_or(|known| known < *at)).map(|at| (token.id.clone(), at))
     });
     let used: Vec<(TokenId, Millis)> = used.collect();
@@ -98,7 +98,7 @@ impl Engine {
         self.run(async move {
             let came_at = Instant::now();
             let mut looked_at = core.callers.access.looked_at.lock().await;
-            if looked_at.is_some_and(|it| it >= came_at || it.elapsed() < LOOK_PERIOD) {
+            if looked_at.is_some_and(|looked_at| looked_at >= came_at || looked_at.elapsed() < LOOK_PERIOD) {
                 return Ok(());
             }
             *looked_at = Some(Instant::now());

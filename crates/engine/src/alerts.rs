@@ -37,11 +37,11 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 
 async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
     let (alerts, look) = (&core.health.alerts, (by, now));
-    for it in core.meters.queues() {
-        let about = |kind| (kind, Some((*it.queue).clone()), "");
-        alerts.happened(look, about(AlertKind::FiredEarly), it.early);
-        alerts.happened(look, about(AlertKind::LateTasks), it.over_budget);
-        alerts.happened(look, about(AlertKind::DeadLetters), it.dead);
+    for queue in core.meters.queues() {
+        let about = |kind| (kind, Some((*queue.queue).clone()), "");
+        alerts.happened(look, about(AlertKind::FiredEarly), queue.early);
+        alerts.happened(look, about(AlertKind::LateTasks), queue.over_budget);
+        alerts.happened(look, about(AlertKind::DeadLetters), queue.dead);
     }
     let process = &core.options.process;
     let about = |kind| (kind, None, "");
@@ -49,9 +49,12 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
     alerts.happened(look, about(AlertKind::LogLinesLost), process.log_lines_lost_total());
     alerts.happened(look, about(AlertKind::StoreWentBack), core.meters.terms_raised_total());
     let state_ms = i64::try_from(PERIOD.as_millis()).unwrap_or(i64::MAX) * 2;
-    for it in core.meters.services().iter().filter(|it| it.failures_in_a_row >= FAILURES_IN_A_ROW) {
-        let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
-        alerts.is_so((AlertKind::ServiceFailing, None, it.name), now, state_ms, text);
+    for service in
+        core.meters.services().iter().filter(|service| service.failures_in_a_row >= FAILURES_IN_A_ROW)
+    {
+        let text =
+            format!("service {:?} has failed {} times in a row", service.name, service.failures_in_a_row);
+        alerts.is_so((AlertKind::ServiceFailing, None, service.name), now, state_ms, text);
     }
     scans(core, now, state_ms);
     overdue(core, now, state_ms);
@@ -85,7 +88,7 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
         alerts.is_so((AlertKind::HotSetAway, None, ""), now, state_ms, text);
     } else {
         let oldest = oldest(core, now).await?;
-        let is_long = |it: &(&QueueKey, &Millis)| now.since(*it.1) >= WAITING_LONG_MS;
+        let is_long = |pair: &(&QueueKey, &Millis)| now.since(*pair.1) >= WAITING_LONG_MS;
         for (queue, fired_at) in oldest.iter().filter(is_long) {
             let text = format!("a task has waited for an executor for {} s", now.since(*fired_at) / 1_000);
             alerts.is_so((AlertKind::WaitingLong, Some(queue.clone()), ""), now, state_ms, text);
@@ -117,8 +120,8 @@ fn scans(core: &Core, now: Millis, state_ms: i64) {
 /// Of all partitions: what should have fired, as of the last look.
 fn overdue(core: &Core, now: Millis, state_ms: i64) {
     let overdue: Vec<OverdueTask> =
-        core.maintenance.overdue.list(now).into_iter().filter_map(|it| it.2).collect();
-    let Some(oldest) = overdue.iter().min_by_key(|it| it.due_at) else { return };
+        core.maintenance.overdue.list(now).into_iter().filter_map(|row| row.2).collect();
+    let Some(oldest) = overdue.iter().min_by_key(|overdue_task| overdue_task.due_at) else { return };
     let text = format!(
         "a task was due {} s ago and has not fired (id {}, partition {}, database {}); {} partitions have such tasks",
         now.since(oldest.due_at) / 1_000,
@@ -181,7 +184,7 @@ impl Engine {
     pub async fn alerts_within(&self, max_age: Duration) -> Result<Vec<Alert>, crate::Error> {
         let now = self.core.now();
         let looked_at = *self.core.health.alerts.looked_at.lock();
-        if looked_at.is_none_or(|it| it.elapsed() >= max_age) {
+        if looked_at.is_none_or(|looked_at| looked_at.elapsed() >= max_age) {
             look(&self.core, now, Look::Asked).await?;
         }
         Ok(self.core.health.alerts.list(now))
@@ -210,6 +213,6 @@ impl Engine {
     #[must_use]
     pub fn paused(&self) -> Vec<QueueKey> {
         let known = self.core.settings.known();
-        known.queues.iter().filter(|it| it.1.pause.is_some()).map(|it| it.0.clone()).collect()
+        known.queues.iter().filter(|queue| queue.1.pause.is_some()).map(|queue| queue.0.clone()).collect()
     }
 }

@@ -86,7 +86,7 @@ impl Seat {
         }
         let mut seats = self.arrival.seats.lock();
         // In the order of their numbers; thousands may wait, and all look again at one instant.
-        if let Ok(at) = seats.idle.binary_search_by_key(&self.number, |it| it.number) {
+        if let Ok(at) = seats.idle.binary_search_by_key(&self.number, |idle| idle.number) {
             seats.idle.remove(at);
         }
         drop(seats);

@@ -135,7 +135,7 @@ impl OutcomeMeters {
 
     pub(crate) fn numbers(&self) -> Outcomes {
         Outcomes {
-            counts: self.counts.each_ref().map(|it| it.load(Relaxed)),
+            counts: self.counts.each_ref().map(|counter| counter.load(Relaxed)),
             processing: self.processing.clone(),
             shares_histogram: self.shares_histogram,
         }
@@ -151,7 +151,7 @@ mod tests {
     fn a_trace_is_named_where_its_caller_samples_it() {
         let id = "0af7651916cd43dd8448eb211c80319c";
         let trace = sampled_trace(&format!("00-{id}-b7ad6b7169203331-01"));
-        assert_eq!(trace.map(|it| it.trace_id).as_deref(), Some(id));
+        assert_eq!(trace.map(|trace| trace.trace_id).as_deref(), Some(id));
         for text in [format!("00-{id}-b7ad6b7169203331-00"), format!("00-{id}"), "00-a-b-01".to_owned()] {
             assert_eq!(sampled_trace(&text), None, "{text}");
         }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn the_buckets_have_what_took_at_most_their_bound_and_keep_the_last_trace() {
         let processing = Processing::default();
-        let named = |it: &str| Some(Trace { trace_id: it.to_owned() });
+        let named = |trace_id: &str| Some(Trace { trace_id: trace_id.to_owned() });
         let took = [(-3, None), (5, named("a")), (6, named("b")), (10, None), (3_600_001, None)];
         for (took_ms, trace) in took {
             processing.took(took_ms, trace, Millis(7_000));
@@ -178,7 +178,7 @@ mod tests {
             "p_bucket{le=\"+Inf\"} 5",
         ] {
             // The sum is one of floats.
-            assert!(text.lines().any(|it| it.starts_with(line)), "{line}: {text}");
+            assert!(text.lines().any(|candidate| candidate.starts_with(line)), "{line}: {text}");
         }
     }
 }

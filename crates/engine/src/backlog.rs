@@ -67,7 +67,9 @@ impl Pace {
         if took >= WINDOW && window.taken >= window.waited {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let lately = window.taken as f64 / took.as_secs_f64();
-            self.rows_per_second = Some(self.rows_per_second.map_or(lately, |it| f64::midpoint(it, lately)));
+            self.rows_per_second = Some(
+                self.rows_per_second.map_or(lately, |rows_per_second| f64::midpoint(rows_per_second, lately)),
+            );
             self.window = Window::open(rows, now);
         } else if rows < CROWD {
             self.window = None;
@@ -83,7 +85,7 @@ impl Waiting {
         if own == 0 {
             return Duration::ZERO;
         }
-        let before: usize = self.namespaces.values().map(|it| (*it).min(own)).sum();
+        let before: usize = self.namespaces.values().map(|namespace| (*namespace).min(own)).sum();
         // Its pace falls by a third now and then while one waits (a checkpoint of the file, seen with `loadtest overload`).
         let needed = if own < CROWD { Duration::ZERO } else { self.needed(before + before / 2) };
         needed.max(self.stall(now))
@@ -138,7 +140,8 @@ impl Drop for Inserting<'_> {
     fn drop(&mut self) {
         let mut waiting = self.backlog.0.lock();
         self.namespaces.iter().for_each(|(namespace, rows)| waiting.end(namespace, *rows));
-        let taken = if self.is_stored { self.namespaces.iter().map(|it| it.1).sum() } else { 0 };
+        let taken =
+            if self.is_stored { self.namespaces.iter().map(|namespace| namespace.1).sum() } else { 0 };
         let (rows, now) = (waiting.rows, Instant::now());
         waiting.pace.look(rows, taken, now);
         if waiting.rows == 0 {
@@ -153,7 +156,7 @@ impl Backlog {
     pub(crate) fn begin(&self, tasks: &[NewTask]) -> Inserting<'_> {
         let same = tasks.chunk_by(|a, b| a.queue.namespace == b.queue.namespace);
         let namespaces: Vec<(Name, usize)> =
-            same.filter_map(|it| Some((it.first()?.queue.namespace.clone(), it.len()))).collect();
+            same.filter_map(|tasks| Some((tasks.first()?.queue.namespace.clone(), tasks.len()))).collect();
         let now = Instant::now();
         let mut waiting = self.0.lock();
         namespaces.iter().for_each(|(namespace, rows)| waiting.begin(namespace, *rows, now));

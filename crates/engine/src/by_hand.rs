@@ -212,7 +212,7 @@ async fn delete(core: &Arc<Core>, place: TaskRef, expected: &Expected) -> Result
         }
         let asked = FinishedTask { place, fence: task.fence, state: task.state };
         if core.store.delete_finished(vec![asked]).await? == [Applied::Moved] {
-            let result = task.result.as_ref().and_then(|it| it.content.as_ref());
+            let result = task.result.as_ref().and_then(|result| result.content.as_ref());
             let keys = [Some(&task.ask.payload), result].into_iter().flatten().filter_map(outside::key_of);
             outside::delete_soon(core, keys.collect());
             return Ok(Some(Deleted::Deleted(Box::new(task))));

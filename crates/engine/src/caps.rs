@@ -24,7 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// While the store cannot be counted nobody waits for it: caps go by the last count, with what was let in since. Where there
 /// is none yet, by what was let in: a cap that was set while a part is away keeps no task out of the others.
 async fn count(core: &Arc<Core>) {
-    let is_fresh = || core.limits.caps.counts.lock().counted_at.is_some_and(|it| it.elapsed() < FRESH_FOR);
+    let is_fresh = || {
+        core.limits.caps.counts.lock().counted_at.is_some_and(|counted_at| counted_at.elapsed() < FRESH_FOR)
+    };
     if is_fresh() {
         return;
     }
@@ -63,8 +65,8 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
         control::loaded(core).await?;
     }
     let known = core.settings.known();
-    let closed = tasks.iter().map(|it| namespaces::closed(core, &known, &it.queue.namespace));
-    let mut refused: Vec<Option<Refused>> = closed.map(|it| it.map(Refused::Closed)).collect();
+    let closed = tasks.iter().map(|task| namespaces::closed(core, &known, &task.queue.namespace));
+    let mut refused: Vec<Option<Refused>> = closed.map(|closed| closed.map(Refused::Closed)).collect();
     quota::keep_slow(core, tasks, &mut refused);
     if !known.has_caps() {
         return Ok(refused);

@@ -183,7 +183,7 @@ pub(crate) async fn cancel_and_read(
     expected: &Expected,
 ) -> Result<Cancelled, Error> {
     match cancel(core, Subject::At(place), stop_if_fired, by, expected).await?.ok_or(Error::Contended)? {
-        Cancel::Was(it) => Ok(it),
+        Cancel::Was(cancelled) => Ok(cancelled),
         Cancel::Withdrawn => Ok(Cancelled::Cancelled(Box::new(read_changed(core, place).await?))),
     }
 }

@@ -127,8 +127,8 @@ impl<M: MachineClocks> Trust for TrustedClock<M> {
     }
 }
 
-fn whole_ns(it: Duration) -> i64 {
-    i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)
+fn whole_ns(grace: Duration) -> i64 {
+    i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub(crate) async fn save_known(
 }
 
 pub(crate) async fn standing(core: &Core, scope: &Scope) -> Result<Option<Standing>, Error> {
-    Ok(core.store.settings().await?.all.into_iter().find(|it| it.scope == *scope))
+    Ok(core.store.settings().await?.all.into_iter().find(|standing| standing.scope == *scope))
 }
 
 /// What stands after a change.
@@ -100,12 +100,12 @@ async fn change_queue(
     let scope = Scope::Queue(queue);
     for _ in 0..TRIES {
         let stands = standing(core, &scope).await?;
-        let expected = stands.as_ref().map_or(0, |it| it.revision);
+        let expected = stands.as_ref().map_or(0, |standing| standing.revision);
         if !fits(expected) {
             return Ok(Put::Otherwise(expected));
         }
-        let mut settings = match stands.as_ref().map(|it| &it.setting) {
-            Some(Setting::Queue(it)) => (**it).clone(),
+        let mut settings = match stands.as_ref().map(|standing| &standing.setting) {
+            Some(Setting::Queue(settings)) => (**settings).clone(),
             _ => QueueSettings::default(),
         };
         if !change(&mut settings) {
@@ -132,8 +132,8 @@ async fn change_queue(
 }
 
 /// Without a condition nothing else can come of it.
-fn done(it: Put) -> Stood {
-    match it {
+fn done(put: Put) -> Stood {
+    match put {
         Put::Done(stood) => *stood,
         Put::Otherwise(_) => Stood::default(),
     }
@@ -154,10 +154,10 @@ impl Engine {
     /// A failing store.
     pub async fn indexing(&self, queue: &QueueKey) -> Result<BTreeMap<String, u8>, Error> {
         let mut least = BTreeMap::new();
-        for it in self.core.store.label_indexes().await? {
-            if it.queue == *queue && it.below_id.is_some() {
-                let percent = it.percent();
-                let stands: &mut u8 = least.entry(it.label).or_insert(percent);
+        for label_index in self.core.store.label_indexes().await? {
+            if label_index.queue == *queue && label_index.below_id.is_some() {
+                let percent = label_index.percent();
+                let stands: &mut u8 = least.entry(label_index.label).or_insert(percent);
                 *stands = percent.min(*stands);
             }
         }
@@ -187,14 +187,14 @@ impl Engine {
     ) -> Result<Put, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let pauses = matches!(pause, Some(Some(_)));
-        let change = move |it: &mut QueueSettings| {
-            let stands = it.pause.take();
+        let change = move |queue_settings: &mut QueueSettings| {
+            let stands = queue_settings.pause.take();
             let wanted = match &pause {
                 None => stands,
                 Some(None) => None,
                 Some(Some(new)) => stands.or_else(|| Some(new.clone())),
             };
-            *it = QueueSettings { pause: wanted, ..settings.clone() };
+            *queue_settings = QueueSettings { pause: wanted, ..settings.clone() };
             true
         };
         self.run(async move {
@@ -248,8 +248,8 @@ impl Engine {
     pub async fn pause(&self, queue: QueueKey, reason: Option<String>, by: &str) -> Result<Stood, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let pause = Pause { at: core.now(), by: by.clone(), reason };
-        let change = move |it: &mut QueueSettings| {
-            it.pause.get_or_insert_with(|| pause.clone());
+        let change = move |settings: &mut QueueSettings| {
+            settings.pause.get_or_insert_with(|| pause.clone());
             // Also when it stands: whoever paused may have died before every database knew.
             true
         };
@@ -268,7 +268,7 @@ impl Engine {
     /// As [`Engine::pause`].
     pub async fn resume(&self, queue: QueueKey, by: &str) -> Result<Stood, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        let change = |it: &mut QueueSettings| it.pause.take().is_some();
+        let change = |settings: &mut QueueSettings| settings.pause.take().is_some();
         let always = (|_| true, WhenNothing::Keep);
         self.run(async move { Ok(done(change_queue(&core, queue, &by, always, change).await?)) }).await
     }

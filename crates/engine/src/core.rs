@@ -181,7 +181,7 @@ impl Core {
 
     /// The partitions that this engine works on.
     pub(crate) fn owned(&self) -> impl Iterator<Item = Partition> + use<> {
-        self.holdings.tenures().into_iter().map(|it| it.partition)
+        self.holdings.tenures().into_iter().map(|tenure| tenure.partition)
     }
 
     /// Whether it falls to this engine to do what one engine is to do for all.
@@ -193,7 +193,7 @@ impl Core {
     pub(crate) fn leads_in(&self, part: usize) -> bool {
         let is_there = |partition: &Partition| self.store.part_of(*partition) == part;
         let first = self.partitions().find(is_there);
-        first.map_or_else(|| self.leads(), |it| self.holdings.tenure(it).is_some())
+        first.map_or_else(|| self.leads(), |partition| self.holdings.tenure(partition).is_some())
     }
 
     /// Something is in a queue's line here: an executor that waits here is woken, and where there are more tasks than that,

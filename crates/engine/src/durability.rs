@@ -15,7 +15,7 @@ impl Durability {
 
     pub(crate) fn found(&self, weaknesses: Vec<String>) {
         let mut known = self.0.lock();
-        for weakness in weaknesses.iter().filter(|it| !known.contains(it)) {
+        for weakness in weaknesses.iter().filter(|weakness| !known.contains(weakness)) {
             tracing::error!(%weakness, "tasks that are acknowledged may be lost");
         }
         if weaknesses.is_empty() && !known.is_empty() {

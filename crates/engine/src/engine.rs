@@ -183,7 +183,7 @@ impl Engine {
     #[must_use]
     pub fn insert_backlog(&self, namespace: &Name) -> Option<Duration> {
         let most = Duration::from_millis(self.core.options.insert_wait_max_ms);
-        Some(self.core.limits.backlog.wait(namespace)).filter(|it| *it > most)
+        Some(self.core.limits.backlog.wait(namespace)).filter(|duration| *duration > most)
     }
 
     /// What the servers of the store were just found to lack, a sentence for each; empty: nothing.

@@ -45,11 +45,11 @@ impl NotEvaluated {
         error.source.downcast_ref()
     }
 
-    fn by(it: Standing) -> Option<Self> {
-        match (it.is_marked, it.died) {
+    fn by(standing: Standing) -> Option<Self> {
+        match (standing.is_marked, standing.died) {
             (_, DEATHS_MAX..) => Some(Self::SetAside),
             // Of several that began at once, the last ones give way.
-            (true, died) if died + it.at_work < DEATHS_MAX => None,
+            (true, died) if died + standing.at_work < DEATHS_MAX => None,
             _ => Some(Self::AtWork),
         }
     }
@@ -144,16 +144,17 @@ impl Engine {
         self.remove_left(store).await?;
         let mut evaluating = self.next_turn(kind, subjects);
         let standing = self.mark(store, &evaluating, subjects, Crowd::Together).await?;
-        let verdict = |it: &Standing| match NotEvaluated::by(*it) {
+        let verdict = |standing: &Standing| match NotEvaluated::by(*standing) {
             None => Verdict::Go,
-            Some(NotEvaluated::AtWork) if !it.is_marked => Verdict::Alone,
+            Some(NotEvaluated::AtWork) if !standing.is_marked => Verdict::Alone,
             Some(not) => Verdict::Not(not),
         };
         let verdicts: Vec<Verdict> = standing.iter().map(verdict).collect();
         self.suspect(kind, subjects, &verdicts);
-        let marked = standing.iter().zip(subjects).zip(&verdicts).filter(|((it, _), _)| it.is_marked);
+        let marked =
+            standing.iter().zip(subjects).zip(&verdicts).filter(|((standing, _), _)| standing.is_marked);
         let (go, given_way): (Vec<_>, Vec<_>) = marked.partition(|(_, verdict)| **verdict == Verdict::Go);
-        let ids = |all: Vec<((&Standing, &Subject), &Verdict)>| all.iter().map(|it| it.0.1.id).collect();
+        let ids = |all: Vec<((&Standing, &Subject), &Verdict)>| all.iter().map(|pair| pair.0.1.id).collect();
         let (go, given_way): (Vec<i64>, Vec<i64>) = (ids(go), ids(given_way));
         if !given_way.is_empty() {
             store.end_evaluations(&evaluating.turn, &given_way).await?;
@@ -182,7 +183,7 @@ impl Engine {
         match standing.first().copied().and_then(NotEvaluated::by) {
             None => Ok(Ok(evaluating)),
             Some(not) => {
-                if standing.iter().any(|it| it.is_marked) {
+                if standing.iter().any(|standing| standing.is_marked) {
                     evaluating.ended(store).await;
                 } else {
                     evaluating.ids.clear();
@@ -194,7 +195,7 @@ impl Engine {
 
     fn suspect(&self, kind: EvaluationKind, subjects: &[Subject], verdicts: &[Verdict]) {
         let mut suspects = self.core.evaluations.suspects.lock();
-        for (subject, _) in subjects.iter().zip(verdicts).filter(|(_, it)| **it == Verdict::Alone) {
+        for (subject, _) in subjects.iter().zip(verdicts).filter(|(_, verdict)| **verdict == Verdict::Alone) {
             if suspects.len() < SUSPECTS_MAX {
                 suspects.insert((kind, subject.id));
             }
@@ -251,7 +252,7 @@ impl Engine {
         let number = evaluations.turns.fetch_add(1, Relaxed);
         let turn = Turn { kind, engine: evaluations.engine.clone(), number };
         // Until it is known which of them are marked, all of them may be.
-        let ids = subjects.iter().map(|it| it.id).collect();
+        let ids = subjects.iter().map(|subject| subject.id).collect();
         Evaluating { core: Arc::clone(&self.core), turn, ids, alone: None }
     }
 
@@ -293,7 +294,11 @@ impl Engine {
         let engine = &self.core.evaluations.engine;
         let released = store.release_evaluations(kind, &[id], engine).await? > 0;
         if released {
-            self.core.evaluations.set_aside.lock().retain(|it| (it.kind, it.id) != (kind, id));
+            self.core
+                .evaluations
+                .set_aside
+                .lock()
+                .retain(|set_aside| (set_aside.kind, set_aside.id) != (kind, id));
         }
         Ok(released)
     }
@@ -308,7 +313,7 @@ impl Engine {
         kind: EvaluationKind,
     ) -> Result<Vec<SetAside>, BackendError> {
         let mut all = store.set_aside(&self.core.evaluations.engine, SET_ASIDE_MAX).await?;
-        all.retain(|it| it.kind == kind);
+        all.retain(|set_aside| set_aside.kind == kind);
         Ok(all)
     }
 
@@ -319,10 +324,11 @@ impl Engine {
     pub async fn look_at_set_aside(&self, store: &dyn EvaluationStore) -> Result<usize, BackendError> {
         let all = store.set_aside(&self.core.evaluations.engine, SET_ASIDE_MAX).await?;
         let mut known = self.core.evaluations.set_aside.lock();
-        for it in
-            all.iter().filter(|it| !known.iter().any(|known| (known.kind, known.id) == (it.kind, it.id)))
-        {
-            let (kind, namespace, name, engines) = (it.kind.word(), it.namespace.as_str(), &it.name, it.died);
+        for set_aside in all.iter().filter(|set_aside| {
+            !known.iter().any(|known| (known.kind, known.id) == (set_aside.kind, set_aside.id))
+        }) {
+            let (kind, namespace, name, engines) =
+                (set_aside.kind.word(), set_aside.namespace.as_str(), &set_aside.name, set_aside.died);
             tracing::error!(
                 kind,
                 namespace,

@@ -34,7 +34,7 @@ impl Engine {
         let before = fired(&self.core);
         let mut books = self.core.store.books().await?;
         // What was told of meanwhile may be counted already, and what has fired meanwhile is not waited for.
-        let known: HashSet<(i64, i64)> = fired(&self.core).iter().map(|(id, it)| (*id, it.0)).collect();
+        let known: HashSet<(i64, i64)> = fired(&self.core).iter().map(|(id, pair)| (*id, pair.0)).collect();
         let mut waiting = HashMap::<Arc<QueueKey>, i64>::new();
         for (id, (fence, queue)) in before {
             if known.contains(&(id, fence)) {
@@ -45,7 +45,7 @@ impl Engine {
             .into_iter()
             .filter_map(|(queue, tasks)| are_ready(&mut books.standing, &queue, tasks))
             .collect();
-        books.standing.retain(|it| it.tasks != 0);
+        books.standing.retain(|tally| tally.tasks != 0);
         if !added.is_empty() {
             books.standing.extend(added);
             books.standing.sort_by(|a, b| (&a.queue, a.state).cmp(&(&b.queue, b.state)));
@@ -68,22 +68,22 @@ impl Engine {
 
 /// In a list that is sorted by queue. What it answers is to be added to it.
 fn are_ready(standing: &mut [Tally], queue: &QueueKey, tasks: i64) -> Option<Tally> {
-    let begin = standing.partition_point(|it| it.queue < *queue);
+    let begin = standing.partition_point(|tally| tally.queue < *queue);
     let rest = standing.get_mut(begin..)?;
-    let count = rest.partition_point(|it| it.queue == *queue);
+    let count = rest.partition_point(|tally| tally.queue == *queue);
     let own = rest.get_mut(..count)?;
     let mut left = tasks;
     for state in BEFORE_READY {
-        let Some(it) = own.iter_mut().find(|it| it.state == state) else {
+        let Some(tally) = own.iter_mut().find(|tally| tally.state == state) else {
             continue;
         };
-        let moved = it.tasks.clamp(0, left);
-        (it.tasks, left) = (it.tasks - moved, left - moved);
+        let moved = tally.tasks.clamp(0, left);
+        (tally.tasks, left) = (tally.tasks - moved, left - moved);
     }
     let moved = tasks - left;
-    match own.iter_mut().find(|it| it.state == State::Ready) {
-        Some(it) => {
-            it.tasks += moved;
+    match own.iter_mut().find(|tally| tally.state == State::Ready) {
+        Some(tally) => {
+            tally.tasks += moved;
             None
         }
         None => (moved > 0).then(|| Tally { queue: queue.clone(), state: State::Ready, tasks: moved }),
@@ -108,7 +108,7 @@ mod tests {
             tally("b", State::Scheduled, 1),
         ];
         assert_eq!(are_ready(&mut standing, &queue("a"), 3), Some(tally("a", State::Ready, 3)));
-        let left = |standing: &[Tally]| standing.iter().map(|it| it.tasks).collect::<Vec<_>>();
+        let left = |standing: &[Tally]| standing.iter().map(|tally| tally.tasks).collect::<Vec<_>>();
         assert_eq!(left(&standing), [0, 4, 1]);
         assert_eq!(are_ready(&mut standing, &queue("b"), 2), Some(tally("b", State::Ready, 1)), "no more");
         assert_eq!(are_ready(&mut standing, &queue("c"), 1), None);

@@ -58,8 +58,8 @@ pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Submitted>) -> Vec<Res
         }
     }
     let asks_store = |report: &Submitted| {
-        let record::Submission { words, within, report: it, .. } = &report.submission;
-        let part = core.store.part_of(it.place.partition);
+        let record::Submission { words, within, report: submission, .. } = &report.submission;
+        let part = core.store.part_of(submission.place.partition);
         words.is_none()
             && within.is_none()
             && !state.is_away(part)

@@ -49,8 +49,8 @@ impl Engine {
         Box::pin(async move {
             let [first, second] = key.ids(namespace, self.core.store.partitions());
             let found = self.core.store.latest_versions(namespace, &[first, second, id]).await?;
-            let is_of_key = |it: &&Task| it.ask.key.as_ref() == Some(key);
-            let of_id = || found.iter().find(|it| it.task_id() == id);
+            let is_of_key = |task: &&Task| task.ask.key.as_ref() == Some(key);
+            let of_id = || found.iter().find(|task| task.task_id() == id);
             Ok(found.iter().find(is_of_key).or_else(of_id).cloned())
         })
     }
@@ -68,7 +68,7 @@ pub(crate) async fn versions_of_key(
     let under = |task_id| core.store.versions(namespace, task_id, version, limit);
     let (mut tasks, others) = tokio::try_join!(under(first), under(second))?;
     tasks.extend(others);
-    tasks.retain(|it| it.ask.key.as_ref() == Some(key));
+    tasks.retain(|task| task.ask.key.as_ref() == Some(key));
     Ok(tasks)
 }
 
@@ -91,8 +91,8 @@ pub(crate) async fn standing(
 pub(crate) async fn id_of_key(core: &Core, namespace: &Name, key: &Key) -> Result<i64, Error> {
     let [first, second] = key.ids(namespace, core.store.partitions());
     let found = core.store.latest_versions(namespace, &[first, second]).await?;
-    let under = |id| found.iter().find(|it| it.task_id() == id);
-    let is_own = |it: &Task| it.ask.key.as_ref() == Some(key);
-    let is_second = under(second).is_some_and(is_own) || under(first).is_some_and(|it| !is_own(it));
+    let under = |id| found.iter().find(|task| task.task_id() == id);
+    let is_own = |task: &Task| task.ask.key.as_ref() == Some(key);
+    let is_second = under(second).is_some_and(is_own) || under(first).is_some_and(|task| !is_own(task));
     Ok(if is_second { second } else { first })
 }

@@ -165,7 +165,7 @@ impl QueueMeters {
     }
 
     pub(crate) fn set_budget(&self, budget_ms: Option<i64>) {
-        let set = |it| if it == 0 { NO_BUDGET } else { it };
+        let set = |n| if n == 0 { NO_BUDGET } else { n };
         self.budget_ms.store(budget_ms.map_or(0, set), Relaxed);
     }
 
@@ -173,18 +173,18 @@ impl QueueMeters {
         add(&self.fired, lateness_ms.len());
         let budget_ms = match self.budget_ms.load(Relaxed) {
             0 => LATENESS_BUDGET_MS,
-            it => it,
+            ms => ms,
         };
         if budget_ms != NO_BUDGET {
-            add(&self.over_budget, lateness_ms.iter().filter(|it| **it > budget_ms).count());
+            add(&self.over_budget, lateness_ms.iter().filter(|ms| **ms > budget_ms).count());
         }
         for &ms in lateness_ms {
             if ms < 0 {
                 add(&self.early, 1);
             }
             let nth = LATENESS_BOUNDS_MS.partition_point(|bound| *bound < ms);
-            if let Some(it) = self.lateness.get(nth) {
-                add(it, 1);
+            if let Some(counter) = self.lateness.get(nth) {
+                add(counter, 1);
             }
             self.lateness_sum_ms.fetch_add(u64::try_from(ms).unwrap_or(0), Relaxed);
         }
@@ -196,7 +196,8 @@ impl QueueMeters {
             [&self.inserted, &self.fired, &self.dispatched, &self.retried, &self.dead, &self.cancelled];
         let more = [&self.blocked, &self.throttled, &self.other];
         // One more, so that no counts at all are a change as well.
-        let sum = counts.into_iter().chain(more).map(|it| it.load(Relaxed)).sum::<u64>().saturating_add(1);
+        let sum =
+            counts.into_iter().chain(more).map(|count| count.load(Relaxed)).sum::<u64>().saturating_add(1);
         if self.last_sum.swap(sum, Relaxed) != sum {
             self.last_change.store(now.0, Relaxed);
         }
@@ -207,7 +208,7 @@ impl QueueMeters {
         let bounds = LATENESS_BOUNDS_MS.iter().copied().map(Some).chain([None]);
         let lateness = bounds
             .zip(&self.lateness)
-            .map(|(at_most_ms, it)| Bucket { at_most_ms, tasks: it.load(Relaxed) })
+            .map(|(at_most_ms, tasks)| Bucket { at_most_ms, tasks: tasks.load(Relaxed) })
             .collect();
         QueueNumbers {
             queue,
@@ -271,8 +272,8 @@ impl ServiceMeters {
 
 impl Meters {
     pub(crate) fn queue(&self, key: &QueueKey) -> Arc<QueueMeters> {
-        if let Some(it) = self.queues.read().get(key) {
-            return Arc::clone(it);
+        if let Some(queue) = self.queues.read().get(key) {
+            return Arc::clone(queue);
         }
         let mut queues = self.queues.write();
         let with = (queues.len() >= QUEUES_TOLD_APART).then_some(&self.together);
@@ -281,7 +282,7 @@ impl Meters {
     }
 
     pub(crate) fn service(&self, name: &'static str) -> Arc<ServiceMeters> {
-        let it = Arc::new(ServiceMeters {
+        let meters = Arc::new(ServiceMeters {
             name,
             runs: AtomicU64::default(),
             failures: AtomicU64::default(),
@@ -291,8 +292,8 @@ impl Meters {
             panics_in_a_row: AtomicU64::default(),
             succeeded_at: AtomicI64::default(),
         });
-        self.services.lock().push(Arc::clone(&it));
-        it
+        self.services.lock().push(Arc::clone(&meters));
+        meters
     }
 
     pub(crate) fn succeeded(&self, count: usize) {
@@ -343,21 +344,21 @@ impl Meters {
     /// Queues for which nothing was counted for so long, and that nobody has in hand.
     pub(crate) fn forget_idle(&self, now: Millis, for_ms: i64) {
         let mut queues = self.queues.write();
-        queues.retain(|_, it| Arc::strong_count(it) > 1 || !it.is_idle(now, for_ms));
+        queues.retain(|_, queue| Arc::strong_count(queue) > 1 || !queue.is_idle(now, for_ms));
         queues.shrink_to_fit();
     }
 
     /// How late the tasks of each queue may fire.
     pub(crate) fn set_budgets<'q>(&self, budgets: impl Iterator<Item = (&'q QueueKey, Option<i64>)>) {
-        self.queues.read().values().for_each(|it| it.set_budget(None));
-        budgets.filter(|it| it.1.is_some()).for_each(|(queue, it)| self.queue(queue).set_budget(it));
+        self.queues.read().values().for_each(|queue| queue.set_budget(None));
+        budgets.filter(|budget| budget.1.is_some()).for_each(|(queue, ms)| self.queue(queue).set_budget(ms));
     }
 
     /// Sorted by queue.
     #[must_use]
     pub fn queues(&self) -> Vec<QueueNumbers> {
         let mut all: Vec<_> =
-            self.queues.read().iter().map(|(key, it)| it.numbers(Arc::clone(key))).collect();
+            self.queues.read().iter().map(|(key, queue)| queue.numbers(Arc::clone(key))).collect();
         all.sort_by(|a, b| a.queue.cmp(&b.queue));
         all
     }
@@ -366,20 +367,20 @@ impl Meters {
     #[must_use]
     pub fn queue_numbers(&self, key: &QueueKey) -> Option<QueueNumbers> {
         let queues = self.queues.read();
-        queues.get_key_value(key).map(|(key, it)| it.numbers(Arc::clone(key)))
+        queues.get_key_value(key).map(|(key, meters)| meters.numbers(Arc::clone(key)))
     }
 
     #[must_use]
     pub fn services(&self) -> Vec<ServiceNumbers> {
-        let numbers = |it: &Arc<ServiceMeters>| ServiceNumbers {
-            name: it.name,
-            runs: it.runs.load(Relaxed),
-            failures: it.failures.load(Relaxed),
-            panics: it.panics.load(Relaxed),
-            handled: it.handled.load(Relaxed),
-            failures_in_a_row: it.failures_in_a_row.load(Relaxed),
-            panics_in_a_row: it.panics_in_a_row.load(Relaxed),
-            succeeded_at: Some(Millis(it.succeeded_at.load(Relaxed))).filter(|it| it.0 > 0),
+        let numbers = |meters: &Arc<ServiceMeters>| ServiceNumbers {
+            name: meters.name,
+            runs: meters.runs.load(Relaxed),
+            failures: meters.failures.load(Relaxed),
+            panics: meters.panics.load(Relaxed),
+            handled: meters.handled.load(Relaxed),
+            failures_in_a_row: meters.failures_in_a_row.load(Relaxed),
+            panics_in_a_row: meters.panics_in_a_row.load(Relaxed),
+            succeeded_at: Some(Millis(meters.succeeded_at.load(Relaxed))).filter(|at| at.0 > 0),
         };
         self.services.lock().iter().map(numbers).collect()
     }
@@ -465,8 +466,8 @@ mod tests {
         let queue = |nth| QueueKey { namespace: Name::default_namespace(), queue: name(nth) };
         (0..QUEUES_TOLD_APART + 2).for_each(|nth| drop(meters.queue(&queue(nth))));
         let together = |numbers: Vec<QueueNumbers>| {
-            let their = numbers.into_iter().filter(|it| it.outcomes.shares_histogram);
-            their.map(|it| it.queue.queue.as_str().to_owned()).collect::<Vec<_>>()
+            let their = numbers.into_iter().filter(|count| count.outcomes.shares_histogram);
+            their.map(|their| their.queue.queue.as_str().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(together(meters.queues()), ["q1000", "q1001"]);
         // Others that come when some were forgotten have their own.

@@ -40,7 +40,7 @@ pub(crate) fn closed(core: &Core, known: &Known, namespace: &Name) -> Option<Clo
 
 /// What is set for a namespace; None: nothing.
 fn settings_of(stands: Option<&Standing>) -> ScopeSettings {
-    match stands.map(|it| &it.setting) {
+    match stands.map(|standing| &standing.setting) {
         Some(Setting::Scope(set)) => set.clone(),
         _ => ScopeSettings::default(),
     }
@@ -56,7 +56,7 @@ async fn put(
     let scope = Scope::Namespace(namespace);
     for _ in 0..TRIES {
         let stands = control::standing(core, &scope).await?;
-        let expected = stands.as_ref().map_or(0, |it| it.revision);
+        let expected = stands.as_ref().map_or(0, |standing| standing.revision);
         if settings_of(stands.as_ref()).deletion.is_some() {
             return Ok(NamespacePut::Deleting);
         }
@@ -101,9 +101,10 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
     let scope = Scope::Namespace(namespace.clone());
     for _ in 0..TRIES {
         let all = core.store.settings().await?.all;
-        let is_of_queue = |it: &Standing| matches!(&it.scope, Scope::Queue(of) if of.namespace == namespace);
+        let is_of_queue =
+            |standing: &Standing| matches!(&standing.scope, Scope::Queue(of) if of.namespace == namespace);
         let has_queues = all.iter().any(is_of_queue);
-        let stands = all.into_iter().find(|it| it.scope == scope);
+        let stands = all.into_iter().find(|standing| standing.scope == scope);
         let settings = settings_of(stands.as_ref());
         if settings.deletion.is_some() {
             return Ok(Some(Stood { stands, written: None }));
@@ -118,7 +119,7 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
             return Ok(None);
         }
         let deletion = Some(Box::new(Deletion { since: core.now(), by: by.clone(), tasks }));
-        let expected = stands.as_ref().map_or(0, |it| it.revision);
+        let expected = stands.as_ref().map_or(0, |standing| standing.revision);
         let wanted = ScopeSettings { deletion, ..settings };
         if let Some(stands) = replace(core, &scope, wanted, (expected, &by)).await? {
             tracing::info!(%namespace, tasks, "a namespace is being deleted");
@@ -136,8 +137,12 @@ async fn has_schedules(core: &Core, namespace: &Name) -> Result<bool, punctual_c
 /// By the account, in all states.
 pub(crate) async fn tasks_in(core: &Core, namespace: &Name) -> Result<u64, punctual_contract::Error> {
     let books = core.store.books().await?;
-    let tasks: i64 =
-        books.standing.iter().filter(|it| it.queue.namespace == *namespace).map(|it| it.tasks).sum();
+    let tasks: i64 = books
+        .standing
+        .iter()
+        .filter(|tally| tally.queue.namespace == *namespace)
+        .map(|tally| tally.tasks)
+        .sum();
     Ok(u64::try_from(tasks).unwrap_or(0))
 }
 

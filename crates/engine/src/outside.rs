@@ -67,12 +67,12 @@ impl Core {
 /// Puts those that are long, and leaves their references in place of them. On an error what was put is deleted.
 pub(crate) async fn put(core: &Arc<Core>, contents: Vec<Owned<'_>>) -> Result<Put, Error> {
     let Some(blobs) = core.blobs.clone() else { return Ok(Vec::new()) };
-    let long = contents.into_iter().filter(|it| core.is_long(it.content));
-    let all: Vec<_> = long.map(|it| put_one(core, Arc::clone(&blobs), it)).collect();
+    let long = contents.into_iter().filter(|content| core.is_long(content.content));
+    let all: Vec<_> = long.map(|owned| put_one(core, Arc::clone(&blobs), owned)).collect();
     let (mut put, mut failed) = (Vec::with_capacity(all.len()), None);
-    for it in stream::iter(all).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
-        match it {
-            Ok(it) => put.push(it),
+    for pair in stream::iter(all).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+        match pair {
+            Ok(pair) => put.push(pair),
             Err(error) => failed = Some(error),
         }
     }
@@ -82,8 +82,8 @@ pub(crate) async fn put(core: &Arc<Core>, contents: Vec<Owned<'_>>) -> Result<Pu
     Err(Error { happened: Happened::No, ..error })
 }
 
-async fn put_one(core: &Core, blobs: Arc<dyn Blobs>, it: Owned<'_>) -> Result<(usize, String), Error> {
-    let Owned { nth, namespace, task_id, task_version, content } = it;
+async fn put_one(core: &Core, blobs: Arc<dyn Blobs>, owned: Owned<'_>) -> Result<(usize, String), Error> {
+    let Owned { nth, namespace, task_id, task_version, content } = owned;
     let (put_at, number) = (core.now(), fastrand::u64(..));
     let key = Key { namespace: namespace.clone(), task_id, task_version, put_at, number }.to_string();
     let bytes = std::mem::take(&mut content.bytes);
@@ -94,9 +94,9 @@ async fn put_one(core: &Core, blobs: Arc<dyn Blobs>, it: Owned<'_>) -> Result<(u
 
 /// Puts the long payloads of an insert. A task without an id gets one: the object is found by it.
 pub(crate) async fn put_payloads(core: &Arc<Core>, tasks: &mut [NewTask]) -> Result<Put, Error> {
-    for it in tasks.iter_mut().filter(|it| it.task_id.is_none() && core.is_long(&it.payload)) {
-        let namespace = &it.queue.namespace;
-        it.task_id = Some(match &it.key {
+    for task in tasks.iter_mut().filter(|task| task.task_id.is_none() && core.is_long(&task.payload)) {
+        let namespace = &task.queue.namespace;
+        task.task_id = Some(match &task.key {
             Some(key) => identity::id_of_key(core, namespace, key).await?,
             None => free_id(core, namespace).await?,
         });
@@ -104,8 +104,8 @@ pub(crate) async fn put_payloads(core: &Arc<Core>, tasks: &mut [NewTask]) -> Res
     put(core, tasks.iter_mut().enumerate().map(owned_payload).collect()).await
 }
 
-fn owned_payload<'a>((nth, it): (usize, &'a mut NewTask)) -> Owned<'a> {
-    let NewTask { queue, task_id, task_version, payload: content, .. } = it;
+fn owned_payload<'a>((nth, task): (usize, &'a mut NewTask)) -> Owned<'a> {
+    let NewTask { queue, task_id, task_version, payload: content, .. } = task;
     let (task_id, task_version) = (task_id.unwrap_or_default(), *task_version);
     Owned { nth, namespace: &queue.namespace, task_id, task_version, content }
 }
@@ -124,11 +124,11 @@ pub(crate) fn inserted(core: &Arc<Core>, put: Put, inserted: &Result<Vec<Result<
     match inserted {
         Ok(inserted) => {
             // What nobody knows the fate of may stand in a row.
-            let is_stored = |it: &Result<Inserted, Error>| match it {
-                Ok(it) => matches!(it.decision, Decision::Create | Decision::Replace),
+            let is_stored = |result: &Result<Inserted, Error>| match result {
+                Ok(inserted) => matches!(inserted.decision, Decision::Create | Decision::Replace),
                 Err(error) => error.happened == Happened::Maybe,
             };
-            let refused = put.into_iter().filter(|it| !inserted.get(it.0).is_some_and(is_stored));
+            let refused = put.into_iter().filter(|pair| !inserted.get(pair.0).is_some_and(is_stored));
             delete_soon(core, keys(refused));
         }
         Err(error) => failed(core, error, put),
@@ -143,12 +143,12 @@ pub(crate) fn failed(core: &Arc<Core>, error: &Error, put: Put) {
 }
 
 pub(crate) fn keys(put: impl IntoIterator<Item = (usize, String)>) -> Vec<String> {
-    put.into_iter().map(|it| it.1).collect()
+    put.into_iter().map(|pair| pair.1).collect()
 }
 
 /// The key of what a row no longer refers to.
 pub(crate) fn key_of(content: &Content) -> Option<String> {
-    content.reference().map(|it| it.key.to_owned())
+    content.reference().map(|reference| reference.key.to_owned())
 }
 
 /// Nobody waits for it, and what fails is found by `unused`.
@@ -171,8 +171,8 @@ pub(crate) enum Unread {
 }
 
 impl From<Unread> for Error {
-    fn from(it: Unread) -> Self {
-        match it {
+    fn from(unread: Unread) -> Self {
+        match unread {
             Unread::Away(error) => error,
             Unread::Lost(problem) => Self::did_not_happen(READ, problem),
         }
@@ -218,14 +218,14 @@ async fn read_at(blobs: &dyn Blobs, content: &Content) -> Result<Content, Unread
 pub(crate) async fn whole(core: &Core, task: Task) -> Result<Task, answer::Error> {
     let place = task.place;
     match read_both(core, task).await {
-        Ok((it, false)) => Ok(it),
+        Ok((task, false)) => Ok(task),
         _ => Ok(read_both(core, crate::change::read(core, place).await?).await?.0),
     }
 }
 
 /// And whether one of them is lost.
 async fn read_both(core: &Core, mut task: Task) -> Result<(Task, bool), Error> {
-    let result = task.result.as_mut().and_then(|it| it.content.as_mut());
+    let result = task.result.as_mut().and_then(|result| result.content.as_mut());
     let mut is_lost = false;
     for content in result.into_iter().chain([&mut task.ask.payload]) {
         match read(core, content).await {
@@ -239,21 +239,21 @@ async fn read_both(core: &Core, mut task: Task) -> Result<(Task, bool), Error> {
 /// What is handed over, with its contents, in order. What cannot be read has its attempt given back and comes again, or
 /// has spent it where it is lost; what is too much at once is ready again.
 pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assignment> {
-    if leased.iter().all(|it| !it.payload.is_outside) {
+    if leased.iter().all(|lease| !lease.payload.is_outside) {
         return leased;
     }
     let (fitting, too_much) = within(leased, FETCH_MAX_BYTES);
     give_back(core, too_much, "too_much_at_once").await;
-    let fetching = fitting.into_iter().map(|mut it| async move {
-        let read = read(core, &mut it.payload).await;
-        (it, read)
+    let fetching = fitting.into_iter().map(|mut lease| async move {
+        let read = read(core, &mut lease.payload).await;
+        (lease, read)
     });
     let (mut fetched, mut away, mut lost) = (Vec::new(), Vec::new(), Vec::new());
-    for (it, read) in stream::iter(fetching).buffered(AT_ONCE).collect::<Vec<_>>().await {
+    for (lease, read) in stream::iter(fetching).buffered(AT_ONCE).collect::<Vec<_>>().await {
         match read {
-            Ok(()) => fetched.push(it),
-            Err(Unread::Away(error)) => away.push((it, error.to_string())),
-            Err(Unread::Lost(problem)) => lost.push((it, problem)),
+            Ok(()) => fetched.push(lease),
+            Err(Unread::Away(error)) => away.push((lease, error.to_string())),
+            Err(Unread::Lost(problem)) => lost.push((lease, problem)),
         }
     }
     if let Some((_, error)) = away.first() {
@@ -267,9 +267,9 @@ pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assi
 /// As many as fit, at least one.
 fn within(leased: Vec<Assignment>, max_bytes: usize) -> (Vec<Assignment>, Vec<Assignment>) {
     let (mut sum, mut fitting, mut rest) = (0_usize, Vec::new(), Vec::new());
-    for it in leased {
-        sum = sum.saturating_add(it.payload.reference().map_or(0, |it| it.len));
-        if sum <= max_bytes || fitting.is_empty() { fitting.push(it) } else { rest.push(it) }
+    for lease in leased {
+        sum = sum.saturating_add(lease.payload.reference().map_or(0, |reference| reference.len));
+        if sum <= max_bytes || fitting.is_empty() { fitting.push(lease) } else { rest.push(lease) }
     }
     (fitting, rest)
 }

@@ -121,7 +121,7 @@ where
 
 /// Of what this engine works on, the partitions of one part.
 pub(crate) fn owned(core: &Core, part: usize) -> Vec<Partition> {
-    core.owned().filter(|it| is_in(core, part, *it)).collect()
+    core.owned().filter(|partition| is_in(core, part, *partition)).collect()
 }
 
 pub(crate) fn is_in(core: &Core, part: usize, partition: Partition) -> bool {
@@ -137,7 +137,7 @@ pub(crate) fn split<T>(
     let mut parts: Vec<(usize, Vec<T>)> = Vec::new();
     for item in items {
         let part = core.store.part_of(partition(&item));
-        match parts.iter_mut().find(|it| it.0 == part) {
+        match parts.iter_mut().find(|pair| pair.0 == part) {
             Some((_, some)) => some.push(item),
             None => parts.push((part, vec![item])),
         }
@@ -256,7 +256,7 @@ pub(crate) async fn leasing<T>(
     let asked = Asked::new(&core.parts, part);
     let answer = watched(core, part, patience, work).await;
     if answer.is_ok() {
-        asked.pace(|it| it.leased(asked.asked, Instant::now()));
+        asked.pace(|pace| pace.leased(asked.asked, Instant::now()));
         if !is_doubtful(core, part) {
             let back = take_aside(core, part);
             if !back.is_empty() {
@@ -282,7 +282,7 @@ async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Fut
 /// Looks whether parts that failed answer again, and offers what was set aside. Entries offered.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut offered = 0;
-    for part in (0..core.store.parts()).filter(|it| reach::is_only_elsewhere(core, *it)) {
+    for part in (0..core.store.parts()).filter(|nth| reach::is_only_elsewhere(core, *nth)) {
         // Another engine can hand it over; its executors hear of it before this one's.
         let back = take_aside(core, part);
         offered += back.len();
@@ -291,7 +291,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let aside: Vec<Partition> = core.live.lock().aside().collect();
     let aside = aside.into_iter().map(|partition| (core.store.part_of(partition), partition));
     for (part, known) in core.parts.to_look_at(Instant::now(), aside) {
-        let there = |it: &Partition| core.store.part_of(*it) == part;
+        let there = |partition: &Partition| core.store.part_of(*partition) == part;
         let Some(partition) = known.or_else(|| core.partitions().find(there)) else {
             core.parts.answers(part);
             continue;

@@ -15,7 +15,7 @@ pub(crate) fn keep_slow(core: &Core, tasks: &[NewTask], refused: &mut [Option<Re
     }
     let engines = u32::try_from(core.holdings.live().len()).unwrap_or(u32::MAX);
     let now = core.now();
-    for (task, refused) in tasks.iter().zip(refused).filter(|it| it.1.is_none()) {
+    for (task, refused) in tasks.iter().zip(refused).filter(|pair| pair.1.is_none()) {
         let too_fast = core.limits.quotas.take(&known, &task.queue.namespace, engines, now).err();
         *refused = too_fast.map(Refused::TooFast);
     }

@@ -37,10 +37,10 @@ async fn look(core: &Core, part: usize) -> Result<(), Error> {
         tokio::time::sleep(AGAIN_AFTER).await;
         checked = check(core, part).await;
     }
-    core.health.writers.of(part, |it| {
-        it.failure = checked.as_ref().err().map(ToString::to_string);
-        if it.failure.is_none() {
-            it.written.beat();
+    core.health.writers.of(part, |part| {
+        part.failure = checked.as_ref().err().map(ToString::to_string);
+        if part.failure.is_none() {
+            part.written.beat();
         }
     });
     checked
@@ -54,7 +54,7 @@ async fn check(core: &Core, part: usize) -> Result<(), Error> {
 /// From now on they are missed.
 pub(crate) fn begin(core: &Core) {
     for part in 0..core.store.parts() {
-        core.health.writers.of(part, |it| it.written.beat());
+        core.health.writers.of(part, |part| part.written.beat());
     }
 }
 
@@ -84,7 +84,7 @@ impl Engine {
             return Err(why.reason().to_owned());
         }
         let services = self.core.meters.services();
-        match services.iter().find(|it| it.panics_in_a_row >= PANICS_IN_A_ROW) {
+        match services.iter().find(|service| service.panics_in_a_row >= PANICS_IN_A_ROW) {
             Some(gone) => Err(format!("service {:?} panics again and again", gone.name)),
             None => Ok(()),
         }

@@ -59,12 +59,12 @@ pub(crate) async fn many(core: &Arc<Core>, asked: RedriveMany, by: &str) -> Resu
         if left == 0 {
             break;
         }
-        let page = core.store.list(&query).await.map_err(|it| told(it, &done))?;
+        let page = core.store.list(&query).await.map_err(|error| told(error, &done))?;
         let spread = |nth: u64| at(start_at, asked.per_second, done.tasks.saturating_add(nth));
         let redriven = if asked.dry_run {
             page.tasks.len()
         } else {
-            redrive(core, &page.tasks, by, spread).await.map_err(|it| told(it, &done))?
+            redrive(core, &page.tasks, by, spread).await.map_err(|error| told(error, &done))?
         };
         done.lost += count(page.tasks.len() - redriven);
         done.tasks += count(redriven);
@@ -89,7 +89,7 @@ fn count(tasks: usize) -> u64 {
     reason = "a number of tasks is small, and a time beyond the last instant is the last"
 )]
 fn at(start_at: Millis, per_second: Option<f64>, nth: u64) -> Millis {
-    let after_ms = per_second.map_or(0.0, |it| nth as f64 * 1_000.0 / it);
+    let after_ms = per_second.map_or(0.0, |per_second| nth as f64 * 1_000.0 / per_second);
     start_at.plus(after_ms as i64)
 }
 
@@ -102,11 +102,11 @@ async fn redrive(
     if tasks.is_empty() {
         return Ok(0);
     }
-    let step = |(nth, it): (u64, &Task)| {
+    let step = |(nth, task): (u64, &Task)| {
         let note = Note { by: by.to_owned(), due_at: Some(due(nth)), ..Note::default() };
         Step {
-            place: it.place,
-            fence: Some(it.fence),
+            place: task.place,
+            fence: Some(task.fence),
             change: Change::Redrive { execute_at: due(nth) },
             note,
             fired_at: None,
@@ -115,15 +115,15 @@ async fn redrive(
     };
     let steps: Vec<Step> = (0..).zip(tasks).map(step).collect();
     let applied = core.store.apply(steps, core.now()).await?;
-    let moved = tasks.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
+    let moved = tasks.iter().zip(applied).filter(|(_, stepped)| *stepped == Applied::Moved);
     let places: Vec<_> = moved.map(|(task, _)| task.place).collect();
     // Nothing depends on what follows: the preloader and the refill find them too.
     let now = core.store.read(&places).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "redriven tasks wait for the preloader or the refill");
         Vec::new()
     });
-    let waiting = now.into_iter().flatten().filter(|it| it.state.is_waiting());
-    intake::admit(core, waiting.map(|it| entry_of(&it)).collect()).await;
+    let waiting = now.into_iter().flatten().filter(|task| task.state.is_waiting());
+    intake::admit(core, waiting.map(|task| entry_of(&task)).collect()).await;
     Ok(places.len())
 }
 

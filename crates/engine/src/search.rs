@@ -67,7 +67,7 @@ pub(crate) async fn filled(
 fn go_on_behind(page: &mut Page, query: &Query, last: Option<&Task>) {
     (page.next_before_id, page.next_after_id, page.next_behind_due, page.newest_id) =
         (None, None, None, None);
-    let id = last.map(|it| it.place.id);
+    let id = last.map(|task| task.place.id);
     match page.along {
         Along::DueTime => page.next_behind_due = last.map(DuePosition::of),
         _ if query.oldest_first => page.next_after_id = id,

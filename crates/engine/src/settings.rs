@@ -42,13 +42,13 @@ impl Known {
     pub(crate) fn has_caps(&self) -> bool {
         self.caps_bytes()
             || self.everything.max_waiting.is_some()
-            || self.namespaces.values().any(|it| it.max_waiting.is_some())
-            || self.queues.values().any(|it| it.max_waiting.is_some())
+            || self.namespaces.values().any(|namespace| namespace.max_waiting.is_some())
+            || self.queues.values().any(|queue| queue.max_waiting.is_some())
     }
 
     pub(crate) fn caps_bytes(&self) -> bool {
         self.everything.max_payload_bytes.is_some()
-            || self.namespaces.values().any(|it| it.max_payload_bytes.is_some())
+            || self.namespaces.values().any(|namespace| namespace.max_payload_bytes.is_some())
     }
 
     /// None: nothing of it is being deleted.
@@ -56,19 +56,19 @@ impl Known {
         self.namespaces.get(namespace)?.deletion.as_deref()
     }
 
-    pub(crate) fn of(it: settings::Settings) -> Self {
-        let mut known = Self { revision: it.revision, ..Self::default() };
-        for it in it.all {
-            match (it.scope, it.setting) {
-                (Scope::Everything, Setting::Scope(it)) => known.everything = it,
-                (Scope::Namespace(namespace), Setting::Scope(it)) => {
-                    known.namespaces.insert(namespace, it);
+    pub(crate) fn of(settings: settings::Settings) -> Self {
+        let mut known = Self { revision: settings.revision, ..Self::default() };
+        for standing in settings.all {
+            match (standing.scope, standing.setting) {
+                (Scope::Everything, Setting::Scope(each_settings)) => known.everything = each_settings,
+                (Scope::Namespace(namespace), Setting::Scope(each_settings)) => {
+                    known.namespaces.insert(namespace, each_settings);
                 }
-                (Scope::Queue(queue), Setting::Queue(it)) => {
-                    known.keeps_successes |= it.keep.succeeded_ms.is_some();
-                    known.hands_over |= it.hands_over_while_away();
-                    known.scanned.extend(it.is_scanned().then(|| Arc::new(queue.clone())));
-                    known.queues.insert(queue, Arc::new(*it));
+                (Scope::Queue(queue), Setting::Queue(each_settings)) => {
+                    known.keeps_successes |= each_settings.keep.succeeded_ms.is_some();
+                    known.hands_over |= each_settings.hands_over_while_away();
+                    known.scanned.extend(each_settings.is_scanned().then(|| Arc::new(queue.clone())));
+                    known.queues.insert(queue, Arc::new(*each_settings));
                 }
                 (scope, _) => {
                     let scope = match scope {
@@ -122,11 +122,11 @@ impl Settings {
 
     /// Unless something newer is known.
     pub(crate) fn replace(&self, known: Known) {
-        let mut it = self.known.write();
-        if it.revision <= known.revision {
-            *it = Arc::new(known);
+        let mut this_known = self.known.write();
+        if this_known.revision <= known.revision {
+            *this_known = Arc::new(known);
         }
-        drop(it);
+        drop(this_known);
         self.is_loaded.store(true, SeqCst);
     }
 
@@ -138,7 +138,7 @@ impl Settings {
     /// Nothing of it is to be tried now.
     pub(crate) fn is_paused(&self, queue: &QueueKey) -> bool {
         let known = self.known.read();
-        let is_set = known.queues.get(queue).is_some_and(|it| it.pause.is_some());
+        let is_set = known.queues.get(queue).is_some_and(|queue| queue.pause.is_some());
         let is_going = known.deletion(&queue.namespace).is_some();
         drop(known);
         is_set || is_going || self.refused.lock().contains(queue)

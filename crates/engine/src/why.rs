@@ -51,9 +51,9 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     }
     if has_fired
         && task.state != State::DispatchFailed
-        && let Some(it) = not_admitted(core, task, now).await
+        && let Some(plain) = not_admitted(core, task, now).await
     {
-        return it;
+        return plain;
     }
     let plain = by_state(core, task, now);
     if plain.blocking != Some("executor") || core.pushes(&task.ask.queue) {
@@ -129,7 +129,8 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
         ),
         State::DispatchFailed => {
             let error = task.last_error.as_deref().unwrap_or("the bus did not take it");
-            let again_at = core.maintenance.unsent.again_at(task.place.id, task.fence).map(|it| it.max(now));
+            let again_at =
+                core.maintenance.unsent.again_at(task.place.id, task.fence).map(|again_at| again_at.max(now));
             let reason = format!("It has fired and could not be sent: {error}");
             answer(reason, Some("bus"), engine, "the compensator has it sent again", again_at)
         }
@@ -158,8 +159,9 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
 fn paused(core: &Core, task: &Task) -> Why {
     let settings = core.settings.queue(&task.ask.queue);
     let pause = settings.pause.as_ref();
-    let by = pause.map(|it| it.by.clone());
-    let because = pause.and_then(|it| it.reason.as_ref()).map(|it| format!(": {it}")).unwrap_or_default();
+    let by = pause.map(|pause| pause.by.clone());
+    let because =
+        pause.and_then(|pause| pause.reason.as_ref()).map(|reason| format!(": {reason}")).unwrap_or_default();
     let (who, queue) = (by.as_deref().unwrap_or("somebody"), task.ask.queue.queue.as_str());
     Why {
         reason: format!("It is due; {who:?} has paused queue {queue:?}{because}."),
@@ -172,7 +174,7 @@ fn paused(core: &Core, task: &Task) -> Why {
 
 /// What went wrong last.
 fn because(task: &Task) -> String {
-    task.last_error.as_ref().map_or_else(String::new, |it| format!(" ({it})"))
+    task.last_error.as_ref().map_or_else(String::new, |last_error| format!(" ({last_error})"))
 }
 
 /// It fires with a scan of its queue.
@@ -257,14 +259,14 @@ fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
 
 fn in_flight(task: &Task) -> Why {
     let lease = task.lease.as_ref();
-    let executor = lease.map(|it| it.executor.clone());
+    let executor = lease.map(|lease| lease.executor.clone());
     let name = executor.as_deref().unwrap_or("an executor");
     Why {
         reason: format!("Attempt {} is with {name:?}.", task.attempt),
         blocking: None,
         owner: executor.clone(),
         next_step: "its outcome, or the end of its lease".into(),
-        expected_at: lease.map(|it| it.until),
+        expected_at: lease.map(|lease| lease.until),
     }
 }
 
@@ -277,7 +279,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     let queue = Arc::new(task.ask.queue.clone());
     if let Some(range) = &demands.handler_versions {
         let there = core.limits.admissions.versions(&queue, now);
-        if !there.iter().any(|it| versions::may_run(Some(range), Some(it))) {
+        if !there.iter().any(|text| versions::may_run(Some(range), Some(text))) {
             let there =
                 if there.is_empty() { "none that says its version".to_owned() } else { there.join(", ") };
             let reason =
@@ -303,7 +305,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     }
     match room.bound? {
         Answer::Blocked(scope) => {
-            let most = limits.iter().find(|it| it.scope == scope).map_or(0, |it| it.most);
+            let most = limits.iter().find(|limit| limit.scope == scope).map_or(0, |limit| limit.most);
             let holders = holders(core, &queue, &scope).await;
             if let Some(share) = terms.share_of(&scope) {
                 let (reason, next_step) = share_of_slots(&scope, share, most, &holders);
@@ -318,11 +320,11 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
                     "It has fired; {scope} has no start left of its share of the rate: {}.",
                     by_weight(share)
                 );
-                let expected_at = wait_ms.map(|it| now.plus(it));
+                let expected_at = wait_ms.map(|wait_ms| now.plus(wait_ms));
                 return answer(reason, "share", None, "its share of the rate brings a start", expected_at);
             }
             let reason = format!("It has fired; the rate of {scope} has no start left.");
-            answer(reason, "rate", None, "the rate brings a start", wait_ms.map(|it| now.plus(it)))
+            answer(reason, "rate", None, "the rate brings a start", wait_ms.map(|wait_ms| now.plus(wait_ms)))
         }
         Answer::NotWhole => {
             let reason =
@@ -354,10 +356,10 @@ async fn holders(core: &Core, queue: &QueueKey, scope: &Scope) -> String {
     let Ok(holders) = core.limiter_of(queue).holders(scope, HOLDERS_SHOWN).await else {
         return "by whom is not known".into();
     };
-    let places: Vec<_> = holders.first.iter().map(|it| it.place).collect();
+    let places: Vec<_> = holders.first.iter().map(|held| held.place).collect();
     let tasks = core.store.read(&places).await.unwrap_or_default();
     let name = |(held, task): (&Held, Option<Task>)| {
-        let executor = task.and_then(|it| it.lease).map(|it| it.executor);
+        let executor = task.and_then(|task| task.lease).map(|lease| lease.executor);
         format!("task {} with {:?}", held.member.id, executor.as_deref().unwrap_or("nobody yet"))
     };
     let shown: Vec<String> = holders.first.iter().zip(tasks).map(name).collect();

@@ -65,7 +65,7 @@ fn called(call: &Call) -> Result<Option<&'static str>, String> {
 
 /// None: there is no such operation.
 fn result_of(operator: Operator, one: &'static str, other: &'static str) -> Option<&'static str> {
-    let are_numbers = [one, other].iter().all(|it| ["int", "uint", "double"].contains(it));
+    let are_numbers = [one, other].iter().all(|text| ["int", "uint", "double"].contains(text));
     let taken = match operator {
         Operator::Add => one == other && ["int", "uint", "double", "string", "bytes", "list"].contains(&one),
         Operator::Subtract | Operator::Multiply | Operator::Divide => one == other && are_numbers,

@@ -108,11 +108,11 @@ impl<'a> Evaluator<'a> {
             }
             Kind::Has(of, field) => {
                 let of = self.value(of)?;
-                Self::field(node, &of, field).map(|it| it.is_some().into())
+                Self::field(node, &of, field).map(|field| field.is_some().into())
             }
             Kind::Index(parts) => self.indexed(node, parts),
             Kind::Call(call) => self.call(node, call),
-            Kind::Not(of) => self.truth(of).map(|it| (!it).into()),
+            Kind::Not(of) => self.truth(of).map(|truth| (!truth).into()),
             Kind::Negate(of) => self.negated(node, of),
             Kind::Binary(operator, parts) => self.binary(node, *operator, parts),
             Kind::And(parts) => self.joined(parts, false),
@@ -136,8 +136,8 @@ impl<'a> Evaluator<'a> {
         self.glances(node, place.unwrap_or(self.items.len()).saturating_add(1))?;
         let item = place.and_then(|place| self.items.iter().rev().nth(place)).map(|(_, value)| value);
         let variable = || {
-            let mut all = self.variables.iter().rev().flat_map(|it| it.iter());
-            all.find(|(it, _)| *it == name).map(|(_, value)| value)
+            let mut all = self.variables.iter().rev().flat_map(|variable| variable.iter());
+            all.find(|(text, _)| *text == name).map(|(_, value)| value)
         };
         match item.or_else(variable) {
             Some(value) => Ok(value.clone()),
@@ -168,7 +168,7 @@ impl<'a> Evaluator<'a> {
                     Value::UInt(nth) => usize::try_from(*nth).ok(),
                     other => return Err(Self::wrong(node, no_overload("[]", &[&of, other]))),
                 };
-                let item = place.and_then(|it| items.get(it)).cloned();
+                let item = place.and_then(|place| items.get(place)).cloned();
                 item.ok_or_else(|| {
                     Self::wrong(node, format!("there is no item {index} in a list of {}", items.len()))
                 })
@@ -270,7 +270,7 @@ impl<'a> Evaluator<'a> {
 
     /// One item of a walk, which the name of the walk means now.
     fn visited(&mut self, node: &Node, walk: &'a Walk, walked: &mut Walked) -> Result<Visited, Mistake> {
-        let truth = walk.condition.as_ref().map(|it| self.truth(it));
+        let truth = walk.condition.as_ref().map(|condition| self.truth(condition));
         match walk.over {
             Over::All | Over::Exists => match truth {
                 Some(Ok(truth)) => walked.is_decided = truth == (walk.over == Over::Exists),
@@ -303,7 +303,7 @@ impl<'a> Evaluator<'a> {
         let (one, other) = (self.value(one)?, self.value(other)?);
         match operator {
             Operator::Equal => self.equal(node, &one, &other).map(Value::Bool),
-            Operator::NotEqual => self.equal(node, &one, &other).map(|it| (!it).into()),
+            Operator::NotEqual => self.equal(node, &one, &other).map(|flag| (!flag).into()),
             Operator::In => self.is_in(node, &one, &other).map(Value::Bool),
             Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
                 let order = self.order(node, operator, &one, &other)?;
@@ -417,13 +417,13 @@ pub(crate) fn reckoned(operator: Operator, one: &Value, other: &Value) -> Result
 
 /// With the way out where numbers of two types meet.
 pub(crate) fn no_overload(sign: &str, values: &[&Value]) -> String {
-    let types: Vec<&str> = values.iter().map(|it| it.type_name()).collect();
+    let types: Vec<&str> = values.iter().map(|value| value.type_name()).collect();
     no_overload_of(sign, &types)
 }
 
 pub(crate) fn no_overload_of(sign: &str, types: &[&str]) -> String {
-    let are_numbers = types.iter().all(|it| ["int", "uint", "double"].contains(it));
-    let differ = types.iter().any(|it| Some(it) != types.first());
+    let are_numbers = types.iter().all(|kind| ["int", "uint", "double"].contains(kind));
+    let differ = types.iter().any(|kind| Some(kind) != types.first());
     let way_out = if are_numbers && differ { ": make them the same first, as in double(x)" } else { "" };
     format!("there is no {sign} for {}{way_out}", types.join(" and "))
 }

@@ -218,7 +218,8 @@ impl Reader<'_> {
     }
 
     fn number(&mut self) -> Result<Value, String> {
-        let length = self.rest().find(|it: char| !matches!(it, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
+        let length =
+            self.rest().find(|letter: char| !matches!(letter, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
         let text = self.rest().get(..length.unwrap_or_else(|| self.rest().len())).unwrap_or_default();
         let value = of_number(text).ok_or_else(|| self.wrong("a number is not one"))?;
         self.at += text.len();
@@ -229,10 +230,11 @@ impl Reader<'_> {
 /// As JSON writes numbers.
 fn of_number(text: &str) -> Option<Value> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    let (whole, exponent) = digits.split_once(['e', 'E']).map_or((digits, None), |(it, e)| (it, Some(e)));
-    let (whole, rest) = whole.split_once('.').map_or((whole, None), |(it, rest)| (it, Some(rest)));
-    let are_digits = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
-    let exponent_is = exponent.is_none_or(|it| are_digits(it.strip_prefix(['+', '-']).unwrap_or(it)));
+    let (whole, exponent) = digits.split_once(['e', 'E']).map_or((digits, None), |(head, e)| (head, Some(e)));
+    let (whole, rest) = whole.split_once('.').map_or((whole, None), |(head, rest)| (head, Some(rest)));
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let exponent_is =
+        exponent.is_none_or(|exponent| are_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)));
     if !are_digits(whole) || (whole.len() > 1 && whole.starts_with('0')) || !exponent_is {
         return None;
     }
@@ -248,13 +250,13 @@ fn of_number(text: &str) -> Option<Value> {
             return Some(Value::UInt(number));
         }
     }
-    let is_exact = |it: f64| of_double(it).is_some_and(|written| written == text);
-    let double = text.parse().ok().filter(|it| is_exact(*it));
-    double.map(Value::Double).or_else(|| Decimal::of(text).map(|it| Value::Decimal(it.into())))
+    let is_exact = |double: f64| of_double(double).is_some_and(|written| written == text);
+    let double = text.parse().ok().filter(|number| is_exact(*number));
+    double.map(Value::Double).or_else(|| Decimal::of(text).map(|decimal| Value::Decimal(decimal.into())))
 }
 
 fn of_double(double: f64) -> Option<String> {
-    Number::from_f64(double).map(|it| it.to_string())
+    Number::from_f64(double).map(|number| number.to_string())
 }
 
 /// Writes a value of at most so many bytes.
@@ -301,7 +303,7 @@ impl Writer<'_> {
             Value::Double(number) => {
                 self.put(&of_double(*number).ok_or(Unwritten::Unknown("a number that is infinite, or none"))?)
             }
-            Value::Decimal(it) => self.put(it.text()),
+            Value::Decimal(decimal) => self.put(decimal.text()),
             Value::String(text) => self.string(text),
             Value::Bytes(bytes) => self.base64(bytes),
             Value::List(items) => {
@@ -352,10 +354,11 @@ impl Writer<'_> {
             let bits = (byte(0) << 16) | (byte(1) << 8) | byte(2);
             let mut four = String::with_capacity(4);
             for nth in 0..4 {
-                let letter =
-                    usize::try_from((bits >> (18 - 6 * nth)) & 63).ok().and_then(|it| LETTERS.get(it));
+                let letter = usize::try_from((bits >> (18 - 6 * nth)) & 63)
+                    .ok()
+                    .and_then(|number| LETTERS.get(number));
                 let is_there = nth <= three.len();
-                four.push(letter.filter(|_| is_there).map_or('=', |it| char::from(*it)));
+                four.push(letter.filter(|_| is_there).map_or('=', |letter| char::from(*letter)));
             }
             self.put(&four)?;
         }
@@ -438,7 +441,7 @@ mod tests {
 
     #[test]
     fn bytes_are_base64_and_what_is_too_long_is_not_written() {
-        let bytes = |it: &[u8]| write(&Value::Bytes(it.into()), 100).unwrap();
+        let bytes = |bytes: &[u8]| write(&Value::Bytes(bytes.into()), 100).unwrap();
         assert_eq!(
             [bytes(b""), bytes(b"a"), bytes(b"ab"), bytes(b"abc")],
             ["\"\"", "\"YQ==\"", "\"YWI=\"", "\"YWJj\""]
@@ -453,8 +456,10 @@ mod tests {
     fn expressions_are_found_with_their_paths_and_places() {
         let text = r#"{"a/b": [1, {"$expr" : "x"}], "~": {"c": {"\u0024expr": "y"}}, "$expr ": 2}"#;
         let found = expressions(text).unwrap();
-        let seen: Vec<_> =
-            found.iter().map(|it| (it.path.as_str(), it.text.as_str(), &text[it.at..it.end])).collect();
+        let seen: Vec<_> = found
+            .iter()
+            .map(|found| (found.path.as_str(), found.text.as_str(), &text[found.at..found.end]))
+            .collect();
         let wanted = [("/a~1b/1", "x", r#"{"$expr" : "x"}"#), ("/~0/c", "y", r#"{"\u0024expr": "y"}"#)];
         assert_eq!(seen, wanted);
         assert_eq!(expressions(r#"{"$expr": "z"}"#).unwrap()[0].path, "");

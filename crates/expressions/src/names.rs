@@ -54,15 +54,15 @@ impl<'a> Reader<'a> {
                 [of, Node { kind: Kind::Literal(crate::Value::String(name)), .. }] if self.is_asked(of) => {
                     self.entry(name);
                 }
-                [of, index] => [of, index].into_iter().for_each(|it| self.read(it)),
+                [of, index] => [of, index].into_iter().for_each(|node| self.read(node)),
             },
             Kind::Walk(walk) => {
                 self.read(&walk.list);
                 self.bound.push(&walk.name);
-                walk.condition.iter().chain(&walk.result).for_each(|it| self.read(it));
+                walk.condition.iter().chain(&walk.result).for_each(|node| self.read(node));
                 self.bound.pop();
             }
-            _ => node.parts().into_iter().for_each(|it| self.read(it)),
+            _ => node.parts().into_iter().for_each(|node| self.read(node)),
         }
     }
 }

@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
     }
 
     fn take_sign(&mut self, sign: &str) -> bool {
-        let is_there = matches!(self.peek(), Word::Sign(it) if *it == sign);
+        let is_there = matches!(self.peek(), Word::Sign(text) if *text == sign);
         self.next += usize::from(is_there);
         is_there
     }
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
     fn binary(&mut self, at_least: u8) -> Result<Node, Mistake> {
         let at = self.token().at;
         let mut left = self.unary()?;
-        while let Some(operator) = self.operator().filter(|it| it.precedence() >= at_least) {
+        while let Some(operator) = self.operator().filter(|operator| operator.precedence() >= at_least) {
             self.take();
             let right = self.binary(operator.precedence() + 1)?;
             left = self.node(at, Kind::Binary(operator, Box::new([left, right])));
@@ -295,9 +295,11 @@ impl<'a> Parser<'a> {
         let read = match word {
             Word::Int(text) => whole(sign, text, i64::from_str_radix).ok().map(Value::Int),
             Word::UInt(text) => whole(sign, text, u64::from_str_radix).ok().map(Value::UInt),
-            Word::Double(text) => {
-                format!("{sign}{text}").parse().ok().filter(|it: &f64| it.is_finite()).map(Value::Double)
-            }
+            Word::Double(text) => format!("{sign}{text}")
+                .parse()
+                .ok()
+                .filter(|number: &f64| number.is_finite())
+                .map(Value::Double),
             _ => None,
         };
         let value = read.ok_or_else(|| self.wrong(at, "it is no number that there is"))?;
@@ -333,7 +335,7 @@ impl<'a> Parser<'a> {
         loop {
             all.push(self.expression()?);
             if !self.take_sign(",")
-                || (may_end_in_comma && matches!(self.peek(), Word::Sign(it) if *it == end))
+                || (may_end_in_comma && matches!(self.peek(), Word::Sign(sign) if *sign == end))
             {
                 self.expect(end)?;
                 return Ok(all);

@@ -48,9 +48,9 @@ impl Template {
             let problem = format!("has {} expressions, and may have at most {EXPRESSIONS_MAX}", found.len());
             return Err(Problem::plain(problem));
         }
-        let place = |it: json::Found| {
-            let expression = Expression::parse(&it.text)?;
-            Ok(Place { at: it.at, end: it.end, path: it.path.into(), expression })
+        let place = |found: json::Found| {
+            let expression = Expression::parse(&found.text)?;
+            Ok(Place { at: found.at, end: found.end, path: found.path.into(), expression })
         };
         let places = found.into_iter().map(place).collect::<Result<Box<[_]>, _>>()?;
         Ok((!places.is_empty()).then(|| Self { text: text.into(), places }))
@@ -58,13 +58,13 @@ impl Template {
 
     /// What each expression names, with the path to it below the payload.
     pub fn names(&self, of: &str) -> impl Iterator<Item = (&str, Names)> {
-        self.places.iter().map(move |it| (&*it.path, it.expression.names(of)))
+        self.places.iter().map(move |place| (&*place.path, place.expression.names(of)))
     }
 
     /// Of the texts of all expressions.
     #[must_use]
     pub fn bytes_of_expressions(&self) -> usize {
-        self.places.iter().map(|it| it.expression.text().len()).sum()
+        self.places.iter().map(|place| place.expression.text().len()).sum()
     }
 
     /// The payload with every expression replaced by its value.

@@ -96,7 +96,7 @@ impl<'a> Lexer<'a> {
         let at = self.at;
         let Some(first) = self.peek() else { return Ok(Word::End) };
         let second = self.rest().chars().nth(1);
-        if first.is_ascii_digit() || (first == '.' && second.is_some_and(|it| it.is_ascii_digit())) {
+        if first.is_ascii_digit() || (first == '.' && second.is_some_and(|second| second.is_ascii_digit())) {
             return self.number();
         }
         if let Some(literal) = self.literal()? {
@@ -121,7 +121,7 @@ impl<'a> Lexer<'a> {
         } else {
             self.take_while(|letter| letter.is_ascii_digit());
             let mut after = self.rest().chars();
-            if after.next() == Some('.') && after.next().is_some_and(|it| it.is_ascii_digit()) {
+            if after.next() == Some('.') && after.next().is_some_and(|after| after.is_ascii_digit()) {
                 is_double = true;
                 self.at += 1;
                 self.take_while(|letter| letter.is_ascii_digit());

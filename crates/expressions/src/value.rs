@@ -62,11 +62,11 @@ impl Map {
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Value> {
-        self.at(|it| it.cmp(key))
+        self.at(|this_key| this_key.cmp(key))
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&Value> {
-        self.at(|it| match it {
+        self.at(|key| match key {
             Key::Text(text) => text.as_ref().cmp(name),
             Key::Bool(_) | Key::Whole(_) => Ordering::Less,
         })

@@ -69,8 +69,8 @@ fn entry(id: i64, queue: &Arc<QueueKey>, payload: usize) -> HotEntry {
 async fn main() -> Outcome<()> {
     let mut args = env::args().skip(1);
     let url = args.next().ok_or("the first argument is the address: redis://127.0.0.1:6379")?;
-    let tasks = args.next().map_or(Ok(200_000), |it| it.parse())?;
-    let payload = args.next().map_or(Ok(200), |it| it.parse())?;
+    let tasks = args.next().map_or(Ok(200_000), |arg| arg.parse())?;
+    let payload = args.next().map_or(Ok(200), |arg| arg.parse())?;
     let prefix = format!("bench-{}", std::process::id());
     let hot = Arc::new(RedisHot::connect(&url, RedisOptions { prefix, ..RedisOptions::default() }).await?);
     let server = Server::of(&url);
@@ -96,7 +96,9 @@ async fn run(
     let entries: Vec<HotEntry> = (0..i64::try_from(tasks)?).map(|id| entry(id, &queue, payload)).collect();
     let before = hot.memory().await?.used_bytes;
     bench
-        .step("load", entries.chunks(batch).map(<[_]>::to_vec).collect(), async |hot, it| hot.load(it).await)
+        .step("load", entries.chunks(batch).map(<[_]>::to_vec).collect(), async |hot, entries| {
+            hot.load(entries).await
+        })
         .await?;
     let bytes = (hot.memory().await?.used_bytes - before) / u64::try_from(tasks)?;
     println!("{:>8} {batch:>7} {:>12} {:>18} {bytes:>10}", "memory", "", "");
@@ -135,7 +137,7 @@ impl Bench<'_> {
     {
         use futures_util::{StreamExt as _, TryStreamExt as _};
         let (cpu, begun_at) = (self.server.cpu(), Instant::now());
-        let acts = futures_util::stream::iter(asked).map(|it| act(Arc::clone(&self.hot), it));
+        let acts = futures_util::stream::iter(asked).map(|action| act(Arc::clone(&self.hot), action));
         let answers: Vec<T> = acts.buffered(SIDE_BY_SIDE).try_collect().await?;
         let (spent, took) = (self.server.cpu().saturating_sub(cpu), begun_at.elapsed());
         let per_second = per(self.tasks, took);
@@ -154,9 +156,9 @@ struct Server(Option<u32>);
 
 impl Server {
     fn of(url: &str) -> Self {
-        let port = url.rsplit_once(':').map_or("6379", |(_, it)| it.split('/').next().unwrap_or(it));
+        let port = url.rsplit_once(':').map_or("6379", |(_, rest)| rest.split('/').next().unwrap_or(rest));
         let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = pids.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
+        let pids = pids.filter_map(|pid| pid.file_name().to_str()?.parse::<u32>().ok());
         let is_it = |pid: &u32| {
             let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             line.contains("redis-server") && line.contains(&format!(":{port}"))
@@ -166,12 +168,12 @@ impl Server {
 
     /// Of all its threads, to 10 ms.
     fn cpu(&self) -> Duration {
-        let stat = self.0.and_then(|it| std::fs::read_to_string(format!("/proc/{it}/stat")).ok());
-        let after_name = stat.as_deref().and_then(|it| it.rsplit_once(')')).map_or("", |(_, it)| it);
+        let stat = self.0.and_then(|server| std::fs::read_to_string(format!("/proc/{server}/stat")).ok());
+        let after_name = stat.as_deref().and_then(|stat| stat.rsplit_once(')')).map_or("", |(_, rest)| rest);
         let fields: BTreeMap<usize, u64> = after_name
             .split_whitespace()
             .enumerate()
-            .filter_map(|(n, it)| Some((n, it.parse().ok()?)))
+            .filter_map(|(n, word)| Some((n, word.parse().ok()?)))
             .collect();
         let ticks = fields.get(&11).unwrap_or(&0) + fields.get(&12).unwrap_or(&0);
         Duration::from_millis(10 * ticks)

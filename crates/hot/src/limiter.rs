@@ -47,21 +47,21 @@ impl Inner {
             self.hold(Held { granted_at, until: wish.until, ..held.clone() });
             return Answer::Granted;
         }
-        if let Some(it) = wish.limits.iter().find(|it| self.left(it) == 0) {
-            return Answer::Blocked(it.scope.clone());
+        if let Some(limit) = wish.limits.iter().find(|limit| self.left(limit) == 0) {
+            return Answer::Blocked(limit.scope.clone());
         }
         let mut buckets: Vec<(Scope, (Flow, Bucket))> = Vec::with_capacity(wish.rates.len());
-        for it in wish.rates {
-            let (flow, mut bucket) = self.bucket(&it, clock);
+        for rate in wish.rates {
+            let (flow, mut bucket) = self.bucket(&rate, clock);
             let wait_ms = bucket.wait_ms(flow);
             if !bucket.take() {
-                return Answer::Throttled { scope: it.scope, wait_ms };
+                return Answer::Throttled { scope: rate.scope, wait_ms };
             }
-            buckets.push((it.scope, (flow, bucket)));
+            buckets.push((rate.scope, (flow, bucket)));
         }
         self.buckets.extend(buckets);
         self.forget_full(clock);
-        let scopes: Vec<Scope> = wish.limits.into_iter().map(|it| it.scope).collect();
+        let scopes: Vec<Scope> = wish.limits.into_iter().map(|limit| limit.scope).collect();
         if !scopes.is_empty() {
             let Wish { member, place, until, .. } = wish;
             self.hold(Held { member, place, granted_at: now, until, scopes });
@@ -74,9 +74,9 @@ impl Inner {
         usize::try_from(limit.most).unwrap_or(usize::MAX).saturating_sub(held)
     }
 
-    fn bucket(&self, it: &Flowing, now: Millis) -> (Flow, Bucket) {
-        let flow = Flow::of(it.rate);
-        let standing = self.buckets.get(&it.scope).map(|it| it.1);
+    fn bucket(&self, flowing: &Flowing, now: Millis) -> (Flow, Bucket) {
+        let flow = Flow::of(flowing.rate);
+        let standing = self.buckets.get(&flowing.scope).map(|bucket| bucket.1);
         (flow, standing.unwrap_or_else(|| Bucket::full(flow, now)).at(flow, now))
     }
 
@@ -95,8 +95,8 @@ impl Inner {
 
     pub(crate) fn hold(&mut self, held: Held) {
         self.release(held.member);
-        for it in &held.scopes {
-            self.holders.entry(it.clone()).or_default().insert(held.member);
+        for scope in &held.scopes {
+            self.holders.entry(scope.clone()).or_default().insert(held.member);
         }
         self.until.insert((held.until, held.member));
         self.members.insert(held.member, held);
@@ -105,11 +105,11 @@ impl Inner {
     pub(crate) fn release(&mut self, member: Member) -> Option<Held> {
         let held = self.members.remove(&member)?;
         self.until.remove(&(held.until, member));
-        for it in &held.scopes {
-            if let Some(holders) = self.holders.get_mut(it) {
+        for scope in &held.scopes {
+            if let Some(holders) = self.holders.get_mut(scope) {
                 holders.remove(&member);
                 if holders.is_empty() {
-                    self.holders.remove(it);
+                    self.holders.remove(scope);
                 }
             }
         }
@@ -121,12 +121,12 @@ impl Inner {
         if !self.is_whole {
             return Room { free: 0, bound: Some(Answer::NotWhole) };
         }
-        for it in limits {
-            room.narrow(self.left(it), || Answer::Blocked(it.scope.clone()));
+        for limit in limits {
+            room.narrow(self.left(limit), || Answer::Blocked(limit.scope.clone()));
         }
-        for it in rates {
-            let (flow, bucket) = self.bucket(it, now);
-            let (scope, wait_ms) = (&it.scope, bucket.wait_ms(flow));
+        for rate in rates {
+            let (flow, bucket) = self.bucket(rate, now);
+            let (scope, wait_ms) = (&rate.scope, bucket.wait_ms(flow));
             let starts = usize::try_from(bucket.starts()).unwrap_or(0);
             room.narrow(starts, || Answer::Throttled { scope: scope.clone(), wait_ms });
         }

@@ -196,8 +196,11 @@ impl RedisHot {
     }
 
     async fn infos(&self, doing: &'static str) -> Result<Vec<Info>, Error> {
-        let answers =
-            self.bulk().run_everywhere(redis::cmd("INFO")).await.map_err(|it| it.into_error(doing))?;
+        let answers = self
+            .bulk()
+            .run_everywhere(redis::cmd("INFO"))
+            .await
+            .map_err(|failure| failure.into_error(doing))?;
         server::read(answers)
             .ok_or_else(|| Error::did_not_happen(doing, RedisProblem::Answer("INFO as text")))
     }

@@ -43,7 +43,7 @@ impl Role {
 
     /// None: there is no such role.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.word() == word)
+        Self::ALL.into_iter().find(|role| role.word() == word)
     }
 
     /// For people who choose one.
@@ -89,9 +89,9 @@ pub struct CreateToken {
 
 impl CreateToken {
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let it: Self = parse(json)?;
-        it.check()?;
-        Ok(it)
+        let create_token: Self = parse(json)?;
+        create_token.check()?;
+        Ok(create_token)
     }
 
     /// Every rule but that of patterns, which is the domain's.
@@ -134,11 +134,11 @@ pub struct RotateToken {
 
 impl RotateToken {
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let it: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
+        let rotate_token: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
         let mut checks = Checks::default();
-        checks.span("/overlap_ms", it.overlap_ms, 0..=DURATION_MAX_MS);
+        checks.span("/overlap_ms", rotate_token.overlap_ms, 0..=DURATION_MAX_MS);
         checks.done()?;
-        Ok(it)
+        Ok(rotate_token)
     }
 
     pub fn overlap_ms(&self) -> i64 {
@@ -374,7 +374,7 @@ mod tests {
 
     fn faults(json: &str) -> Vec<String> {
         let faults = CreateToken::from_json(json.as_bytes()).unwrap_err().errors;
-        faults.into_iter().map(|it| it.pointer).collect()
+        faults.into_iter().map(|error| error.pointer).collect()
     }
 
     #[test]
@@ -388,9 +388,9 @@ mod tests {
 
     #[test]
     fn a_revealed_token_is_written_and_not_printed() {
-        let it = Revealed("punctual_x".to_owned());
-        assert_eq!(serde_json::to_string(&it).unwrap(), r#""punctual_x""#);
-        assert!(!format!("{it:?}").contains("punctual_x"));
+        let revealed = Revealed("punctual_x".to_owned());
+        assert_eq!(serde_json::to_string(&revealed).unwrap(), r#""punctual_x""#);
+        assert!(!format!("{revealed:?}").contains("punctual_x"));
     }
 
     #[test]

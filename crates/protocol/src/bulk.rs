@@ -78,10 +78,10 @@ impl BulkFilter {
         check_label(&mut own, self.label.as_deref());
         checks.under("/filter", own);
         checks.text("/filter/error", self.error.as_deref(), ERROR_TEXT_MAX_CHARS);
-        for (pointer, it) in
+        for (pointer, instant) in
             [("/filter/due_after", &self.due_after), ("/filter/due_before", &self.due_before)]
         {
-            if it.as_ref().is_some_and(|it| it.ms().is_none()) {
+            if instant.as_ref().is_some_and(|instant| instant.ms().is_none()) {
                 checks.refuse(pointer, "must be RFC 3339 with an offset, or epoch milliseconds");
             }
         }
@@ -129,10 +129,10 @@ impl BulkArgs {
             ("/args/priority", self.priority.is_some(), BulkAction::SetPriority),
             ("/args/queue", self.queue.is_some(), BulkAction::SetQueue),
         ];
-        for (pointer, _, _) in given.into_iter().filter(|it| it.1 && it.2 != action) {
+        for (pointer, _, _) in given.into_iter().filter(|row| row.1 && row.2 != action) {
             checks.refuse(pointer, "does not go with this action");
         }
-        if action == BulkAction::Reschedule && times.into_iter().filter(|it| *it).count() != 1 {
+        if action == BulkAction::Reschedule && times.into_iter().filter(|time| *time).count() != 1 {
             checks.refuse("/args", "give one of by_ms, execute_at and execute_at_ms");
         }
         if action == BulkAction::SetPriority && self.priority.is_none() {
@@ -143,7 +143,7 @@ impl BulkArgs {
             None if action == BulkAction::SetQueue => checks.refuse("/args/queue", "is missing"),
             None => {}
         }
-        if self.execute_at.as_ref().is_some_and(|it| it.ms().is_none()) {
+        if self.execute_at.as_ref().is_some_and(|execute_at| execute_at.ms().is_none()) {
             checks.refuse("/args/execute_at", "must be RFC 3339 with an offset");
         }
         if let Some(fault) = self.execute_at_ms.and_then(instant_fault) {
@@ -312,7 +312,7 @@ mod tests {
     fn rules_are_held() {
         let refused = |json: &str| {
             let errors = CreateBulk::from_json(json.as_bytes()).unwrap_err().errors;
-            errors.into_iter().map(|it| it.pointer).collect::<Vec<_>>()
+            errors.into_iter().map(|error| error.pointer).collect::<Vec<_>>()
         };
         assert_eq!(refused(r#"{"action":"cancel"}"#), ["/filter"]);
         assert_eq!(refused(r#"{"action":"cancel","filter":{}}"#), ["/filter"]);

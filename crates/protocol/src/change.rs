@@ -103,7 +103,7 @@ impl PatchTask {
             ("/retry", self.retry.is_some()),
             ("/timeout_ms", self.timeout_ms.is_some()),
         ];
-        fields.into_iter().find(|it| it.1).map(|it| it.0)
+        fields.into_iter().find(|field| field.1).map(|field| field.0)
     }
 
     /// What of a dead task is changed by a redrive only.

@@ -157,18 +157,18 @@ pub(crate) struct Declared<'a> {
     pub(crate) labels: Option<&'a BTreeMap<String, String>>,
 }
 
-pub(crate) fn check_declared(checks: &mut Checks, it: Declared<'_>) {
-    checks.text("/version", it.version, VERSION_MAX_CHARS);
-    checks.version("/version", it.version);
-    checks.text("/host", it.host, HOST_MAX_CHARS);
-    for (pointer, names) in [("/kinds", it.kinds), ("/queues", it.queues)] {
+pub(crate) fn check_declared(checks: &mut Checks, declared: Declared<'_>) {
+    checks.text("/version", declared.version, VERSION_MAX_CHARS);
+    checks.version("/version", declared.version);
+    checks.text("/host", declared.host, HOST_MAX_CHARS);
+    for (pointer, names) in [("/kinds", declared.kinds), ("/queues", declared.queues)] {
         let names = names.into_iter().flatten();
         if names.clone().nth(EXECUTOR_KINDS_MAX).is_some() {
             checks.refuse(pointer, format!("must have at most {EXECUTOR_KINDS_MAX} items"));
         }
         names.enumerate().for_each(|(nth, name)| checks.name(&format!("{pointer}/{nth}"), name));
     }
-    if let Some(labels) = it.labels {
+    if let Some(labels) = declared.labels {
         checks.labels(labels);
     }
 }

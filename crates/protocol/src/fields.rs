@@ -83,7 +83,10 @@ impl Checks {
     /// What another has gathered, below a pointer.
     pub(crate) fn under(&mut self, prefix: &str, others: Self) {
         self.0.extend(
-            others.0.into_iter().map(|it| FieldError::new(format!("{prefix}{}", it.pointer), it.detail)),
+            others
+                .0
+                .into_iter()
+                .map(|error| FieldError::new(format!("{prefix}{}", error.pointer), error.detail)),
         );
     }
 
@@ -148,7 +151,7 @@ impl Checks {
     /// A version of a handler: one to three numbers, and what semantic versions may have behind them. What is missing
     /// is 0.
     pub(crate) fn version(&mut self, pointer: &str, version: Option<&str>) {
-        let Some(version) = version.filter(|it| !it.is_empty()) else { return };
+        let Some(version) = version.filter(|version| !version.is_empty()) else { return };
         let (numbers, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
         let missing = 2_usize.saturating_sub(numbers.matches('.').count());
         if let Err(problem) = semver::Version::parse(&format!("{numbers}{}{rest}", ".0".repeat(missing))) {
@@ -161,7 +164,8 @@ impl Checks {
 
     /// A range of such versions.
     pub(crate) fn versions(&mut self, pointer: &str, range: Option<&str>) {
-        let Some(Err(problem)) = range.filter(|it| !it.is_empty()).map(semver::VersionReq::parse) else {
+        let Some(Err(problem)) = range.filter(|range| !range.is_empty()).map(semver::VersionReq::parse)
+        else {
             return;
         };
         self.refuse(
@@ -178,7 +182,7 @@ impl Checks {
 
     /// A value that whoever gets it can read.
     pub(crate) fn readable(&mut self, pointer: &str, json: Option<&Json>) {
-        if let Some((inner, detail)) = json.and_then(|it| unreadable(it.get())) {
+        if let Some((inner, detail)) = json.and_then(|json| unreadable(json.get())) {
             self.refuse(format!("{pointer}{inner}"), detail);
         }
     }
@@ -255,7 +259,7 @@ pub(crate) fn check_indexed(checks: &mut Checks, labels: &[String]) {
             checks.refuse(&pointer, "must be the key of a label, without `=`: a search names `key=value`");
         }
         checks.at_most_chars(&pointer, Some(key), LABEL_KEY_MAX_CHARS);
-        if labels.iter().take(nth).any(|it| it == key) {
+        if labels.iter().take(nth).any(|label| label == key) {
             checks.refuse(&pointer, format!("{key:?} is there already"));
         }
     }
@@ -271,7 +275,7 @@ pub(crate) fn within<T>(
 ) where
     T: PartialOrd + Display,
 {
-    if let Some(value) = value.filter(|it| !range.contains(it)) {
+    if let Some(value) = value.filter(|value| !range.contains(value)) {
         let (least, most) = (range.start(), range.end());
         checks.refuse(pointer, format!("must be between {least} and {most}, not {value}; {way_out}"));
     }
@@ -294,14 +298,14 @@ mod tests {
         let faults = |check: &dyn Fn(&mut Checks)| {
             let mut checks = Checks::default();
             check(&mut checks);
-            checks.done().err().map_or(0, |it| it.errors.len())
+            checks.done().err().map_or(0, |invalid| invalid.errors.len())
         };
         for step in [".", ".."] {
-            assert_eq!(faults(&|it| it.name("/queue", step)), 1, "{step}");
-            assert_eq!(faults(&|it| it.prefix("/prefix", step)), 0, "{step}");
+            assert_eq!(faults(&|checks| checks.name("/queue", step)), 1, "{step}");
+            assert_eq!(faults(&|checks| checks.prefix("/prefix", step)), 0, "{step}");
         }
         for good in ["...", ".a", "a.", ":", "-"] {
-            assert_eq!(faults(&|it| it.name("/queue", good)), 0, "{good}");
+            assert_eq!(faults(&|checks| checks.name("/queue", good)), 0, "{good}");
         }
     }
 

@@ -118,8 +118,8 @@ pub struct LeaseNews {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_false(it: &bool) -> bool {
-    !*it
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 impl LeaseNews {

@@ -135,7 +135,7 @@ impl InsertTask {
         }
         checks.key("/key", self.key.as_deref());
         checks.at_most_one(("task_id", self.task_id.is_some()), ("key", self.key.is_some()));
-        if let Some(Int64(id)) = self.task_id.filter(|it| it.0 < 0) {
+        if let Some(Int64(id)) = self.task_id.filter(|task_id| task_id.0 < 0) {
             checks.refuse(
                 "/task_id",
                 format!("must be 0 or more, not {id}: ids below zero are those of runs of schedules and nodes of workflows. Take a number from 0 on, or a `key`"),

@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(refused(r#"{"concurrency":2}"#), "/concurrency", "nobody knows who that is");
         assert_eq!(refused(&format!(r#"{{"host":"{}"}}"#, "h".repeat(254))), "/host");
         let declared = r#"{"version":"2.1.0-rc.1","capacity":3,"kinds":["a","b"],"labels":{"zone":"x"}}"#;
-        assert_eq!(LeaseRequest::from_json(declared.as_bytes()).map(|it| it.capacity), Ok(Some(3)));
+        assert_eq!(LeaseRequest::from_json(declared.as_bytes()).map(|json| json.capacity), Ok(Some(3)));
         let edges = r#"{"max":10000,"wait_ms":60000,"lease_ms":100,"executor":"w-1"}"#;
         assert!(LeaseRequest::from_json(edges.as_bytes()).is_ok());
     }
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(refused(r#"{"queues":[{"name":"a b"}]}"#), "/queues/0/name");
         assert_eq!(refused(r#"{"queues":[{"name":"a"},{"name":"a"}]}"#), "/queues/1/name");
         assert_eq!(refused(r#"{"queues":[{"name":"a","max":0}]}"#), "/queues/0/max");
-        let seventeen: Vec<_> = (0..17).map(|it| LeaseQueue::new(it.to_string())).collect();
+        let seventeen: Vec<_> = (0..17).map(|nth| LeaseQueue::new(nth.to_string())).collect();
         let many = LeaseRequest { queues: seventeen, ..LeaseRequest::default() };
         assert_eq!(refused(&serde_json::to_string(&many).unwrap()), "/queues");
         let good = r#"{"queues":[{"name":"a","max":4},{"name":"b"}]}"#;

@@ -157,7 +157,7 @@ mod tests {
             .unwrap_err()
             .errors
             .into_iter()
-            .map(|it| it.pointer)
+            .map(|error| error.pointer)
             .collect()
     }
 

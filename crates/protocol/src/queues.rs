@@ -470,21 +470,21 @@ const ONE: &str = "leave it out for 1";
 impl PutQueue {
     /// Reads and checks one; every faulty field is named.
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let it: Self = parse_settings(json)?;
-        it.check()?;
-        Ok(it)
+        let put_queue: Self = parse_settings(json)?;
+        put_queue.check()?;
+        Ok(put_queue)
     }
 
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
         within(&mut checks, "/concurrency", self.concurrency, 1..=LIMIT_MAX, NONE);
         within(&mut checks, "/key_concurrency", self.key_concurrency, 1..=LIMIT_MAX, NONE);
-        self.rate.iter().for_each(|it| it.check(&mut checks, "/rate"));
-        self.key_rate.iter().for_each(|it| it.check(&mut checks, "/key_rate"));
-        self.choice.iter().for_each(|it| it.check(&mut checks));
-        self.retries.iter().for_each(|it| it.check(&mut checks, self.concurrency));
+        self.rate.iter().for_each(|rate| rate.check(&mut checks, "/rate"));
+        self.key_rate.iter().for_each(|rate| rate.check(&mut checks, "/key_rate"));
+        self.choice.iter().for_each(|choice| choice.check(&mut checks));
+        self.retries.iter().for_each(|retries| retries.check(&mut checks, self.concurrency));
         within(&mut checks, "/max_waiting", self.max_waiting, 1..=WAITING_MAX, NONE);
-        self.retry.iter().for_each(|it| it.check(&mut checks));
+        self.retry.iter().for_each(|retry| retry.check(&mut checks));
         within(&mut checks, "/max_attempts", self.max_attempts, 1..=MAX_ATTEMPTS_MAX, DEFAULT);
         let spans = [("/timeout_ms", self.timeout_ms), ("/pending_timeout_ms", self.pending_timeout_ms)];
         for (pointer, span) in spans {
@@ -492,7 +492,7 @@ impl PutQueue {
         }
         within(&mut checks, "/lateness_budget_ms", self.lateness_budget_ms, 0..=DURATION_MAX_MS, DEFAULT);
         within(&mut checks, "/weight", self.weight, 1..=WEIGHT_MAX, ONE);
-        self.indexed_labels.iter().for_each(|it| check_indexed(&mut checks, it));
+        self.indexed_labels.iter().for_each(|indexed_label| check_indexed(&mut checks, indexed_label));
         let scan = Scan {
             source: self.source,
             is_pushed: self.mode == Some(Mode::Push),
@@ -535,12 +535,18 @@ impl Choice {
                 within(checks, "/choice/percent", Some(*percent), 0..=100, "80 is the default");
             }
             Self::Weights { weights } => {
-                if weights.iter().all(|it| *it == 0) {
+                if weights.iter().all(|weight| *weight == 0) {
                     checks.refuse("/choice/weights", "must not all be 0: give at least one priority a share");
                 }
-                for (nth, it) in weights.iter().enumerate() {
+                for (nth, weight) in weights.iter().enumerate() {
                     let pointer = format!("/choice/weights/{nth}");
-                    within(checks, &pointer, Some(*it), 0..=LIMIT_MAX, "shares are relative to each other");
+                    within(
+                        checks,
+                        &pointer,
+                        Some(*weight),
+                        0..=LIMIT_MAX,
+                        "shares are relative to each other",
+                    );
                 }
             }
         }
@@ -564,28 +570,28 @@ impl Retries {
 
 impl PutLimits {
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let it: Self = parse_settings(json)?;
+        let put_limits: Self = parse_settings(json)?;
         let mut checks = Checks::default();
-        within(&mut checks, "/concurrency", it.concurrency, 1..=LIMIT_MAX, NONE);
-        within(&mut checks, "/max_waiting", it.max_waiting, 1..=WAITING_MAX, NONE);
-        within(&mut checks, "/max_payload_bytes", it.max_payload_bytes, 1..=PAYLOAD_BYTES_MAX, NONE);
-        it.rate.iter().for_each(|rate| rate.check(&mut checks, "/rate"));
-        it.insert_rate.iter().for_each(|rate| rate.check(&mut checks, "/insert_rate"));
-        within(&mut checks, "/weight", it.weight, 1..=WEIGHT_MAX, ONE);
+        within(&mut checks, "/concurrency", put_limits.concurrency, 1..=LIMIT_MAX, NONE);
+        within(&mut checks, "/max_waiting", put_limits.max_waiting, 1..=WAITING_MAX, NONE);
+        within(&mut checks, "/max_payload_bytes", put_limits.max_payload_bytes, 1..=PAYLOAD_BYTES_MAX, NONE);
+        put_limits.rate.iter().for_each(|rate| rate.check(&mut checks, "/rate"));
+        put_limits.insert_rate.iter().for_each(|rate| rate.check(&mut checks, "/insert_rate"));
+        within(&mut checks, "/weight", put_limits.weight, 1..=WEIGHT_MAX, ONE);
         checks.done()?;
-        Ok(it)
+        Ok(put_limits)
     }
 }
 
 impl PauseRequest {
     /// The body may be left out.
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let it: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
+        let request: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
         let mut checks = Checks::default();
-        checks.text("/by", it.by.as_deref(), PAUSE_REASON_MAX_CHARS);
-        checks.at_most_chars("/reason", it.reason.as_deref(), PAUSE_REASON_MAX_CHARS);
+        checks.text("/by", request.by.as_deref(), PAUSE_REASON_MAX_CHARS);
+        checks.at_most_chars("/reason", request.reason.as_deref(), PAUSE_REASON_MAX_CHARS);
         checks.done()?;
-        Ok(it)
+        Ok(request)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 fn faults(json: &str) -> Vec<String> {
-    PutQueue::from_json(json.as_bytes()).unwrap_err().errors.into_iter().map(|it| it.pointer).collect()
+    PutQueue::from_json(json.as_bytes()).unwrap_err().errors.into_iter().map(|error| error.pointer).collect()
 }
 
 #[test]

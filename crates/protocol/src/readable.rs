@@ -69,7 +69,7 @@ fn after_string(text: &[u8], quote_at: usize) -> Result<usize, usize> {
     let mut at = quote_at + 1;
     loop {
         let rest = text.get(at..).unwrap_or_default();
-        at += rest.iter().position(|it| matches!(it, b'"' | b'\\')).unwrap_or(rest.len());
+        at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(rest.len());
         match text.get(at..).unwrap_or_default() {
             [b'\\', b'u', ..] => at = after_unit(text, at).ok_or(at)?,
             [b'\\', ..] => at += 2,
@@ -94,12 +94,12 @@ fn unit(text: &[u8], at: usize) -> Option<u16> {
 
 fn number(text: &[u8], at: usize) -> &[u8] {
     let rest = text.get(at..).unwrap_or_default();
-    let is_part = |it: &u8| matches!(it, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-    rest.split_at(rest.iter().position(|it| !is_part(it)).unwrap_or(rest.len())).0
+    let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+    rest.split_at(rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len())).0
 }
 
 fn is_too_large(number: &[u8]) -> bool {
-    let may_be = number.len() >= LONG_NUMBER || number.iter().any(|it| matches!(it, b'e' | b'E'));
+    let may_be = number.len() >= LONG_NUMBER || number.iter().any(|number| matches!(number, b'e' | b'E'));
     let parsed = || str::from_utf8(number).ok()?.parse::<f64>().ok();
     may_be && parsed().is_none_or(f64::is_infinite)
 }
@@ -133,7 +133,7 @@ fn pointer(text: &[u8], fault_at: usize) -> String {
         }
         at = after;
     }
-    frames.iter().map(|it| segment(text, it)).collect()
+    frames.iter().map(|frame| segment(text, frame)).collect()
 }
 
 fn segment(text: &[u8], frame: &Frame) -> String {
@@ -218,15 +218,15 @@ mod tests {
             Just(r"\\".to_owned()),
             Just(r#"\""#.to_owned()),
         ]
-        .prop_map(|it| if it == "\"" || it == "\\" { "x".to_owned() } else { it });
-        let string = prop::collection::vec(piece, 0..6).prop_map(|it| format!("\"{}\"", it.concat()));
+        .prop_map(|text| if text == "\"" || text == "\\" { "x".to_owned() } else { text });
+        let string = prop::collection::vec(piece, 0..6).prop_map(|list| format!("\"{}\"", list.concat()));
         let number = "-?(0|[1-9][0-9]{0,320})(\\.[0-9]{1,5})?([eE][+-]?[0-9]{1,3})?";
         let leaf = prop_oneof![4 => string.clone(), 2 => number, 1 => Just("null".to_owned()), 1 => Just("true".to_owned())];
         leaf.prop_recursive(6, 40, 5, move |inner| {
             let member = (string.clone(), inner.clone()).prop_map(|(key, value)| format!("{key} :{value}"));
             prop_oneof![
-                prop::collection::vec(inner, 0..5).prop_map(|it| format!("[{}]", it.join(" , "))),
-                prop::collection::vec(member, 0..5).prop_map(|it| format!("{{{}}}", it.join(","))),
+                prop::collection::vec(inner, 0..5).prop_map(|list| format!("[{}]", list.join(" , "))),
+                prop::collection::vec(member, 0..5).prop_map(|list| format!("{{{}}}", list.join(","))),
             ]
         })
     }

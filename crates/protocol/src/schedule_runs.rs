@@ -135,7 +135,7 @@ impl PauseSchedule {
         checks.at_most_chars("/reason", asked.reason.as_deref(), PAUSE_REASON_MAX_CHARS);
         checks.at_most_chars("/by", asked.by.as_deref(), PAUSE_REASON_MAX_CHARS);
         checks.at_most_one(("until", asked.until.is_some()), ("until_ms", asked.until_ms.is_some()));
-        if asked.until.as_ref().is_some_and(|it| it.ms().is_none()) {
+        if asked.until.as_ref().is_some_and(|instant| instant.ms().is_none()) {
             checks.refuse("/until", "must be an RFC 3339 date and time with an offset");
         }
         checks.range("/until_ms", asked.until_ms, 0..=INSTANT_MAX_MS);
@@ -169,8 +169,8 @@ impl BackfillSchedule {
         let asked: Self = parse(json)?;
         let mut checks = Checks::default();
         let (from, to) = (asked.from.ms(), asked.to.ms());
-        for (pointer, it) in [("/from", from), ("/to", to)] {
-            if it.is_none() {
+        for (pointer, number) in [("/from", from), ("/to", to)] {
+            if number.is_none() {
                 checks.refuse(
                     pointer,
                     "must be an RFC 3339 date and time with an offset, or epoch milliseconds",

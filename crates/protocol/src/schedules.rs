@@ -42,7 +42,7 @@ impl OneOrMany {
     /// All of them.
     pub fn into_vec(self) -> Vec<String> {
         match self {
-            Self::One(it) => vec![it],
+            Self::One(text) => vec![text],
             Self::Many(all) => all,
         }
     }
@@ -66,7 +66,7 @@ impl Exclude {
     /// As a text.
     pub fn into_text(self) -> String {
         match self {
-            Self::Text(it) | Self::Date { date: it } | Self::Cron { cron: it } => it,
+            Self::Text(text) | Self::Date { date: text } | Self::Cron { cron: text } => text,
             Self::Range { from, to } => format!("{from}/{to}"),
         }
     }
@@ -149,7 +149,7 @@ impl ScheduledTask {
 
     /// The rules are those of an insert.
     fn check(&self) -> Result<(), Invalid> {
-        self.check_fields().map_err(|it| it.under("/task"))
+        self.check_fields().map_err(|invalid| invalid.under("/task"))
     }
 
     pub(crate) fn check_fields(&self) -> Result<(), Invalid> {
@@ -305,11 +305,13 @@ impl PutSchedule {
         checks
             .at_most_one(("start_at", self.start_at.is_some()), ("start_at_ms", self.start_at_ms.is_some()));
         checks.at_most_one(("end_at", self.end_at.is_some()), ("end_at_ms", self.end_at_ms.is_some()));
-        let instants = self.at.iter().flatten().enumerate().map(|(nth, it)| (format!("/at/{nth}"), it));
+        let instants =
+            self.at.iter().flatten().enumerate().map(|(nth, instant)| (format!("/at/{nth}"), instant));
         let bounds = [("/start_at", &self.start_at), ("/end_at", &self.end_at)];
-        let bounds = bounds.into_iter().filter_map(|(pointer, it)| Some((pointer.to_owned(), it.as_ref()?)));
-        for (pointer, it) in instants.chain(bounds) {
-            if it.ms().is_none() {
+        let bounds =
+            bounds.into_iter().filter_map(|(pointer, bound)| Some((pointer.to_owned(), bound.as_ref()?)));
+        for (pointer, instant) in instants.chain(bounds) {
+            if instant.ms().is_none() {
                 let rule = "must be an RFC 3339 date and time with an offset, or epoch milliseconds, between 1970 and 9999";
                 checks.refuse(pointer, rule);
             }

@@ -199,7 +199,7 @@ pub(crate) fn label_of(label: Option<&str>) -> Option<(&str, &str)> {
 }
 
 pub(crate) fn check_label(checks: &mut Checks, label: Option<&str>) {
-    if let Some(label) = label.filter(|it| label_of(Some(it)).is_none()) {
+    if let Some(label) = label.filter(|label| label_of(Some(label)).is_none()) {
         checks.refuse("/label", format!("must be key=value, not {label:?}"));
     }
 }

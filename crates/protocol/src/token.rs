@@ -36,14 +36,14 @@ impl Token {
     #[must_use]
     pub fn of(fence: i64, lease_ms: i64, labels: &BTreeMap<String, String>) -> Self {
         let label = labels.get(WORKFLOW_LABEL);
-        let workflow = label.and_then(|it| number(it));
+        let workflow = label.and_then(|label| number(label));
         Self { fence, lease_ms, is_held: false, is_of_workflow: label.is_some(), workflow }
     }
 }
 
 /// Of a reference such as `w12`.
 fn number(reference: &str) -> Option<i64> {
-    let number = reference.strip_prefix('w')?.parse().ok().filter(|it| *it > 0)?;
+    let number = reference.strip_prefix('w')?.parse().ok().filter(|number| *number > 0)?;
     // One spelling only.
     (format!("w{number}") == reference).then_some(number)
 }
@@ -68,13 +68,13 @@ impl FromStr for Token {
         let (plain, is_of_workflow, workflow) = match text.split_once(WORKFLOW) {
             Some((plain, "")) => (plain, true, None),
             Some((plain, number)) => {
-                let number = number.parse().ok().filter(|it| *it > 0_i64);
+                let number = number.parse().ok().filter(|number| *number > 0_i64);
                 (plain, true, Some(number.ok_or(NotAToken)?))
             }
             None => (text, false, None),
         };
         let (fence, lease_ms) = plain.split_once('-').ok_or(NotAToken)?;
-        let (lease_ms, is_held) = lease_ms.strip_suffix(HELD).map_or((lease_ms, false), |it| (it, true));
+        let (lease_ms, is_held) = lease_ms.strip_suffix(HELD).map_or((lease_ms, false), |rest| (rest, true));
         let fence: i64 = fence.parse().map_err(|_| NotAToken)?;
         let lease_ms: u64 = lease_ms.parse().map_err(|_| NotAToken)?;
         if !(LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {

@@ -250,7 +250,7 @@ impl WorkflowNode {
 }
 
 fn within(checks: &mut Checks, path: &str, checked: Result<(), Invalid>) {
-    for error in checked.err().into_iter().flat_map(|it| it.under(path).errors) {
+    for error in checked.err().into_iter().flat_map(|invalid| invalid.under(path).errors) {
         checks.refuse(error.pointer, error.detail);
     }
 }

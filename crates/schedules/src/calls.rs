@@ -146,7 +146,7 @@ impl Planner {
         fits: impl Fn(i64) -> bool,
     ) -> Result<TakenBack, Error> {
         let change = move |stands: Option<&StoredSchedule>| {
-            let pause = stands.and_then(|it| it.schedule.pause.clone());
+            let pause = stands.and_then(|schedule| schedule.schedule.pause.clone());
             Ok(Schedule { pause, ..schedule.clone() })
         };
         let taken = self.change(key, by, fits, change, Checks::All).await?;
@@ -158,7 +158,7 @@ impl Planner {
 
     /// For whatever changes a schedule that is there.
     fn standing<'s>(&self, stands: Option<&'s StoredSchedule>) -> Result<&'s StoredSchedule, Error> {
-        stands.filter(|it| self.eyes.see(it)).ok_or(Error::NotFound)
+        stands.filter(|schedule| self.eyes.see(schedule)).ok_or(Error::NotFound)
     }
 
     /// Changes what stands.
@@ -194,7 +194,7 @@ impl Planner {
         by: &str,
     ) -> Result<TakenBack, Error> {
         let at = self.inner.engine.now();
-        if until.is_some_and(|it| it <= at) {
+        if until.is_some_and(|millis| millis <= at) {
             return Err(Invalid { field: "until".to_owned(), problem: "has passed".to_owned() }.into());
         }
         let pause = SchedulePause { at, by: by.to_owned(), reason, until };
@@ -261,7 +261,7 @@ impl Planner {
         for _ in 0..TRIES {
             let stands =
                 self.inner.store.schedule(&disabled.key).await.map_err(BackendError::after_a_change)?;
-            let Some(stands) = stands.filter(|it| it.id == disabled.id) else { return Ok(true) };
+            let Some(stands) = stands.filter(|schedule| schedule.id == disabled.id) else { return Ok(true) };
             if stands.revision != disabled.revision {
                 return Ok(false);
             }
@@ -290,12 +290,14 @@ impl Planner {
     ) -> Result<TakenBack, Error> {
         for _ in 0..TRIES {
             let stands = self.inner.store.schedule(key).await?;
-            let revision = stands.as_ref().map_or(0, |it| it.revision);
+            let revision = stands.as_ref().map_or(0, |schedule| schedule.revision);
             if !fits(revision) {
                 return Err(Error::Otherwise(revision));
             }
             let mut schedule = change(stands.as_ref())?;
-            if let Some(stands) = stands.as_ref().filter(|it| it.schedule == schedule) {
+            if let Some(stands) =
+                stands.as_ref().filter(|stored_schedule| stored_schedule.schedule == schedule)
+            {
                 return self.unchanged(stands.clone()).await;
             }
             if checks == Checks::All {
@@ -313,7 +315,7 @@ impl Planner {
                 progress: progress_after(stands.as_ref(), &schedule, now),
                 schedule,
                 wake_at: Some(now),
-                expected: stands.as_ref().map(|it| it.step),
+                expected: stands.as_ref().map(|schedule| schedule.step),
                 by: by.to_owned(),
             };
             if let Some(saved) = self.inner.store.save_schedule(save, now).await? {
@@ -346,7 +348,7 @@ impl Planner {
             let found = self.inner.store.schedule(&saved.key).await.map_err(BackendError::after_a_change)?;
             // Where a planner was faster, it has done the same, and counts are in the history. Where a run was asked for
             // meanwhile, it is taken back once more.
-            match found.filter(|it| it.revision == saved.revision) {
+            match found.filter(|schedule| schedule.revision == saved.revision) {
                 Some(found) => stands = found,
                 None => break,
             }
@@ -412,11 +414,12 @@ fn next_of(
         Some(SchedulePause { until: Some(until), .. }) => Millis(until.0 - 1),
         Some(_) => return Ok(Vec::new()),
     };
-    let left = schedule.max_runs.map(|it| it.saturating_sub(stored.progress.runs));
+    let left = schedule.max_runs.map(|max_runs| max_runs.saturating_sub(stored.progress.runs));
     let mut all = upcoming(&stored.key, schedule, &timing, begins, count, budget);
     if let Some(left) = left {
         // Those that are made already count among the runs that it has had.
-        let made = all.iter().filter(|it| it.scheduled_at <= stored.progress.decided_until).count();
+        let made =
+            all.iter().filter(|upcoming| upcoming.scheduled_at <= stored.progress.decided_until).count();
         all.truncate(made.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)));
     }
     Ok(all)

@@ -29,7 +29,7 @@ pub(crate) const fn cost(budget: &Budget) -> u64 {
 pub(crate) fn fill(text: &str, variables: &Variables<'_>, budget: &mut Budget) -> Result<String, Problem> {
     let Some(template) = Template::parse(text)? else { return Ok(text.to_owned()) };
     let at = jiff::Timestamp::from_millisecond(variables.scheduled_at.0);
-    let at = at.map_or_else(|_| String::new(), |it| format!("{it:.3}"));
+    let at = at.map_or_else(|_| String::new(), |instant| format!("{instant:.3}"));
     let run = i64::try_from(variables.run).unwrap_or(i64::MAX);
     let named = vec![
         ("schedule", variables.schedule.into()),

@@ -28,10 +28,10 @@ pub(crate) async fn last_are_over(
     now: Millis,
 ) -> Vec<Result<bool, BackendError>> {
     let mut answers: Vec<Option<Result<bool, BackendError>>> =
-        all.iter().map(|it| without_a_look(it, now).map(Ok)).collect();
-    let left = all.iter().enumerate().filter(|it| answers.get(it.0).is_some_and(Option::is_none));
+        all.iter().map(|schedule| without_a_look(schedule, now).map(Ok)).collect();
+    let left = all.iter().enumerate().filter(|entry| answers.get(entry.0).is_some_and(Option::is_none));
     let wanted: Vec<(usize, &StoredSchedule, LastRun)> =
-        left.filter_map(|(nth, it)| Some((nth, it, it.progress.last?))).collect();
+        left.filter_map(|(nth, schedule)| Some((nth, schedule, schedule.progress.last?))).collect();
     if !wanted.is_empty() {
         for ((nth, stored, last), found) in wanted.iter().zip(tasks(inner, &wanted).await) {
             let over = found.map(|found| match found {
@@ -45,7 +45,7 @@ pub(crate) async fn last_are_over(
             }
         }
     }
-    answers.into_iter().map(|it| it.unwrap_or(Ok(true))).collect()
+    answers.into_iter().map(|result| result.unwrap_or(Ok(true))).collect()
 }
 
 /// None: its last run has to be looked at.
@@ -120,10 +120,10 @@ async fn place(
     let query = RunQuery { schedule: stored.id, from, before, limit: LINES_MAX };
     let key = key(stored, last);
     let found = inner.store.runs(&query).await?;
-    let Some(run) = found.into_iter().find(|it| it.key == key && it.outcome == Outcome::Created) else {
+    let Some(run) = found.into_iter().find(|run| run.key == key && run.outcome == Outcome::Created) else {
         return Ok(None);
     };
-    if let Some(place) = run.task_ref.as_deref().and_then(|it| it.parse().ok()) {
+    if let Some(place) = run.task_ref.as_deref().and_then(|task_ref| task_ref.parse().ok()) {
         return Ok(Some(place));
     }
     let made = [(Arc::clone(stored), recover::again(&run))];

@@ -83,7 +83,7 @@ fn task_id(stored: &StoredSchedule, run: &NewRun, secret: &IdentitySecret, salt:
 pub(crate) fn is_of(task: &Task, stored: &StoredSchedule, at: Millis) -> bool {
     let own = &stored.schedule.task.labels;
     let says = |label: &str, value: &str| {
-        own.contains_key(label) || task.ask.labels.get(label).is_none_or(|it| it == value)
+        own.contains_key(label) || task.ask.labels.get(label).is_none_or(|label| label == value)
     };
     let is_inserted_here = inserted_by(task).is_none_or(|by| [BY, TAKING_BACK].contains(&by));
     is_inserted_here && says(LABEL, stored.key.name.as_str()) && says(LABEL_AT, &at.0.to_string())

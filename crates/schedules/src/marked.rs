@@ -28,13 +28,13 @@ pub(crate) async fn make_some(inner: &Inner, runs: &[OwnedRun]) -> Result<Vec<Ma
     let subjects: Vec<Subject> = subjects.into_values().collect();
     let begun = inner.engine.begin_evaluations(&*inner.store, EvaluationKind::Schedule, &subjects);
     let (evaluating, verdicts) = begun.await?;
-    let of: BTreeMap<i64, &Verdict> = subjects.iter().map(|it| it.id).zip(&verdicts).collect();
+    let of: BTreeMap<i64, &Verdict> = subjects.iter().map(|subject| subject.id).zip(&verdicts).collect();
     let mut answers: Vec<Made> = runs.iter().map(|_| Made::NotNow).collect();
     let go = |(stored, _): &OwnedRun| of.get(&stored.id) == Some(&&Verdict::Go);
     let done = fill_in(inner, runs, &go, &mut answers).await;
     evaluating.cleared(&*inner.store).await;
     done?;
-    for (subject, _) in subjects.iter().zip(&verdicts).filter(|it| *it.1 == Verdict::Alone) {
+    for (subject, _) in subjects.iter().zip(&verdicts).filter(|pair| *pair.1 == Verdict::Alone) {
         let begun = inner.engine.begin_alone(&*inner.store, EvaluationKind::Schedule, subject).await?;
         let Ok(evaluating) = begun else { continue };
         let done = fill_in(inner, runs, &|(stored, _)| stored.id == subject.id, &mut answers).await;

@@ -206,8 +206,8 @@ impl Inner {
     }
 
     pub(crate) fn count(&self, outcome: Outcome, lines: usize) {
-        let place = Outcome::ALL.iter().position(|it| *it == outcome);
-        if let Some(count) = place.and_then(|it| self.lines.get(it)) {
+        let place = Outcome::ALL.iter().position(|candidate| *candidate == outcome);
+        if let Some(count) = place.and_then(|place| self.lines.get(place)) {
             count.fetch_add(u64::try_from(lines).unwrap_or(u64::MAX), Relaxed);
         }
     }
@@ -224,7 +224,8 @@ impl Inner {
     }
 
     async fn plan(&self, due: Vec<StoredSchedule>, now: Millis, pass: &mut Pass) -> Result<(), BackendError> {
-        let (changed, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|it| it.progress.takes_back);
+        let (changed, due): (Vec<_>, Vec<_>) =
+            due.into_iter().partition(|schedule| schedule.progress.takes_back);
         let mut decided = Vec::with_capacity(due.len());
         for schedule in changed {
             if let Err(error) = take_back::finish(self, &schedule, now).await {
@@ -261,7 +262,7 @@ impl Inner {
         now: Millis,
         pass: &mut Pass,
     ) -> Result<(), BackendError> {
-        let subjects: Vec<Subject> = to_decide.iter().map(|it| marked::subject(&it.0)).collect();
+        let subjects: Vec<Subject> = to_decide.iter().map(|pair| marked::subject(&pair.0)).collect();
         let begun = self.engine.begin_evaluations(&*self.store, EvaluationKind::Schedule, &subjects);
         let (evaluating, verdicts) = begun.await?;
         let (mut together, mut alone) = (Vec::new(), Vec::new());
@@ -393,11 +394,12 @@ impl Inner {
         if decided.is_empty() {
             return Ok(0);
         }
-        let advances = decided.iter().map(|it| it.advance.clone()).collect();
+        let advances = decided.iter().map(|decided| decided.advance.clone()).collect();
         let applied = self.store.advance_schedules(advances, now).await?;
-        let moved = decided.into_iter().zip(applied).filter(|it| it.1 == Applied::Moved).map(|it| it.0);
+        let moved =
+            decided.into_iter().zip(applied).filter(|pair| pair.1 == Applied::Moved).map(|pair| pair.0);
         let moved: Vec<Decided> = moved.collect();
-        for run in moved.iter().flat_map(|it| &it.runs) {
+        for run in moved.iter().flat_map(|decided| &decided.runs) {
             self.count(run.outcome, 1);
         }
         let mut making: Vec<OwnedRun> = Vec::new();
@@ -405,7 +407,7 @@ impl Inner {
             if let Some(last) = cancels {
                 look::stop(self, &schedule, last).await;
             }
-            let created = runs.into_iter().filter(|it| it.outcome == Outcome::Created);
+            let created = runs.into_iter().filter(|run| run.outcome == Outcome::Created);
             making.extend(created.map(|run| (Arc::clone(&schedule), run)));
         }
         make::make(self, making).await
@@ -453,9 +455,9 @@ fn decide(stored: Arc<StoredSchedule>, now: Millis, last_is_over: bool, lead_ms:
     let fills = Fills { value: &value, are_dear: &|| spent.get() >= LOOK_COST };
     let mut budget = Budget::of_steps(LOOK_STEPS);
     let step = step(&stored.schedule, &timing, &stored.progress, &facts, fills, &mut budget);
-    let runs: Vec<NewRun> = step.runs.into_iter().map(|it| new_run(stored.revision, it)).collect();
+    let runs: Vec<NewRun> = step.runs.into_iter().map(|run| new_run(stored.revision, run)).collect();
     let looked_at_by = now.plus(LOOKED_AT_WITHIN_MS);
-    let (progress, wake_at) = (step.progress, step.wake_at.map(|it| it.min(looked_at_by)));
+    let (progress, wake_at) = (step.progress, step.wake_at.map(|wake_at| wake_at.min(looked_at_by)));
     let advance = Advance { id, step: step_now, progress, wake_at, runs: runs.clone(), takes_back: None };
     // Payloads are filled in a second time when their tasks are made.
     let cost = allowance::cost(spent.get().saturating_mul(2), LOOK_STEPS - budget.left());
@@ -472,15 +474,15 @@ fn later(stored: Arc<StoredSchedule>, now: Millis, after_ms: i64) -> Decided {
 
 /// As it is stored. What somebody has asked for belongs to the document that it was asked of: asked for again after a change, it
 /// is made again.
-pub(crate) fn new_run(revision: i64, it: PlannedRun) -> NewRun {
+pub(crate) fn new_run(revision: i64, run: PlannedRun) -> NewRun {
     NewRun {
-        kind: it.kind,
-        at: it.at,
-        execute_at: it.execute_at,
+        kind: run.kind,
+        at: run.at,
+        execute_at: run.execute_at,
         revision,
-        version: Some(if it.kind == RunKind::Planned { it.version } else { revision }),
-        number: it.number,
-        outcome: it.outcome,
-        reason: it.reason,
+        version: Some(if run.kind == RunKind::Planned { run.version } else { revision }),
+        number: run.number,
+        outcome: run.outcome,
+        reason: run.reason,
     }
 }

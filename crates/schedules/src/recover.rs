@@ -71,13 +71,14 @@ async fn make_left(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
             }
         };
         made += make::settle(inner, &left, &answers).await?;
-        let taken_back = left.iter().zip(&answers).filter(|it| matches!(it.1, Made::TakenBack(_)));
+        let taken_back =
+            left.iter().zip(&answers).filter(|taken_back| matches!(taken_back.1, Made::TakenBack(_)));
         let taken_back: Vec<RunKey> = taken_back.map(|((stored, run), _)| run.key(stored.id)).collect();
         if !taken_back.is_empty() {
             inner.count(Outcome::Cancelled, taken_back.len());
             inner.store.withdraw_runs(taken_back, Outcome::Cancelled, TAKEN_BACK).await?;
         }
-        let not_now = left.iter().zip(&answers).filter(|it| matches!(it.1, Made::NotNow));
+        let not_now = left.iter().zip(&answers).filter(|pair| matches!(pair.1, Made::NotNow));
         put_off.extend(not_now.map(|((stored, run), _)| run.key(stored.id)));
         if !put_off.is_empty() {
             inner.store.put_off_runs(put_off, now).await?;
@@ -128,7 +129,8 @@ async fn is_missed(
             Missed::Latest => {
                 let (from, before) = (Millis(run.key.at.0 + 1), Millis(now.0 + 1));
                 let query = RunQuery { schedule: stored.id, from, before, limit: LATER_MAX };
-                let is_later = |it: &Run| it.key.kind == RunKind::Planned && it.outcome == Outcome::Created;
+                let is_later =
+                    |run: &Run| run.key.kind == RunKind::Planned && run.outcome == Outcome::Created;
                 inner.store.runs(&query).await?.iter().any(is_later)
             }
         })

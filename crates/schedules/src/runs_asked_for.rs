@@ -73,8 +73,8 @@ impl Planner {
         let work = move |turn: &Turn| {
             let (timing, mut budget) = (Timing::of(&stored.schedule)?, evaluate::calendar(STEPS, turn));
             let mut instants = timing.occurrences(Millis(from.0 - 1), BACKFILL_MAX + 1, &mut budget);
-            let is_whole = budget.left() > 0 || instants.last().is_some_and(|it| *it >= to);
-            instants.retain(|it| *it < to);
+            let is_whole = budget.left() > 0 || instants.last().is_some_and(|instant| *instant >= to);
+            instants.retain(|instant| *instant < to);
             Ok::<_, Invalid>((instants, is_whole))
         };
         let (instants, is_whole) =
@@ -105,7 +105,7 @@ impl Planner {
             found: wanted.len(),
             first_at: instants.first().copied(),
             last_at: instants.last().copied(),
-            until: wanted.last().map(|it| it.1),
+            until: wanted.last().map(|pair| pair.1),
         })
     }
 
@@ -144,7 +144,7 @@ impl Planner {
             let mut progress = stored.progress.clone();
             if kind == RunKind::Manual {
                 progress.runs += u64::try_from(runs.len()).unwrap_or(0);
-                progress.last_run_at = runs.last().map(|it| it.at).max(progress.last_run_at);
+                progress.last_run_at = runs.last().map(|run| run.at).max(progress.last_run_at);
             }
             let (id, step, wake_at) = (stored.id, stored.step, stored.wake_at);
             let advance = Advance { id, step, progress, wake_at, runs: runs.clone(), takes_back: None };
@@ -155,7 +155,7 @@ impl Planner {
                 let made: Vec<OwnedRun> = runs.into_iter().map(|run| (Arc::clone(&stored), run)).collect();
                 let answers = marked::make_some(&self.inner, &made).await.map_err(changed)?;
                 make::settle(&self.inner, &made, &answers).await.map_err(changed)?;
-                if answers.iter().any(|it| matches!(it, Made::NotNow)) {
+                if answers.iter().any(|answer| matches!(answer, Made::NotNow)) {
                     tracing::warn!(
                         "runs that were asked for could not all be made; they follow within seconds"
                     );
@@ -170,7 +170,7 @@ impl Planner {
         let query =
             RunQuery { schedule: stored.id, from: run.at, before: Millis(run.at.0 + 1), limit: BATCH };
         let found = self.inner.store.runs(&query).await.map_err(changed)?;
-        found.into_iter().find(|it| it.key == run.key(stored.id)).ok_or(Error::Contended)
+        found.into_iter().find(|candidate| candidate.key == run.key(stored.id)).ok_or(Error::Contended)
     }
 }
 

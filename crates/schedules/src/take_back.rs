@@ -60,15 +60,15 @@ pub(crate) async fn finish(
         withdraw_owed(inner, &stored, (from, changed_at), reason).await?;
     }
     let lines = lines(inner, &stored, from).await?;
-    let ahead = |it: &&Run| it.outcome == Outcome::Created && it.execute_at > changed_at;
+    let ahead = |run: &&Run| run.outcome == Outcome::Created && run.execute_at > changed_at;
     let ahead: Vec<&Run> = lines.iter().filter(ahead).collect();
     let cancelled = cancel(inner, &stored, &ahead).await?;
     let keys: BTreeSet<&RunKey> = cancelled.iter().collect();
-    let line = |it: &Run| Line {
-        at: it.key.at,
-        version: it.version.unwrap_or(0),
-        outcome: it.outcome,
-        is_taken_back: keys.contains(&it.key),
+    let line = |run: &Run| Line {
+        at: run.key.at,
+        version: run.version.unwrap_or(0),
+        outcome: run.outcome,
+        is_taken_back: keys.contains(&run.key),
     };
     let mut progress = stored.progress.clone();
     progress.end_taking_back(&lines.iter().map(line).collect::<Vec<_>>(), now);
@@ -90,9 +90,9 @@ async fn lines(inner: &Inner, stored: &StoredSchedule, from: Millis) -> Result<V
         let query = RunQuery { schedule: stored.id, from, before, limit: BATCH };
         let page = inner.store.runs(&query).await?;
         let is_last = page.len() < BATCH;
-        let Some(last) = page.last().map(|it| it.key.at) else { return Ok(all) };
+        let Some(last) = page.last().map(|run| run.key.at) else { return Ok(all) };
         before = last;
-        let is_older = |it: &Run| it.key.kind == RunKind::Planned && it.key.revision < stored.revision;
+        let is_older = |run: &Run| run.key.kind == RunKind::Planned && run.key.revision < stored.revision;
         all.extend(page.into_iter().filter(is_older));
         if is_last {
             return Ok(all);
@@ -146,12 +146,12 @@ async fn cancel_some(
 ) -> Result<(), BackendError> {
     let (mut places, mut unmade): (Vec<(&Run, TaskRef)>, Vec<&Run>) = Default::default();
     for &run in runs {
-        match run.task_ref.as_deref().and_then(|it| it.parse().ok()) {
+        match run.task_ref.as_deref().and_then(|task_ref| task_ref.parse().ok()) {
             Some(place) => places.push((run, place)),
             None => unmade.push(run),
         }
     }
-    let made: Vec<OwnedRun> = unmade.iter().map(|it| (Arc::clone(stored), recover::again(it))).collect();
+    let made: Vec<OwnedRun> = unmade.iter().map(|run| (Arc::clone(stored), recover::again(run))).collect();
     let answers = make::make_some(inner, &made, Purpose::TakeBack).await?;
     for (run, answer) in unmade.into_iter().zip(answers) {
         match answer {
@@ -163,7 +163,7 @@ async fn cancel_some(
             }
         }
     }
-    let asked = places.iter().map(|it| it.1).collect();
+    let asked = places.iter().map(|place| place.1).collect();
     let answers = inner.engine.take_back(asked, make::BY).await.map_err(make::backend)?;
     let mut fired = Vec::new();
     for ((run, place), answer) in places.into_iter().zip(answers) {

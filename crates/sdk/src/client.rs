@@ -75,7 +75,7 @@ impl Client {
     #[cfg(feature = "redis")]
     pub(crate) fn namespace(&self) -> &str {
         let mut said = self.inner.headers.iter().filter(|(name, _)| *name == headers::NAMESPACE);
-        said.next_back().map_or("default", |(_, it)| it)
+        said.next_back().map_or("default", |(_, text)| text)
     }
 
     async fn fetch<T: DeserializeOwned>(&self, path: String) -> Result<T, Error> {
@@ -290,7 +290,7 @@ impl ClientBuilder {
 }
 
 fn http(urls: &str, connect_timeout: Duration, tls: &Tls) -> Result<Http, Error> {
-    let bases: Result<Vec<_>, _> = urls.split(',').map(|it| base(it.trim())).collect();
+    let bases: Result<Vec<_>, _> = urls.split(',').map(|part| base(part.trim())).collect();
     Http::new(bases?, connect_timeout, tls)
 }
 

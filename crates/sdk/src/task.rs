@@ -138,8 +138,8 @@ impl Control {
     }
 
     fn say(&self, level: &str, text: String) {
-        let level =
-            Some(level.chars().take(LOG_LEVEL_MAX_CHARS).collect()).filter(|it: &String| !it.is_empty());
+        let level = Some(level.chars().take(LOG_LEVEL_MAX_CHARS).collect())
+            .filter(|letter: &String| !letter.is_empty());
         let text = text.chars().take(LOG_TEXT_MAX_CHARS).collect();
         let mut lines = self.lines();
         if lines.len() >= LOG_LINES_MAX {
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(task.control.take_log(), []);
         task.log("a level that is too long", "later");
         task.control.restore_log(said[98..].to_vec());
-        let texts: Vec<_> = task.control.take_log().into_iter().map(|it| it.text).collect();
+        let texts: Vec<_> = task.control.take_log().into_iter().map(|line| line.text).collect();
         assert_eq!(texts, ["98", "99", "later"]);
     }
 

@@ -80,8 +80,8 @@ pub(crate) struct TlsFailure {
 
 /// The same error, or, if TLS is why, one that says so in plain words.
 pub(crate) fn explained(error: reqwest::Error) -> Result<TlsFailure, reqwest::Error> {
-    let host = error.url().and_then(|it| it.host_str()).unwrap_or("the server").to_owned();
-    match cause(&error).and_then(|it| meaning(it, &host)) {
+    let host = error.url().and_then(|url| url.host_str()).unwrap_or("the server").to_owned();
+    match cause(&error).and_then(|error| meaning(error, &host)) {
         Some(said) => Ok(TlsFailure { said, source: error }),
         None => Err(error),
     }
@@ -90,7 +90,7 @@ pub(crate) fn explained(error: reqwest::Error) -> Result<TlsFailure, reqwest::Er
 /// An I/O error does not name what it wraps as its source.
 fn cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    let wrapped = wrapped.and_then(|it| cause(it as &(dyn StdError + 'static)));
+    let wrapped = wrapped.and_then(|error| cause(error as &(dyn StdError + 'static)));
     error.downcast_ref().or(wrapped).or_else(|| cause(error.source()?))
 }
 

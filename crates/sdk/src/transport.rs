@@ -66,7 +66,7 @@ impl Http {
     /// `bases`: at least one, without trailing slashes.
     pub(crate) fn new(bases: Vec<String>, connect_timeout: Duration, tls: &Tls) -> Result<Self, Error> {
         // Without NODELAY a small request behind an unacknowledged one waits up to 40 ms.
-        let secured = bases.iter().any(|it| it.starts_with("https:"));
+        let secured = bases.iter().any(|base| base.starts_with("https:"));
         let http = tls.apply(reqwest::Client::builder(), secured)?;
         // As without TLS. Over HTTP/2 all calls would share one connection: a call would wait behind long polls when the
         // server's number of streams is reached, and why a server hung up would be lost (an alert of TLS among it).

@@ -200,7 +200,7 @@ impl Worker {
     }
 
     fn take(&mut self, queue: String, concurrency: Option<usize>) {
-        self.queues.retain(|it| it.0 != queue);
+        self.queues.retain(|pair| pair.0 != queue);
         self.queues.push((queue, concurrency));
     }
 
@@ -233,7 +233,7 @@ impl Worker {
         Fut: Future<Output = Result<T, HandlerError>> + Send + 'static,
         T: Serialize,
     {
-        if !self.queues.iter().any(|it| it.0 == J::QUEUE) {
+        if !self.queues.iter().any(|queue| queue.0 == J::QUEUE) {
             self.take(J::QUEUE.to_owned(), None);
         }
         let handler = Arc::new(handler);
@@ -388,8 +388,8 @@ impl Worker {
             return Err(Error::configuration("a worker needs at least one handler"));
         }
         let options = &self.options;
-        let mut bounds = self.queues.iter().filter_map(|it| it.1);
-        if bounds.any(|it| !(1..=Semaphore::MAX_PERMITS).contains(&it)) {
+        let mut bounds = self.queues.iter().filter_map(|queue| queue.1);
+        if bounds.any(|bound| !(1..=Semaphore::MAX_PERMITS).contains(&bound)) {
             return Err(Error::configuration("the concurrency of a queue must be at least 1"));
         }
         if options.only_kinds && self.handlers.kinds().is_empty() {

@@ -35,7 +35,7 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"punctual
 
 /// The layer.
 pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
-    let address = request.extensions().get::<ClientAddress>().map(|it| it.0);
+    let address = request.extensions().get::<ClientAddress>().map(|extension| extension.0);
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let guard = app.needs.of(request.method(), route).cloned();
     if matches!(guard, Some(Guard::Open)) {

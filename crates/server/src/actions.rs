@@ -51,7 +51,7 @@ pub(crate) async fn patch_task(
     let noting = found.noting();
     let expected = move |task: &Task| {
         noting(task);
-        condition.as_deref().is_none_or(|it| etag::matches(it, task))
+        condition.as_deref().is_none_or(|condition| etag::matches(condition, task))
     };
     let replaces = asked.replaces_payload();
     let changed = if before.state == TaskState::Dead {
@@ -98,7 +98,7 @@ async fn has_room(app: &App, before: &Task, change: &Change) -> Result<(), Refus
 
 fn queue_refused(why: &QueueRefused) -> Refusal {
     match why {
-        QueueRefused::Full(it) => insert::full(it).into(),
+        QueueRefused::Full(full) => insert::full(full).into(),
         QueueRefused::Versions(_) => Refusal::field("/queue", why.to_string()),
     }
 }
@@ -111,10 +111,10 @@ fn precondition_failed(task: Task) -> Refusal {
 
 fn already_fired(task: &Task, consequence: &str) -> Refusal {
     let detail = match task.state {
-        it if it.is_finished() => format!("the task is {}; {consequence}", it.word()),
-        it if it.is_in_flight() => format!(
+        state if state.is_finished() => format!("the task is {}; {consequence}", state.word()),
+        state if state.is_in_flight() => format!(
             "the task is {} with an executor; {consequence}; to ask the executor to stop, cancel with stop_if_fired",
-            it.word()
+            state.word()
         ),
         _ => format!(
             "the task has fired and waits for an executor; {consequence}; to withdraw it, cancel with stop_if_fired"
@@ -143,7 +143,7 @@ struct Ending {
 
 impl Ending {
     async fn of(app: &App, task: &Task) -> Self {
-        let workflow = task.ask.labels.get(WORKFLOW_LABEL).and_then(|it| it.parse().ok());
+        let workflow = task.ask.labels.get(WORKFLOW_LABEL).and_then(|label| label.parse().ok());
         let expected = match app.options.workflows.as_ref().filter(|_| workflow.is_some()) {
             Some(runner) => Some(runner.expect(workflow).await),
             None => None,
@@ -225,14 +225,14 @@ pub(crate) async fn redrive_task(
 ) -> Result<Response, Refusal> {
     let asked = PatchTask::from_json_of_redrive(&body)?;
     let before = task_of(&app, &caller, place).await?;
-    let changes = asked.map(|it| ask::redrive(it, Context::of(&app, &caller))).transpose()?;
+    let changes = asked.map(|patch| ask::redrive(patch, Context::of(&app, &caller))).transpose()?;
     let changes = changes.unwrap_or_default();
     for payload in changes.iter().filter_map(Change::payload) {
         if let Some(refused) = app.engine.payload_refused(&before, payload).await {
             return Err(insert::too_many_bytes(&refused).into());
         }
     }
-    let (found, replaces) = (Found::default(), changes.iter().any(|it| it.payload().is_some()));
+    let (found, replaces) = (Found::default(), changes.iter().any(|change| change.payload().is_some()));
     match app.engine.redrive_noting(place, changes, caller.who.by(), found.noting()).await? {
         Changed::Changed(task) => {
             let told = found.became_with(&task, replaces);

@@ -37,7 +37,8 @@ pub(crate) async fn list_alerts(
     Query(asked): Query<ListAlerts>,
 ) -> Result<Response, Refusal> {
     asked.check()?;
-    let passed = cursor::before_id(asked.cursor.as_deref())?.map_or(0, |it| usize::try_from(it).unwrap_or(0));
+    let passed = cursor::before_id(asked.cursor.as_deref())?
+        .map_or(0, |before_id| usize::try_from(before_id).unwrap_or(0));
     let is_reached = |queue: &Option<QueueKey>| match queue {
         Some(queue) => caller.who.reaches(queue),
         // Of an engine itself, and what it does for all.
@@ -52,14 +53,14 @@ pub(crate) async fn list_alerts(
         items.extend(cluster::alerts(&app));
         items.extend(of_certificates(&app));
     }
-    items.sort_by_key(|it| it.severity != Severity::Critical);
-    items.retain(|it| asked.severity.is_none_or(|severity| severity == it.severity));
+    items.sort_by_key(|alert| alert.severity != Severity::Critical);
+    items.retain(|alert| asked.severity.is_none_or(|severity| severity == alert.severity));
     // A queue is one of a namespace: where none is given, of that of the call.
     let namespace = asked.namespace.as_deref();
     let namespace = namespace.or_else(|| asked.queue.is_some().then(|| caller.namespace.as_str()));
-    items.retain(|it| namespace.is_none() || namespace == it.namespace.as_deref());
-    items.retain(|it| asked.queue.is_none() || asked.queue == it.queue);
-    let limit = asked.limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
+    items.retain(|alert| namespace.is_none() || namespace == alert.namespace.as_deref());
+    items.retain(|alert| asked.queue.is_none() || asked.queue == alert.queue);
+    let limit = asked.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let end = passed.saturating_add(limit);
     let next_cursor = (items.len() > end).then(|| cursor::write(i64::try_from(end).unwrap_or(i64::MAX)));
     let items: Vec<Alert> = items.into_iter().skip(passed).take(limit).collect();

@@ -41,145 +41,145 @@ pub(crate) fn json_bytes(status: StatusCode, bytes: bytes::Bytes) -> Response {
 }
 
 /// The whole task, history included.
-pub(crate) fn task(mut it: task::Task) -> Task {
-    let history = std::mem::take(&mut it.history);
-    let log = it.log.take().map_or_else(Vec::new, |it| punctual_domain::log::decode(&it));
+pub(crate) fn task(mut task: task::Task) -> Task {
+    let history = std::mem::take(&mut task.history);
+    let log = task.log.take().map_or_else(Vec::new, |text| punctual_domain::log::decode(&text));
     let log = log.into_iter().map(said).collect();
-    let shown = of(it, &history);
+    let shown = of(task, &history);
     Task { history: history.into_iter().map(entry).collect(), log, ..shown }
 }
 
 /// The task as answers to an insert show it.
-pub(crate) fn inserted(it: task::Task, outcome: InsertOutcome) -> Task {
-    Task { outcome: Some(outcome), ..brief(it) }
+pub(crate) fn inserted(task: task::Task, outcome: InsertOutcome) -> Task {
+    Task { outcome: Some(outcome), ..brief(task) }
 }
 
 /// The task without its history.
-pub(crate) fn brief(mut it: task::Task) -> Task {
-    let history = std::mem::take(&mut it.history);
-    of(it, &history)
+pub(crate) fn brief(mut task: task::Task) -> Task {
+    let history = std::mem::take(&mut task.history);
+    of(task, &history)
 }
 
-fn of(mut it: task::Task, history: &[history::Entry]) -> Task {
-    let payload = std::mem::take(&mut it.ask.payload);
+fn of(mut task: task::Task, history: &[history::Entry]) -> Task {
+    let payload = std::mem::take(&mut task.ask.payload);
     let payload_outside_bytes = outside_bytes(&payload);
-    let (payload, payload_base64) = fields(Some(payload).filter(|it| !it.bytes.is_empty()));
+    let (payload, payload_base64) = fields(Some(payload).filter(|payload| !payload.bytes.is_empty()));
     let at = |instant: Millis| At::from_ms(instant.0);
-    let fired_at = it.fired_at.filter(|_| shown(&it) == it.state);
-    let (started_at, finished_at) = (started_at(&it, history), finished_at(&it, history));
-    let lease = it.lease.as_ref().filter(|lease| it.state.is_in_flight() && !lease.is_ahead()).map(lease);
+    let fired_at = task.fired_at.filter(|_| shown(&task) == task.state);
+    let (started_at, finished_at) = (started_at(&task, history), finished_at(&task, history));
+    let lease = task.lease.as_ref().filter(|lease| task.state.is_in_flight() && !lease.is_ahead()).map(lease);
     Task {
-        r#ref: it.place.to_string(),
-        namespace: it.ask.queue.namespace.as_str().to_owned(),
-        task_id: it.task_id(),
-        key: it.ask.key.as_ref().and_then(Key::shown).map(str::to_owned),
-        name: it.ask.name.take(),
-        task_version: it.ask.task_version,
-        queue: it.ask.queue.queue.as_str().to_owned(),
-        kind: it.ask.kind.as_str().to_owned(),
-        priority: it.ask.priority.level(),
-        state: state(shown(&it)),
-        phase: phase(shown(&it).phase()),
+        r#ref: task.place.to_string(),
+        namespace: task.ask.queue.namespace.as_str().to_owned(),
+        task_id: task.task_id(),
+        key: task.ask.key.as_ref().and_then(Key::shown).map(str::to_owned),
+        name: task.ask.name.take(),
+        task_version: task.ask.task_version,
+        queue: task.ask.queue.queue.as_str().to_owned(),
+        kind: task.ask.kind.as_str().to_owned(),
+        priority: task.ask.priority.level(),
+        state: state(shown(&task)),
+        phase: phase(shown(&task).phase()),
         outcome: None,
-        execute_at: at(it.ask.execute_at),
-        execute_at_ms: it.ask.execute_at.0,
+        execute_at: at(task.ask.execute_at),
+        execute_at_ms: task.ask.execute_at.0,
         fired_at: fired_at.map(at),
-        fired_at_ms: fired_at.map(|it| it.0),
-        lateness_ms: lateness_ms(&it),
+        fired_at_ms: fired_at.map(|fired_at| fired_at.0),
+        lateness_ms: lateness_ms(&task),
         started_at: started_at.map(at),
-        started_at_ms: started_at.map(|it| it.0),
+        started_at_ms: started_at.map(|started_at| started_at.0),
         finished_at: finished_at.map(at),
-        finished_at_ms: finished_at.map(|it| it.0),
-        attempt: it.attempt,
-        max_attempts: it.ask.max_attempts,
-        created_at: at(it.created_at),
-        created_at_ms: it.created_at.0,
-        updated_at: at(it.updated_at),
-        updated_at_ms: it.updated_at.0,
+        finished_at_ms: finished_at.map(|finished_at| finished_at.0),
+        attempt: task.attempt,
+        max_attempts: task.ask.max_attempts,
+        created_at: at(task.created_at),
+        created_at_ms: task.created_at.0,
+        updated_at: at(task.updated_at),
+        updated_at_ms: task.updated_at.0,
         payload,
         payload_base64,
         payload_outside_bytes,
-        result: it.result.map(result),
-        last_error: it.last_error,
-        labels: it.ask.labels,
-        timeout_ms: it.ask.timeout_ms,
-        deadline_ms: it.ask.deadline_ms,
-        retry: Some(retry(it.ask.retry)),
-        concurrency_key: it.ask.demands.concurrency_key,
-        handler_versions: it.ask.demands.handler_versions,
-        traceparent: it.ask.traceparent.take(),
+        result: task.result.map(result),
+        last_error: task.last_error,
+        labels: task.ask.labels,
+        timeout_ms: task.ask.timeout_ms,
+        deadline_ms: task.ask.deadline_ms,
+        retry: Some(retry(task.ask.retry)),
+        concurrency_key: task.ask.demands.concurrency_key,
+        handler_versions: task.ask.demands.handler_versions,
+        traceparent: task.ask.traceparent.take(),
         lease,
-        progress: it.progress.and_then(|it| Json::from_text(it).ok()),
+        progress: task.progress.and_then(|progress| Json::from_text(progress).ok()),
         log: Vec::new(),
         history: Vec::new(),
     }
 }
 
 /// What an engine has leased ahead of its instant is with nobody yet: to callers it is still on its way there.
-pub(crate) fn shown(it: &task::Task) -> DomainState {
-    let is_ahead = it.lease.as_ref().is_some_and(task::Lease::is_ahead) && it.due_at > it.updated_at;
-    if it.state == DomainState::Dispatched && is_ahead { DomainState::Dispatching } else { it.state }
+pub(crate) fn shown(task: &task::Task) -> DomainState {
+    let is_ahead = task.lease.as_ref().is_some_and(task::Lease::is_ahead) && task.due_at > task.updated_at;
+    if task.state == DomainState::Dispatched && is_ahead { DomainState::Dispatching } else { task.state }
 }
 
-fn lease(it: &task::Lease) -> TaskLease {
-    let until = it.until;
+fn lease(lease: &task::Lease) -> TaskLease {
+    let until = lease.until;
     TaskLease {
-        executor: it.executor.clone(),
+        executor: lease.executor.clone(),
         until: At::from_ms(until.0),
         until_ms: until.0,
-        cancel_requested: it.cancel_requested,
+        cancel_requested: lease.cancel_requested,
     }
 }
 
 /// When the present or last attempt was handed over: what was leased ahead of its instant, at that.
-fn started_at(it: &task::Task, history: &[history::Entry]) -> Option<Millis> {
-    if shown(it) != it.state || it.attempt == 0 {
+fn started_at(task: &task::Task, history: &[history::Entry]) -> Option<Millis> {
+    if shown(task) != task.state || task.attempt == 0 {
         return None;
     }
-    let begins = |it: &&history::Entry| it.event == Some(Event::Dispatch);
+    let begins = |entry: &&history::Entry| entry.event == Some(Event::Dispatch);
     let at = history.iter().rev().find(begins)?.at;
-    Some(it.fired_at.map_or(at, |fired_at| at.max(fired_at)))
+    Some(task.fired_at.map_or(at, |fired_at| at.max(fired_at)))
 }
 
 /// When it ended for good; the end of its retention, which comes later, is no end of its own.
-fn finished_at(it: &task::Task, history: &[history::Entry]) -> Option<Millis> {
-    let ends = |it: &&history::Entry| it.to.is_finished() && it.to != DomainState::Stopped;
-    history.iter().rev().find(ends).map(|it| it.at).filter(|_| it.state.is_finished())
+fn finished_at(task: &task::Task, history: &[history::Entry]) -> Option<Millis> {
+    let ends = |entry: &&history::Entry| entry.to.is_finished() && entry.to != DomainState::Stopped;
+    history.iter().rev().find(ends).map(|entry| entry.at).filter(|_| task.state.is_finished())
 }
 
 /// While a task waits for its next time, `fired_at` is that of the attempt before: the two do not belong together.
-fn lateness_ms(it: &task::Task) -> Option<i64> {
+fn lateness_ms(task: &task::Task) -> Option<i64> {
     let waits =
-        matches!(shown(it), DomainState::Scheduled | DomainState::Dispatching | DomainState::Retrying);
-    if waits { None } else { it.lateness_ms() }
+        matches!(shown(task), DomainState::Scheduled | DomainState::Dispatching | DomainState::Retrying);
+    if waits { None } else { task.lateness_ms() }
 }
 
-fn said(it: punctual_domain::log::LogLine) -> LogLine {
-    LogLine { at: At::from_ms(it.at.0), at_ms: it.at.0, level: it.level, text: it.text }
+fn said(line: punctual_domain::log::LogLine) -> LogLine {
+    LogLine { at: At::from_ms(line.at.0), at_ms: line.at.0, level: line.level, text: line.text }
 }
 
-fn entry(it: history::Entry) -> HistoryEntry {
+fn entry(entry: history::Entry) -> HistoryEntry {
     HistoryEntry {
-        at: At::from_ms(it.at.0),
-        at_ms: it.at.0,
-        event: it.event.map_or("insert", punctual_domain::state::Event::word).to_owned(),
-        from: it.from.map(state),
-        to: state(it.to),
-        attempt: it.attempt,
-        by: it.by,
-        reason: it.reason,
-        error: it.error,
-        due_at: it.due_at.map(|it| At::from_ms(it.0)),
-        due_at_ms: it.due_at.map(|it| it.0),
+        at: At::from_ms(entry.at.0),
+        at_ms: entry.at.0,
+        event: entry.event.map_or("insert", punctual_domain::state::Event::word).to_owned(),
+        from: entry.from.map(state),
+        to: state(entry.to),
+        attempt: entry.attempt,
+        by: entry.by,
+        reason: entry.reason,
+        error: entry.error,
+        due_at: entry.due_at.map(|due_at| At::from_ms(due_at.0)),
+        due_at_ms: entry.due_at.map(|due_at| due_at.0),
     }
 }
 
-fn result(it: task::TaskResult) -> TaskResult {
-    let result_outside_bytes = it.content.as_ref().and_then(outside_bytes);
-    let (result, result_base64) = fields(it.content);
+fn result(task_result: task::TaskResult) -> TaskResult {
+    let result_outside_bytes = task_result.content.as_ref().and_then(outside_bytes);
+    let (result, result_base64) = fields(task_result.content);
     TaskResult {
-        status_code: it.status_code,
-        status_msg: Some(it.status_msg).filter(|it| !it.is_empty()),
+        status_code: task_result.status_code,
+        status_msg: Some(task_result.status_msg).filter(|status_message| !status_message.is_empty()),
         result,
         result_base64,
         result_outside_bytes,
@@ -189,71 +189,71 @@ fn result(it: task::TaskResult) -> TaskResult {
 /// Stored bytes in the field that they came in. Text that is JSON no more (it cannot be) is shown as bytes.
 /// What is kept outside of the store is shown where one task is asked for, which has fetched it before.
 fn fields(content: Option<Content>) -> (Option<Json>, Option<Base64>) {
-    content.filter(|it| !it.is_outside).map_or((None, None), |it| body(it).into_fields())
+    content.filter(|content| !content.is_outside).map_or((None, None), |content| body(content).into_fields())
 }
 
 /// How long it is, where it is not shown.
 fn outside_bytes(content: &Content) -> Option<u64> {
-    content.reference().and_then(|it| u64::try_from(it.len).ok())
+    content.reference().and_then(|reference| u64::try_from(reference.len).ok())
 }
 
-fn body(it: Content) -> Body {
-    if !it.is_json {
-        return Body::Bytes(it.bytes);
+fn body(content: Content) -> Body {
+    if !content.is_json {
+        return Body::Bytes(content.bytes);
     }
-    match String::from_utf8(it.bytes) {
+    match String::from_utf8(content.bytes) {
         Ok(text) => Json::from_text(text.clone()).map_or_else(|_| Body::Bytes(text.into_bytes()), Body::Json),
         Err(error) => Body::Bytes(error.into_bytes()),
     }
 }
 
 /// What an executor is handed. `is_held`: it said how many it holds at most.
-pub(crate) fn leased(it: Assignment, lease_ms: i64, is_held: bool) -> LeasedTask {
-    let token = punctual_protocol::Token::of(it.fence, lease_ms, &it.labels);
+pub(crate) fn leased(lease: Assignment, lease_ms: i64, is_held: bool) -> LeasedTask {
+    let token = punctual_protocol::Token::of(lease.fence, lease_ms, &lease.labels);
     let token = punctual_protocol::Token { is_held, ..token }.to_string();
     let mut leased = LeasedTask {
-        r#ref: it.place.to_string(),
-        task_id: it.task_id,
-        task_version: it.task_version,
-        queue: it.queue.queue.as_str().to_owned(),
-        kind: it.kind.as_str().to_owned(),
-        priority: it.priority.level(),
-        attempt: it.attempt,
-        max_attempts: it.max_attempts,
+        r#ref: lease.place.to_string(),
+        task_id: lease.task_id,
+        task_version: lease.task_version,
+        queue: lease.queue.queue.as_str().to_owned(),
+        kind: lease.kind.as_str().to_owned(),
+        priority: lease.priority.level(),
+        attempt: lease.attempt,
+        max_attempts: lease.max_attempts,
         token,
-        execute_at_ms: it.execute_at.0,
-        fired_at_ms: it.fired_at.0,
-        lease_until_ms: it.lease_until.0,
-        timeout_ms: it.timeout_ms,
-        labels: it.labels,
-        traceparent: it.traceparent,
+        execute_at_ms: lease.execute_at.0,
+        fired_at_ms: lease.fired_at.0,
+        lease_until_ms: lease.lease_until.0,
+        timeout_ms: lease.timeout_ms,
+        labels: lease.labels,
+        traceparent: lease.traceparent,
         ..LeasedTask::default()
     };
-    leased.set_payload(Some(it.payload).filter(|it| !it.bytes.is_empty()).map(body));
+    leased.set_payload(Some(lease.payload).filter(|payload| !payload.bytes.is_empty()).map(body));
     leased
 }
 
-pub(crate) fn why(task: &task::Task, it: punctual_engine::Why) -> Why {
+pub(crate) fn why(task: &task::Task, plain: punctual_engine::Why) -> Why {
     let label = |name: &str| task.ask.labels.get(name).cloned();
     // A caller's own task may have a label of that name.
-    let workflow = label(WORKFLOW_LABEL).filter(|it| it.parse::<WorkflowId>().is_ok());
+    let workflow = label(WORKFLOW_LABEL).filter(|label| label.parse::<WorkflowId>().is_ok());
     Why {
         r#ref: task.place.to_string(),
         state: state(shown(task)),
         phase: phase(shown(task).phase()),
-        reason: it.reason,
-        blocking: it.blocking.map(str::to_owned),
-        owner: it.owner,
-        next_step: it.next_step,
-        expected_at: it.expected_at.map(|it| At::from_ms(it.0)),
-        expected_at_ms: it.expected_at.map(|it| it.0),
+        reason: plain.reason,
+        blocking: plain.blocking.map(str::to_owned),
+        owner: plain.owner,
+        next_step: plain.next_step,
+        expected_at: plain.expected_at.map(|expected_at| At::from_ms(expected_at.0)),
+        expected_at_ms: plain.expected_at.map(|expected_at| expected_at.0),
         workflow_node: workflow.as_ref().and_then(|_| label(WORKFLOW_NODE_LABEL)),
         workflow,
     }
 }
 
-pub(crate) fn retry(it: RetryPolicy) -> Retry {
-    match it {
+pub(crate) fn retry(retry_policy: RetryPolicy) -> Retry {
+    match retry_policy {
         RetryPolicy::Immediate {} => Retry::Immediate {},
         RetryPolicy::Fixed { delay_ms } => Retry::Fixed { delay_ms },
         RetryPolicy::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
@@ -263,8 +263,8 @@ pub(crate) fn retry(it: RetryPolicy) -> Retry {
     }
 }
 
-pub(crate) const fn domain_phase(it: Phase) -> DomainPhase {
-    match it {
+pub(crate) const fn domain_phase(phase: Phase) -> DomainPhase {
+    match phase {
         Phase::Pending => DomainPhase::Pending,
         Phase::Processing => DomainPhase::Processing,
         Phase::Success => DomainPhase::Success,
@@ -273,8 +273,8 @@ pub(crate) const fn domain_phase(it: Phase) -> DomainPhase {
     }
 }
 
-pub(crate) const fn phase(it: DomainPhase) -> Phase {
-    match it {
+pub(crate) const fn phase(phase: DomainPhase) -> Phase {
+    match phase {
         DomainPhase::Pending => Phase::Pending,
         DomainPhase::Processing => Phase::Processing,
         DomainPhase::Success => Phase::Success,
@@ -283,8 +283,8 @@ pub(crate) const fn phase(it: DomainPhase) -> Phase {
     }
 }
 
-pub(crate) const fn state(it: DomainState) -> State {
-    match it {
+pub(crate) const fn state(state: DomainState) -> State {
+    match state {
         DomainState::Scheduled => State::Scheduled,
         DomainState::Dispatching => State::Dispatching,
         DomainState::Ready => State::Ready,
@@ -301,8 +301,8 @@ pub(crate) const fn state(it: DomainState) -> State {
 }
 
 /// The inverse, for searches.
-pub(crate) const fn domain_state(it: State) -> DomainState {
-    match it {
+pub(crate) const fn domain_state(state: State) -> DomainState {
+    match state {
         State::Scheduled => DomainState::Scheduled,
         State::Dispatching => DomainState::Dispatching,
         State::Ready => DomainState::Ready,
@@ -324,10 +324,10 @@ mod tests {
 
     #[test]
     fn the_wire_has_the_machine_s_own_words() {
-        for it in DomainState::ALL {
-            assert_eq!(serde_json::to_value(state(it)).unwrap(), it.word());
-            assert_eq!(serde_json::to_value(phase(it.phase())).unwrap(), it.phase().word());
-            assert_eq!(domain_state(state(it)), it);
+        for each_state in DomainState::ALL {
+            assert_eq!(serde_json::to_value(state(each_state)).unwrap(), each_state.word());
+            assert_eq!(serde_json::to_value(phase(each_state.phase())).unwrap(), each_state.phase().word());
+            assert_eq!(domain_state(state(each_state)), each_state);
         }
     }
 }

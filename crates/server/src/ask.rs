@@ -39,34 +39,34 @@ impl<'a> Context<'a> {
     }
 }
 
-pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTask, Refusal> {
-    let payload = content(it.take_payload(), "/payload", context)?.unwrap_or_default();
-    let execute_at = instant(it.schedule()?, context.now)?.unwrap_or(context.now);
-    let queue = QueueKey { namespace: context.caller.namespace.clone(), queue: name("/queue", &it.queue)? };
+pub(crate) fn new_task(mut task: InsertTask, context: Context<'_>) -> Result<NewTask, Refusal> {
+    let payload = content(task.take_payload(), "/payload", context)?.unwrap_or_default();
+    let execute_at = instant(task.schedule()?, context.now)?.unwrap_or(context.now);
+    let queue = QueueKey { namespace: context.caller.namespace.clone(), queue: name("/queue", &task.queue)? };
     context.caller.who.must_reach(&queue)?;
-    versions_can_be_met(it.handler_versions.as_deref(), &queue, context)?;
+    versions_can_be_met(task.handler_versions.as_deref(), &queue, context)?;
     let set = context.engine.known_settings(&queue);
     Ok(NewTask {
         queue,
-        task_id: it.task_id.map(i64::from),
-        key: it.key.as_deref().map(key).transpose()?,
-        task_version: it.task_version.map_or(0, i64::from),
-        kind: name("/kind", it.kind.as_deref().unwrap_or(DEFAULT_KIND))?,
-        priority: priority(it.priority)?.unwrap_or_default(),
+        task_id: task.task_id.map(i64::from),
+        key: task.key.as_deref().map(key).transpose()?,
+        task_version: task.task_version.map_or(0, i64::from),
+        kind: name("/kind", task.kind.as_deref().unwrap_or(DEFAULT_KIND))?,
+        priority: priority(task.priority)?.unwrap_or_default(),
         execute_at,
         payload,
-        max_attempts: it.max_attempts.or(set.max_attempts).unwrap_or(MAX_ATTEMPTS_DEFAULT),
-        retry: it.retry.map(retry).transpose()?.or_else(|| set.retry.clone()).unwrap_or_default(),
-        timeout_ms: it.timeout_ms.or(set.timeout_ms),
-        deadline_ms: it.deadline_ms,
-        labels: it.labels,
-        traceparent: match it.traceparent {
+        max_attempts: task.max_attempts.or(set.max_attempts).unwrap_or(MAX_ATTEMPTS_DEFAULT),
+        retry: task.retry.map(retry).transpose()?.or_else(|| set.retry.clone()).unwrap_or_default(),
+        timeout_ms: task.timeout_ms.or(set.timeout_ms),
+        deadline_ms: task.deadline_ms,
+        labels: task.labels,
+        traceparent: match task.traceparent {
             Some(own) => well_formed(&own),
             None => context.caller.traceparent.clone(),
         },
-        demands: Demands { concurrency_key: it.concurrency_key, handler_versions: it.handler_versions },
-        name: it.name,
-        on_conflict: on_conflict(it.on_conflict),
+        demands: Demands { concurrency_key: task.concurrency_key, handler_versions: task.handler_versions },
+        name: task.name,
+        on_conflict: on_conflict(task.on_conflict),
     })
 }
 
@@ -98,36 +98,37 @@ fn versions_can_be_met(
 }
 
 /// Of a dead task, which stays dead.
-pub(crate) fn amend(mut it: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {
+pub(crate) fn amend(mut patch: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {
     Ok(Change::Amend {
-        max_attempts: it.max_attempts,
-        priority: priority(it.priority)?,
-        payload: content(it.take_payload(), "/payload", context)?,
-        timeout_ms: it.timeout_ms,
-        retry: it.retry.map(retry).transpose()?,
+        max_attempts: patch.max_attempts,
+        priority: priority(patch.priority)?,
+        payload: content(patch.take_payload(), "/payload", context)?,
+        timeout_ms: patch.timeout_ms,
+        retry: patch.retry.map(retry).transpose()?,
     })
 }
 
 /// With a redrive: first what only the dead let be changed, then what a task that waits does.
-pub(crate) fn redrive(mut it: PatchTask, context: Context<'_>) -> Result<Vec<Change>, Refusal> {
-    let (max_attempts, timeout_ms, retry) = (it.max_attempts.take(), it.timeout_ms.take(), it.retry.take());
+pub(crate) fn redrive(mut patch: PatchTask, context: Context<'_>) -> Result<Vec<Change>, Refusal> {
+    let (max_attempts, timeout_ms, retry) =
+        (patch.max_attempts.take(), patch.timeout_ms.take(), patch.retry.take());
     let of_the_dead = PatchTask { max_attempts, timeout_ms, retry, ..PatchTask::default() };
     let mut changes = Vec::new();
     if of_the_dead != PatchTask::default() {
         changes.push(amend(of_the_dead, context)?);
     }
-    if it != PatchTask::default() {
-        changes.push(reschedule(it, context)?);
+    if patch != PatchTask::default() {
+        changes.push(reschedule(patch, context)?);
     }
     Ok(changes)
 }
 
-pub(crate) fn reschedule(mut it: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {
+pub(crate) fn reschedule(mut patch: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {
     Ok(Change::Reschedule {
-        execute_at: instant(it.schedule()?, context.now)?,
-        priority: priority(it.priority)?,
-        payload: content(it.take_payload(), "/payload", context)?,
-        queue: it.queue.as_deref().map(|it| other_queue(it, context)).transpose()?,
+        execute_at: instant(patch.schedule()?, context.now)?,
+        priority: priority(patch.priority)?,
+        payload: content(patch.take_payload(), "/payload", context)?,
+        queue: patch.queue.as_deref().map(|queue| other_queue(queue, context)).transpose()?,
     })
 }
 
@@ -140,14 +141,14 @@ fn other_queue(text: &str, context: Context<'_>) -> Result<Name, Refusal> {
 }
 
 /// What an executor reports, and the result that comes with it.
-pub(crate) fn report(mut it: Outcome, context: Context<'_>) -> Result<(Report, TaskResult), Refusal> {
+pub(crate) fn report(mut outcome: Outcome, context: Context<'_>) -> Result<(Report, TaskResult), Refusal> {
     let result = TaskResult {
-        status_code: it.status_code.unwrap_or(0),
-        content: content(it.take_result(), "/result", context)?,
-        status_msg: it.status_msg.unwrap_or_default(),
+        status_code: outcome.status_code.unwrap_or(0),
+        content: content(outcome.take_result(), "/result", context)?,
+        status_msg: outcome.status_msg.unwrap_or_default(),
     };
-    let after_ms = it.retry_after_ms;
-    let report = match it.outcome {
+    let after_ms = outcome.retry_after_ms;
+    let report = match outcome.outcome {
         OutcomeKind::Succeeded => Report::Succeeded,
         OutcomeKind::Failed => Report::Failed { after_ms },
         OutcomeKind::Snooze => Report::Snooze { after_ms: after_ms.unwrap_or(0) },
@@ -157,7 +158,7 @@ pub(crate) fn report(mut it: Outcome, context: Context<'_>) -> Result<(Report, T
 }
 
 fn instant(when: Option<When>, now: Millis) -> Result<Option<Millis>, FieldError> {
-    when.map(|it| it.resolve(now.0).map(Millis)).transpose()
+    when.map(|when| when.resolve(now.0).map(Millis)).transpose()
 }
 
 /// A body of a task, within the limit of one payload.
@@ -191,8 +192,8 @@ pub(crate) fn priority(level: Option<u8>) -> Result<Option<Priority>, FieldError
     checked.map_err(|error| FieldError::new("/priority", error.to_string()))
 }
 
-pub(crate) fn retry(it: Retry) -> Result<RetryPolicy, Invalid> {
-    let policy = match it {
+pub(crate) fn retry(retry: Retry) -> Result<RetryPolicy, Invalid> {
+    let policy = match retry {
         Retry::Immediate {} => RetryPolicy::Immediate {},
         Retry::Fixed { delay_ms } => RetryPolicy::Fixed { delay_ms },
         Retry::Exponential { delay_ms, factor, max_delay_ms, jitter } => {

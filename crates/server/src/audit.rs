@@ -57,14 +57,16 @@ pub(crate) async fn list_audit(
         return Ok(export(app, who, query));
     }
     let page = page(&app, &who, query).await?;
-    let items = page.items.into_iter().map(|(id, it)| shown(id, it)).collect();
+    let items = page.items.into_iter().map(|(id, entry)| shown(id, entry)).collect();
     let next_cursor = page.next.map(cursor::write);
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
 fn wants_lines(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    accepted.split(',').any(|it| it.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(NDJSON))
+    let accepted = headers.get(header::ACCEPT).and_then(|header| header.to_str().ok()).unwrap_or_default();
+    accepted
+        .split(',')
+        .any(|part| part.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(NDJSON))
 }
 
 fn query(search: &SearchAudit) -> Result<AuditQuery, Refusal> {
@@ -72,8 +74,8 @@ fn query(search: &SearchAudit) -> Result<AuditQuery, Refusal> {
         token_id: search.token.clone(),
         action: search.action.clone(),
         namespace: search.namespace.clone(),
-        since: search.since.map(|it| Millis(it.0)),
-        until: search.until.map(|it| Millis(it.0)),
+        since: search.since.map(|bound| Millis(bound.0)),
+        until: search.until.map(|bound| Millis(bound.0)),
         before_id: cursor::before_id(search.cursor.as_deref())?,
         limit: usize::try_from(search.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX),
     })
@@ -81,8 +83,8 @@ fn query(search: &SearchAudit) -> Result<AuditQuery, Refusal> {
 
 /// Entries that the token sees.
 async fn page(app: &App, who: &Who, query: AuditQuery) -> Result<Numbered<Entry>, Refusal> {
-    let named = query.namespace.as_deref().and_then(|it| Name::new(it).ok());
-    if named.is_some_and(|it| !who.reaches_namespace(&it)) {
+    let named = query.namespace.as_deref().and_then(|namespace| Name::new(namespace).ok());
+    if named.is_some_and(|name| !who.reaches_namespace(&name)) {
         return Ok(Numbered::empty());
     }
     let (limit, before_id) = (query.limit, query.before_id);
@@ -97,13 +99,13 @@ async fn page(app: &App, who: &Who, query: AuditQuery) -> Result<Numbered<Entry>
     if who.reaches_everything() {
         return page(before_id).await;
     }
-    pages::filled(limit, before_id, page, |it| is_seen(who, it)).await
+    pages::filled(limit, before_id, page, |entry| is_seen(who, entry)).await
 }
 
 /// What is of no namespace is for those who reach all of them.
 fn is_seen(who: &Who, entry: &Entry) -> bool {
-    let namespace = entry.namespace.as_deref().and_then(|it| Name::new(it).ok());
-    who.reaches_everything() || namespace.is_some_and(|it| who.reaches_namespace(&it))
+    let namespace = entry.namespace.as_deref().and_then(|namespace| Name::new(namespace).ok());
+    who.reaches_everything() || namespace.is_some_and(|namespace| who.reaches_namespace(&namespace))
 }
 
 /// Page by page, as fast as it is read.
@@ -115,12 +117,13 @@ fn export(app: Shared, who: Who, query: AuditQuery) -> Response {
         // The status is sent: what is broken off is seen to be.
         who.must_be_good_still(&app).map_err(|_| "the token has ended")?;
         let mut lines = Vec::new();
-        for (id, entry) in page.entries.into_iter().filter(|it| is_seen(&who, &it.1)) {
+        for (id, entry) in page.entries.into_iter().filter(|pair| is_seen(&who, &pair.1)) {
             if serde_json::to_writer(&mut lines, &shown(id, entry)).is_ok() {
                 lines.push(b'\n');
             }
         }
-        let next = page.next_before_id.map(|it| AuditQuery { before_id: Some(it), ..asked });
+        let next =
+            page.next_before_id.map(|next_before_id| AuditQuery { before_id: Some(next_before_id), ..asked });
         Ok(Some((Bytes::from(lines), (app, who, next))))
     });
     let mut response = Response::new(Body::from_stream(pages));
@@ -130,7 +133,7 @@ fn export(app: Shared, who: Who, query: AuditQuery) -> Response {
 
 fn shown(id: i64, entry: Entry) -> AuditEntry {
     let result = entry.result.as_ref();
-    let json = |text: Option<&String>| text.and_then(|it| serde_json::from_str(it).ok());
+    let json = |text: Option<&String>| text.and_then(|text| serde_json::from_str(text).ok());
     AuditEntry {
         id,
         at: At::from_ms(entry.at.0),
@@ -143,11 +146,11 @@ fn shown(id: i64, entry: Entry) -> AuditEntry {
         namespace: entry.namespace,
         request_id: entry.request_id,
         times: entry.times,
-        status: result.map(|it| it.status),
-        completed_at: result.map(|it| At::from_ms(it.at.0)),
-        completed_at_ms: result.map(|it| it.at.0),
-        reason: result.and_then(|it| it.reason.clone()),
-        before: json(result.and_then(|it| it.before.as_ref())),
-        after: json(result.and_then(|it| it.after.as_ref())),
+        status: result.map(|audit| audit.status),
+        completed_at: result.map(|audit| At::from_ms(audit.at.0)),
+        completed_at_ms: result.map(|audit| audit.at.0),
+        reason: result.and_then(|audit| audit.reason.clone()),
+        before: json(result.and_then(|audit| audit.before.as_ref())),
+        after: json(result.and_then(|audit| audit.after.as_ref())),
     }
 }

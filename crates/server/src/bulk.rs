@@ -118,7 +118,7 @@ fn told(
     reason: Option<String>,
     response: Response,
 ) -> Response {
-    let json = |it: &StoredBulk| serde_json::to_string(&wire::for_the_audit(it)).ok();
+    let json = |bulk: &StoredBulk| serde_json::to_string(&wire::for_the_audit(bulk)).ok();
     let reason = reason.or_else(|| after.bulk.reason.clone());
     Changed { before: before.and_then(json), after: json(after), reason }.told_with(response)
 }
@@ -179,11 +179,11 @@ pub(crate) async fn list_bulk(
         true => runner(&app)?.list(&caller.namespace, below, limit).await?,
         false => Vec::new(),
     };
-    let next_cursor = all.last().filter(|_| all.len() == limit).map(|it| cursor::write(it.id));
-    let seen = all.iter().filter(|it| reaches(&caller.who, &caller.namespace, &it.bulk.filter));
+    let next_cursor = all.last().filter(|_| all.len() == limit).map(|bulk| cursor::write(bulk.id));
+    let seen = all.iter().filter(|bulk| reaches(&caller.who, &caller.namespace, &bulk.bulk.filter));
     let all_set_aside = runner(&app)?.set_aside().await?;
     let shown =
-        |it: &StoredBulk| Shown { set_aside: set_aside::of(&all_set_aside, it.id), ..wire::shown(it) };
+        |bulk: &StoredBulk| Shown { set_aside: set_aside::of(&all_set_aside, bulk.id), ..wire::shown(bulk) };
     let items: Vec<Shown> = seen.map(shown).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
@@ -227,7 +227,7 @@ pub(crate) async fn confirm_bulk(
     let condition = etag::condition(&headers);
     let fits = |step: i64| {
         let own = tag(id, step);
-        let is_named = |it: &String| it.split(',').map(str::trim).any(|it| it == "*" || it == own);
+        let is_named = |text: &String| text.split(',').map(str::trim).any(|word| word == "*" || word == own);
         condition.as_ref().is_none_or(is_named)
     };
     let change = runner(&app)?.confirm(&caller.namespace, id, fits, caller.who.by()).await?;
@@ -338,7 +338,7 @@ pub(crate) async fn list_bulk_tasks(
     let before_id = cursor::before_id(asked.cursor.as_deref())?;
     let stored = reached(&app, &caller, id).await?;
     let found = runner(&app)?.tasks(&stored, before_id, limit).await?;
-    let seen = found.tasks.into_iter().filter(|it| caller.who.sees(it));
+    let seen = found.tasks.into_iter().filter(|task| caller.who.sees(task));
     let items = seen.map(answer::brief).collect();
     let (is_complete, examined) = (found.is_complete, found.examined);
     let search = Searched { is_complete, examined, ..Searched::default() };
@@ -368,7 +368,7 @@ pub(crate) async fn list_bulk_failures(
     reached(&app, &caller, id).await?;
     let failures = runner(&app)?.failures(id, above, limit).await?;
     let next_cursor =
-        failures.last().filter(|_| failures.len() >= limit).map(|it| cursor::write(it.place.id));
+        failures.last().filter(|_| failures.len() >= limit).map(|failure| cursor::write(failure.place.id));
     let items = failures.into_iter().map(wire::failure).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }

@@ -62,29 +62,29 @@ pub(crate) async fn list_events(
     let limit = page_of(search.limit);
     let query = EventQuery {
         kind: kind.transpose()?,
-        engine: search.engine.clone().filter(|it| !it.is_empty()),
-        since: search.since.map(|it| Millis(it.0)),
-        until: search.until.map(|it| Millis(it.0)),
+        engine: search.engine.clone().filter(|engine| !engine.is_empty()),
+        since: search.since.map(|bound| Millis(bound.0)),
+        until: search.until.map(|bound| Millis(bound.0)),
         before_id: cursor::before_id(search.cursor.as_deref())?,
         limit: limit + 1,
     };
     let mut found = watcher(&app)?.events(query).await?;
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let next_cursor = found.last().filter(|_| has_more).map(|it| cursor::write(it.0));
-    let items = found.into_iter().map(|(id, it)| event(id, it)).collect();
+    let next_cursor = found.last().filter(|_| has_more).map(|pair| cursor::write(pair.0));
+    let items = found.into_iter().map(|(id, each_event)| event(id, each_event)).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-fn event(id: i64, it: Noticed) -> Event {
+fn event(id: i64, event: Noticed) -> Event {
     Event {
         id,
-        at: At::from_ms(it.at.0),
-        at_ms: it.at.0,
-        event: it.kind.word().to_owned(),
-        engine: it.engine,
-        text: it.text,
-        details: serde_json::from_str(&it.details).unwrap_or_default(),
+        at: At::from_ms(event.at.0),
+        at_ms: event.at.0,
+        event: event.kind.word().to_owned(),
+        engine: event.engine,
+        text: event.text,
+        details: serde_json::from_str(&event.details).unwrap_or_default(),
     }
 }
 
@@ -101,33 +101,33 @@ pub(crate) async fn list_engines(State(app): State<Shared>) -> Result<Response, 
     Ok(answer::json(StatusCode::OK, &Page::<Engine> { items, next_cursor: None }))
 }
 
-fn engine(it: EngineView) -> Engine {
+fn engine(view: EngineView) -> Engine {
     Engine {
-        state: if it.silent_ms > 0 { EngineState::Silent } else { EngineState::Alive },
-        name: it.name,
-        is_this: it.is_this,
-        leads: it.leads,
-        partitions: as_u64(it.partitions),
-        has_hot_set: it.has_hot,
-        databases_away: it.databases_away.into_iter().map(as_u64).collect(),
-        silent_ms: Some(it.silent_ms).filter(|ms| *ms > 0),
-        version: it.version,
-        started_at: it.started_at.map(|at| At::from_ms(at.0)),
-        started_at_ms: it.started_at.map(|at| at.0),
-        rates: it.rates.map(|rates| shown(&rates)),
+        state: if view.silent_ms > 0 { EngineState::Silent } else { EngineState::Alive },
+        name: view.name,
+        is_this: view.is_this,
+        leads: view.leads,
+        partitions: as_u64(view.partitions),
+        has_hot_set: view.has_hot,
+        databases_away: view.databases_away.into_iter().map(as_u64).collect(),
+        silent_ms: Some(view.silent_ms).filter(|ms| *ms > 0),
+        version: view.version,
+        started_at: view.started_at.map(|at| At::from_ms(at.0)),
+        started_at_ms: view.started_at.map(|at| at.0),
+        rates: view.rates.map(|rates| shown(&rates)),
     }
 }
 
-fn shown(it: &CountedRates) -> Rates {
+fn shown(rates: &CountedRates) -> Rates {
     let rounded = |rate: f64| (rate * 100.0).round() / 100.0;
     Rates {
-        inserted: rounded(it.inserted),
-        fired: rounded(it.fired),
-        dispatched: rounded(it.dispatched),
-        succeeded: rounded(it.succeeded),
-        retried: rounded(it.retried),
-        dead: rounded(it.dead),
-        cancelled: rounded(it.cancelled),
+        inserted: rounded(rates.inserted),
+        fired: rounded(rates.fired),
+        dispatched: rounded(rates.dispatched),
+        succeeded: rounded(rates.succeeded),
+        retried: rounded(rates.retried),
+        dead: rounded(rates.dead),
+        cancelled: rounded(rates.cancelled),
     }
 }
 
@@ -147,23 +147,24 @@ pub(crate) async fn list_partitions(
     let after = cursor::before_id(asked.cursor.as_deref())?;
     let limit = page_of(asked.limit);
     let all = watcher(&app)?.partitions().await?;
-    let mut rest = all.into_iter().filter(|it| after.is_none_or(|after| i64::from(it.partition.0) > after));
+    let mut rest =
+        all.into_iter().filter(|view| after.is_none_or(|after| i64::from(view.partition.0) > after));
     let items: Vec<Partition> = rest.by_ref().take(limit).map(partition).collect();
-    let last = items.last().map(|it| cursor::write(i64::from(it.partition)));
+    let last = items.last().map(|partition| cursor::write(i64::from(partition.partition)));
     let next_cursor = last.filter(|_| rest.next().is_some());
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-fn partition(it: PartitionView) -> Partition {
+fn partition(view: PartitionView) -> Partition {
     Partition {
-        partition: it.partition.0,
-        database: as_u64(it.database),
-        moving_to: it.moves_to.map(as_u64),
-        engine: it.engine,
-        term: it.term,
-        lease_left_ms: it.lease_left_ms,
-        overdue_since: it.overdue_since.map(|at| At::from_ms(at.0)),
-        overdue_since_ms: it.overdue_since.map(|at| at.0),
+        partition: view.partition.0,
+        database: as_u64(view.database),
+        moving_to: view.moves_to.map(as_u64),
+        engine: view.engine,
+        term: view.term,
+        lease_left_ms: view.lease_left_ms,
+        overdue_since: view.overdue_since.map(|at| At::from_ms(at.0)),
+        overdue_since_ms: view.overdue_since.map(|at| at.0),
     }
 }
 
@@ -179,28 +180,28 @@ pub(crate) async fn list_shards(State(app): State<Shared>) -> Result<Response, R
     Ok(answer::json(StatusCode::OK, &Page::<Shard> { items, next_cursor: None }))
 }
 
-fn shard(it: DatabaseView) -> Shard {
-    let answers = it.database.is_some();
-    let database = it.database.unwrap_or_default();
+fn shard(view: DatabaseView) -> Shard {
+    let answers = view.database.is_some();
+    let database = view.database.unwrap_or_default();
     Shard {
-        shard: as_u64(it.number),
+        shard: as_u64(view.number),
         answers,
-        partitions: as_u64(it.partitions),
+        partitions: as_u64(view.partitions),
         database: answers.then_some(database.name),
         rows_estimated: database.rows,
         bytes: database.bytes,
         buckets: database.buckets,
         archives_published: database.archives,
         time_axis: database.axis.into_iter().map(bucket).collect(),
-        away_from: it.away_from,
+        away_from: view.away_from,
     }
 }
 
-fn bucket(it: Slice) -> Bucket {
+fn bucket(slice: Slice) -> Bucket {
     Bucket {
-        until: it.until.map(|at| At::from_ms(at.0)),
-        until_ms: it.until.map(|at| at.0),
-        rows_estimated: it.rows,
+        until: slice.until.map(|at| At::from_ms(at.0)),
+        until_ms: slice.until.map(|at| at.0),
+        rows_estimated: slice.rows,
     }
 }
 
@@ -213,17 +214,17 @@ fn bucket(it: Slice) -> Bucket {
     responses((status = 200, description = "Of all engines together.", body = Stats)),
 )]
 pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Result<Response, Refusal> {
-    let it: Counted = watcher(&app)?.stats(max_age.0).await?;
-    let QueueStats { at, at_ms, rates, lateness, lateness_hour, step_ms, steps } = hour(it.hour);
+    let this_stats: Counted = watcher(&app)?.stats(max_age.0).await?;
+    let QueueStats { at, at_ms, rates, lateness, lateness_hour, step_ms, steps } = hour(this_stats.hour);
     let stats = Stats {
         at,
         at_ms,
-        engines: as_u64(it.engines),
+        engines: as_u64(this_stats.engines),
         rates,
         lateness,
         lateness_hour,
-        backlog: it.account.map(|account| backlog(&account)),
-        hot_set: it.hot.as_ref().map(hot_set),
+        backlog: this_stats.account.map(|account| backlog(&account)),
+        hot_set: this_stats.hot.as_ref().map(hot_set),
         step_ms,
         steps,
     };
@@ -241,30 +242,30 @@ pub(crate) async fn queue_rates(app: &App) -> Option<Arc<QueueRates>> {
 }
 
 pub(crate) fn rates_of(all: Option<&QueueRates>, queue: &QueueKey) -> Option<Rates> {
-    all?.of(queue).map(|it| shown(&it))
+    all?.of(queue).map(|rates| shown(&rates))
 }
 
-fn hour(it: HourView) -> QueueStats {
-    let step = |it: punctual_cluster::Step| StatsStep {
-        at: At::from_ms(it.at.0),
-        at_ms: it.at.0,
-        inserted: it.counts.inserted,
-        fired: it.counts.fired,
-        dispatched: it.counts.dispatched,
-        succeeded: it.counts.succeeded,
-        retried: it.counts.retried,
-        dead: it.counts.dead,
-        cancelled: it.counts.cancelled,
-        lateness: lateness(&it.counts),
+fn hour(hour_view: HourView) -> QueueStats {
+    let step = |step: punctual_cluster::Step| StatsStep {
+        at: At::from_ms(step.at.0),
+        at_ms: step.at.0,
+        inserted: step.counts.inserted,
+        fired: step.counts.fired,
+        dispatched: step.counts.dispatched,
+        succeeded: step.counts.succeeded,
+        retried: step.counts.retried,
+        dead: step.counts.dead,
+        cancelled: step.counts.cancelled,
+        lateness: lateness(&step.counts),
     };
     QueueStats {
-        at: At::from_ms(it.at.0),
-        at_ms: it.at.0,
-        rates: shown(&it.rates),
-        lateness: lateness(&it.lately),
-        lateness_hour: lateness(&it.total),
-        step_ms: it.step_ms,
-        steps: it.steps.into_iter().map(step).collect(),
+        at: At::from_ms(hour_view.at.0),
+        at_ms: hour_view.at.0,
+        rates: shown(&hour_view.rates),
+        lateness: lateness(&hour_view.lately),
+        lateness_hour: lateness(&hour_view.total),
+        step_ms: hour_view.step_ms,
+        steps: hour_view.steps.into_iter().map(step).collect(),
     }
 }
 
@@ -279,13 +280,13 @@ pub(crate) fn lateness(counts: &Counts) -> Lateness {
     }
 }
 
-fn hot_set(it: &HotStanding) -> HotSet {
+fn hot_set(hot_standing: &HotStanding) -> HotSet {
     HotSet {
-        due: as_u64(it.due),
-        firing: as_u64(it.firing),
-        ready: as_u64(it.ready),
-        parked: as_u64(it.parked),
-        fullness: f64::from(it.fullness) / 1_000.0,
+        due: as_u64(hot_standing.due),
+        firing: as_u64(hot_standing.firing),
+        ready: as_u64(hot_standing.ready),
+        parked: as_u64(hot_standing.parked),
+        fullness: f64::from(hot_standing.fullness) / 1_000.0,
     }
 }
 
@@ -296,7 +297,7 @@ fn backlog(account: &Account) -> Backlog {
         accepted: books.accepted,
         deleted: books.deleted,
         unaccounted: books.unaccounted(),
-        pending_bytes: books.pending_bytes.iter().map(|it| it.bytes).sum(),
+        pending_bytes: books.pending_bytes.iter().map(|pending_bytes| pending_bytes.bytes).sum(),
     }
 }
 
@@ -309,19 +310,19 @@ fn backlog(account: &Account) -> Backlog {
     responses((status = 200, description = "Of all queues together.", body = Due)),
 )]
 pub(crate) async fn get_due(State(app): State<Shared>) -> Result<Response, Refusal> {
-    let it = watcher(&app)?.due().await?;
+    let this_due = watcher(&app)?.due().await?;
     let step = |(nth, tasks): (i64, Option<u64>)| {
-        let at = it.at.plus(nth * it.step_ms);
+        let at = this_due.at.plus(nth * this_due.step_ms);
         DueStep { at: At::from_ms(at.0), at_ms: at.0, tasks }
     };
     let due = Due {
-        at: At::from_ms(it.at.0),
-        at_ms: it.at.0,
-        step_ms: it.step_ms,
-        is_estimate: it.is_estimate(),
-        partitions: as_u64(it.partitions),
-        partitions_counted: as_u64(it.partitions_counted),
-        steps: (0..).zip(it.steps.iter().copied()).map(step).collect(),
+        at: At::from_ms(this_due.at.0),
+        at_ms: this_due.at.0,
+        step_ms: this_due.step_ms,
+        is_estimate: this_due.is_estimate(),
+        partitions: as_u64(this_due.partitions),
+        partitions_counted: as_u64(this_due.partitions_counted),
+        steps: (0..).zip(this_due.steps.iter().copied()).map(step).collect(),
     };
     Ok(answer::json(StatusCode::OK, &due))
 }

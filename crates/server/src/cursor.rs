@@ -27,7 +27,7 @@ impl Position {
         if let Some(id) = text.strip_prefix('a') {
             return number(id).map(Self::AboveId);
         }
-        match text.strip_prefix(['d', 'e']).filter(|it| it.len() == 32) {
+        match text.strip_prefix(['d', 'e']).filter(|rest| rest.len() == 32) {
             Some(both) if text.starts_with('d') => read_due(both).map(Self::BeforeDue),
             Some(both) => read_due(both).map(Self::AfterDue),
             None => read(text).map(Self::BelowId),
@@ -51,12 +51,12 @@ pub(crate) fn write(before_id: i64) -> String {
 
 /// The id that a caller's cursor names.
 pub(crate) fn before_id(cursor: Option<&str>) -> Result<Option<i64>, Refusal> {
-    cursor.map(|it| read(it).ok_or_else(refused)).transpose()
+    cursor.map(|cursor| read(cursor).ok_or_else(refused)).transpose()
 }
 
 /// Where a search goes on that a caller's cursor is of.
 pub(crate) fn position(cursor: Option<&str>) -> Result<Option<Position>, Refusal> {
-    cursor.map(|it| Position::read(it).ok_or_else(refused)).transpose()
+    cursor.map(|cursor| Position::read(cursor).ok_or_else(refused)).transpose()
 }
 
 pub(crate) fn refused() -> Refusal {
@@ -69,8 +69,8 @@ fn read(text: &str) -> Option<i64> {
 }
 
 fn number(text: &str) -> Option<i64> {
-    let digits = Some(text).filter(|it| it.len() == 16)?;
-    let plain = digits.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+    let digits = Some(text).filter(|text| text.len() == 16)?;
+    let plain = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if plain { u64::from_str_radix(digits, 16).ok().map(u64::cast_signed) } else { None }
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn list_dead(
 ) -> Result<Response, Refusal> {
     search.check()?;
     let (page, search) = lookup::list(&app, &caller, store_query(&search, &caller.namespace)?, None).await?;
-    let items = page.items.into_iter().map(|it| answer::brief(it.1)).collect();
+    let items = page.items.into_iter().map(|pair| answer::brief(pair.1)).collect();
     let page = FoundTasks { items, next_cursor: page.next.map(Position::write), search };
     Ok(answer::json(StatusCode::OK, &page))
 }
@@ -60,28 +60,28 @@ pub(crate) async fn redrive_dead(
     caller: Caller,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let it = RedriveDead::from_json(&body)?;
-    let filters = it.filters();
+    let json = RedriveDead::from_json(&body)?;
+    let filters = json.filters();
     let query = store_query(&filters, &caller.namespace)?;
     if !caller.who.reaches_all_queues() && query.queue.is_none() {
         let detail =
             "the token reaches only some queues: name the `queue` whose dead tasks are to be redriven";
         return Err(Refusal::new(Code::AuthDenied, detail));
     }
-    if it.is_unbounded() {
+    if json.is_unbounded() {
         let detail = "names no filter: send `all: true` if all dead tasks of the namespace are meant";
         return Err(Refusal::field("/all", detail));
     }
     let is_reached = query.queue.as_ref().map_or_else(
         || caller.who.reaches_namespace(&caller.namespace),
-        |it| caller.who.reaches(&QueueKey { namespace: caller.namespace.clone(), queue: it.clone() }),
+        |queue| caller.who.reaches(&QueueKey { namespace: caller.namespace.clone(), queue: queue.clone() }),
     );
     let asked = RedriveMany {
         query,
-        limit: usize::try_from(it.limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or(usize::MAX),
-        start_at: it.start_at_ms.map_or(Millis::ZERO, Millis),
-        per_second: it.rate_per_second,
-        dry_run: it.dry_run,
+        limit: usize::try_from(json.limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or(usize::MAX),
+        start_at: json.start_at_ms.map_or(Millis::ZERO, Millis),
+        per_second: json.rate_per_second,
+        dry_run: json.dry_run,
     };
     // What is not reached has no dead tasks.
     let done = if is_reached {
@@ -94,7 +94,7 @@ pub(crate) async fn redrive_dead(
         skipped: done.lost,
         until: At::from_ms(done.until.0),
         until_ms: done.until.0,
-        dry_run: it.dry_run,
+        dry_run: json.dry_run,
         next_cursor: done.next_before_id.map(cursor::write),
     };
     let after = serde_json::to_string(&serde_json::json!({ "filter": filters, "redriven": answer })).ok();
@@ -112,7 +112,7 @@ fn store_query(search: &SearchDead, namespace: &Name) -> Result<StoreQuery, Refu
         state: Some(TaskState::Dead),
         kind: name("/kind", &search.kind)?,
         label: search.label().map(|(key, value)| (key.to_owned(), value.to_owned())),
-        updated_from: search.since.map(|it| Millis(it.0)),
+        updated_from: search.since.map(|bound| Millis(bound.0)),
         error: search.error.clone(),
         before_id: cursor::before_id(search.cursor.as_deref())?,
         limit: usize::try_from(search.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX),

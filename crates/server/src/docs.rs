@@ -29,7 +29,7 @@ const API_BROWSER: [(&str, &str, &[u8]); 4] = [
 /// Not for good: one day something else may stand there.
 pub(crate) async fn to_start(headers: HeaderMap) -> Redirect {
     // People come with a browser; whatever else asks is led to the document of the interface.
-    let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let accepted = headers.get(header::ACCEPT).and_then(|header| header.to_str().ok()).unwrap_or_default();
     Redirect::temporary(if accepted.contains("text/html") { "/console" } else { "/docs/" })
 }
 
@@ -52,11 +52,11 @@ pub(crate) async fn api_browser_file(Path(name): Path<String>) -> Result<Respons
 }
 
 pub(crate) async fn errors() -> Html<String> {
-    let rows = CODES.iter().fold(String::new(), |mut rows, it| {
+    let rows = CODES.iter().fold(String::new(), |mut rows, code| {
         let _ = write!(
             rows,
             "<tr><td><a href=\"/docs/errors/{0}\"><code>{0}</code></a></td><td>{1}</td><td>{2}</td></tr>",
-            it.name, it.status, it.title
+            code.name, code.status, code.title
         );
         rows
     });
@@ -66,14 +66,14 @@ pub(crate) async fn errors() -> Html<String> {
 /// The page that the `type` of a problem names.
 pub(crate) async fn error(Path(name): Path<String>) -> Result<Html<String>, Refusal> {
     let unknown = || Refusal::new(Code::RequestUnknownRoute, format!("there is no error code {name:?}"));
-    let it = Code::from_name(&name).ok_or_else(unknown)?.info();
+    let info = Code::from_name(&name).ok_or_else(unknown)?.info();
     let text = format!(
         "<p>{} <code>{}</code></p><p>{}</p><p><a href=\"/docs/errors\">All errors</a></p>",
-        it.status,
-        it.name,
-        ticks(it.doc)
+        info.status,
+        info.name,
+        ticks(info.doc)
     );
-    Ok(html(it.title, &text))
+    Ok(html(info.title, &text))
 }
 
 fn html(title: &str, body: &str) -> Html<String> {
@@ -87,7 +87,9 @@ fn html(title: &str, body: &str) -> Html<String> {
 /// Text with `code` in backticks. Texts come from `CODES`, not from callers; they have no markup.
 fn ticks(text: &str) -> String {
     let parts = text.split('`').enumerate();
-    parts.map(|(nth, it)| if nth % 2 == 1 { format!("<code>{it}</code>") } else { escape(it) }).collect()
+    parts
+        .map(|(nth, part)| if nth % 2 == 1 { format!("<code>{part}</code>") } else { escape(part) })
+        .collect()
 }
 
 fn escape(text: &str) -> String {

@@ -16,7 +16,7 @@ pub(crate) fn header(task: &Task) -> HeaderValue {
 pub(crate) fn is_known(headers: &HeaderMap, task: &Task) -> bool {
     named(headers, header::IF_NONE_MATCH).is_some_and(|text| {
         let tag = of(task);
-        text.split(',').map(str::trim).any(|it| it == "*" || it.trim_start_matches("W/") == tag)
+        text.split(',').map(str::trim).any(|text| text == "*" || text.trim_start_matches("W/") == tag)
     })
 }
 
@@ -28,12 +28,13 @@ pub(crate) fn condition(headers: &HeaderMap) -> Option<String> {
 /// Strong comparison: a weak tag never matches.
 pub(crate) fn matches(condition: &str, task: &Task) -> bool {
     let tag = of(task);
-    condition.split(',').map(str::trim).any(|it| it == "*" || it == tag)
+    condition.split(',').map(str::trim).any(|text| text == "*" || text == tag)
 }
 
 /// Several headers of one name mean the same as one with commas.
 fn named(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
-    let values: Vec<&str> = headers.get_all(name).iter().map(|it| it.to_str().unwrap_or("")).collect();
+    let values: Vec<&str> =
+        headers.get_all(name).iter().map(|header| header.to_str().unwrap_or("")).collect();
     if values.is_empty() { None } else { Some(values.join(",")) }
 }
 
@@ -45,5 +46,5 @@ pub(crate) fn of_revision(revision: i64) -> HeaderValue {
 /// `If-Match` names this revision. `*`: anything that is set.
 pub(crate) fn is_revision(condition: &str, revision: i64) -> bool {
     let tag = format!("\"{revision}\"");
-    condition.split(',').map(str::trim).any(|it| (it == "*" && revision > 0) || it == tag)
+    condition.split(',').map(str::trim).any(|text| (text == "*" && revision > 0) || text == tag)
 }

@@ -87,9 +87,9 @@ pub(crate) async fn lease_tasks_from_several(
     caller: Caller,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let it = LeaseRequest::of_several_from_json(&body)?;
-    let mut queues = Vec::with_capacity(it.queues.len());
-    for (nth, queue) in it.queues.iter().enumerate() {
+    let request = LeaseRequest::of_several_from_json(&body)?;
+    let mut queues = Vec::with_capacity(request.queues.len());
+    for (nth, queue) in request.queues.iter().enumerate() {
         let pointer = format!("/queues/{nth}/name");
         let name = Name::chosen(&queue.name).map_err(|error| Refusal::field(&pointer, error.to_string()))?;
         let queue = QueueKey { namespace: caller.namespace.clone(), queue: name };
@@ -97,19 +97,19 @@ pub(crate) async fn lease_tasks_from_several(
         queues.push(queue);
     }
     namespaces::must_be_open(&app, &caller.namespace)?;
-    lease(&app, &caller.who, queues, it).await
+    lease(&app, &caller.who, queues, request).await
 }
 
 /// Of one queue, or of those that the request names, in its order.
-async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, it: LeaseRequest) -> Result<Response, Refusal> {
-    let lease_ms = i64::try_from(it.lease_ms).unwrap_or(i64::MAX);
-    let executor = roster::asks(&queues, &it);
-    let wish = executor.as_ref().map_or(Wish::Serve, |it| app.engine.executor_seen(it.clone()));
+async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, ask: LeaseRequest) -> Result<Response, Refusal> {
+    let lease_ms = i64::try_from(ask.lease_ms).unwrap_or(i64::MAX);
+    let executor = roster::asks(&queues, &ask);
+    let wish = executor.as_ref().map_or(Wish::Serve, |executor| app.engine.executor_seen(executor.clone()));
     if let (Some(executor), Wish::Quiet | Wish::Drain) = (&executor, wish) {
-        return nothing_for(app, who, executor, wish, it.wait_ms).await;
+        return nothing_for(app, who, executor, wish, ask.wait_ms).await;
     }
-    let is_held = it.concurrency.is_some();
-    let lease = lease_at(app, queues, it);
+    let is_held = ask.concurrency.is_some();
+    let lease = lease_at(app, queues, ask);
     // Dropping the lease loses no task: what it was granted is given back.
     let leased = tokio::select! {
         // First: whose token has ended gets nothing, also of what comes at the same moment.
@@ -125,27 +125,27 @@ async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, it: LeaseRequest) ->
         answer::leased(traced(app, lease), lease_ms, is_held)
     };
     let tasks = leased.into_iter().map(task).collect();
-    let wish = executor.and_then(|it| roster::wish(app.engine.executor_seen(it)));
+    let wish = executor.and_then(|executor| roster::wish(app.engine.executor_seen(executor)));
     Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks, wish }))
 }
 
 async fn lease_at(
     app: &App,
     queues: Vec<QueueKey>,
-    it: LeaseRequest,
+    ask: LeaseRequest,
 ) -> Result<Vec<Assignment>, punctual_engine::Error> {
-    let max = usize::try_from(it.max).unwrap_or(usize::MAX);
-    let kinds = it.kinds.filter(|_| it.only_kinds);
-    let kinds = kinds.map(|it| it.iter().filter_map(|kind| Name::new(kind).ok()).collect());
-    let only = Only { concurrency: it.concurrency, kinds };
-    let bounds = it.queues.iter().map(|it| it.max).chain(std::iter::repeat(None));
+    let max = usize::try_from(ask.max).unwrap_or(usize::MAX);
+    let kinds = ask.kinds.filter(|_| ask.only_kinds);
+    let kinds = kinds.map(|kinds| kinds.iter().filter_map(|kind| Name::new(kind).ok()).collect());
+    let only = Only { concurrency: ask.concurrency, kinds };
+    let bounds = ask.queues.iter().map(|queue| queue.max).chain(std::iter::repeat(None));
     let request = |(queue, most): (QueueKey, Option<u32>)| EngineLease {
         queue: Arc::new(queue),
-        max: most.and_then(|it| usize::try_from(it).ok()).unwrap_or(max),
-        wait_ms: it.wait_ms,
-        lease_ms: i64::try_from(it.lease_ms).unwrap_or(i64::MAX),
-        executor: it.executor.clone(),
-        version: it.version.clone(),
+        max: most.and_then(|number| usize::try_from(number).ok()).unwrap_or(max),
+        wait_ms: ask.wait_ms,
+        lease_ms: i64::try_from(ask.lease_ms).unwrap_or(i64::MAX),
+        executor: ask.executor.clone(),
+        version: ask.version.clone(),
     };
     let mut requests: Vec<_> = queues.into_iter().zip(bounds).map(request).collect();
     match (requests.len(), requests.pop()) {
@@ -163,7 +163,7 @@ async fn lease_at(
 /// Where traces are told of, the executor's spans go below the one of its attempt.
 fn traced(app: &App, mut assignment: Assignment) -> Assignment {
     if let Some(traces) = &app.options.traces {
-        let handed = |it| traces.handed(it, assignment.place.id, assignment.attempt);
+        let handed = |traceparent| traces.handed(traceparent, assignment.place.id, assignment.attempt);
         assignment.traceparent = assignment.traceparent.take().map(handed);
     }
     assignment
@@ -215,7 +215,7 @@ pub(crate) async fn report_outcomes(
     let (mut reports, mut receipts) = (Vec::new(), Vec::with_capacity(batch.outcomes.len()));
     let mut said = Vec::new();
     let items: Vec<_> = batch.items().collect();
-    let refs = items.iter().filter_map(|it| it.as_ref().ok()).map(|it| it.r#ref.as_str());
+    let refs = items.iter().filter_map(|result| result.as_ref().ok()).map(|outcome| outcome.r#ref.as_str());
     let barred = barred(&app, &caller.who, refs).await?;
     let mut unknown: Vec<(usize, BackendError)> = Vec::new();
     let (mut of_workflows, mut holds) = (HashMap::new(), HashMap::new());
@@ -223,7 +223,7 @@ pub(crate) async fn report_outcomes(
         if let Some(of) = item.as_ref().ok().and_then(workflow_of) {
             of_workflows.insert(nth, of);
         }
-        holds.extend(item.as_ref().ok().and_then(held_by).map(|it| (nth, it)));
+        holds.extend(item.as_ref().ok().and_then(held_by).map(|holder| (nth, holder)));
         let bar = item.as_ref().ok().and_then(|outcome| barred.get(&outcome.r#ref));
         let not_known = bar.and_then(Barred::unknown);
         let is_for_later = not_known.is_some() && app.engine.has_journal();
@@ -233,7 +233,9 @@ pub(crate) async fn report_outcomes(
                 OutcomeReceipt::new(outcome.r#ref, OutcomeStatus::Stale)
             }
             Ok(mut outcome) => {
-                said.extend(last_words(&app, batch.executor.as_deref(), &mut outcome).map(|it| (nth, it)));
+                said.extend(
+                    last_words(&app, batch.executor.as_deref(), &mut outcome).map(|word| (nth, word)),
+                );
                 let receipt = take_report(&app, &caller, nth, outcome, &mut reports);
                 if let Some((_, submission)) = reports.last_mut().filter(|(last, _)| *last == nth) {
                     submission.within = caller.who.grant().filter(|_| is_for_later).cloned();
@@ -248,8 +250,8 @@ pub(crate) async fn report_outcomes(
     let by = &*caller.who.by_as(Some(batch.executor.as_deref().unwrap_or(BY)));
     let asked = reports.len() + unknown.len();
     let heard = hear(&app, said, &mut reports, &mut unknown).await?;
-    reports.retain(|(nth, _)| unknown.iter().all(|it| it.0 != *nth));
-    let (marked, plain) = reports.into_iter().partition(|it| of_workflows.contains_key(&it.0));
+    reports.retain(|(nth, _)| unknown.iter().all(|pair| pair.0 != *nth));
+    let (marked, plain) = reports.into_iter().partition(|report| of_workflows.contains_key(&report.0));
     // What is of no workflow does not wait for the marks of the others.
     let with_marks = async {
         let expected = expect(&app, &of_workflows).await;
@@ -300,7 +302,7 @@ async fn hear(
     let (places, beats): (Vec<usize>, Vec<Beat>) = said.into_iter().unzip();
     if !has_journal {
         let heard = app.engine.extend_each(beats).await?;
-        unknown.extend(places.iter().zip(heard).filter_map(|(nth, it)| Some((*nth, it.err()?))));
+        unknown.extend(places.iter().zip(heard).filter_map(|(nth, result)| Some((*nth, result.err()?))));
         return Ok(places.into_iter().collect());
     }
     let heard = app.engine.hear_each(beats.clone()).await?;
@@ -321,7 +323,7 @@ async fn settle(
     let (places, reports): (Vec<usize>, Vec<Submission>) = reports.into_iter().unzip();
     let tasks: Vec<TaskRef> = reports.iter().map(|submission| submission.report.place).collect();
     let settled = app.engine.settle_submitted(reports, by).await?;
-    Ok(places.into_iter().zip(tasks).zip(settled).map(|((nth, task), it)| (nth, task, it)).collect())
+    Ok(places.into_iter().zip(tasks).zip(settled).map(|((nth, task), result)| (nth, task, result)).collect())
 }
 
 /// None: nothing is of a workflow. What is of none has nothing to wait for.
@@ -331,9 +333,10 @@ async fn expect(app: &App, of_workflows: &HashMap<usize, Option<WorkflowId>>) ->
 }
 
 /// What a handler said since its last heartbeat, as one more of them.
-fn last_words(app: &App, executor: Option<&str>, it: &mut Outcome) -> Option<Beat> {
-    let log = roster::log(std::mem::take(&mut it.log), app.engine.now())?;
-    let lease = LeaseBeat { r#ref: it.r#ref.clone(), token: it.token.clone(), ..LeaseBeat::default() };
+fn last_words(app: &App, executor: Option<&str>, outcome: &mut Outcome) -> Option<Beat> {
+    let log = roster::log(std::mem::take(&mut outcome.log), app.engine.now())?;
+    let lease =
+        LeaseBeat { r#ref: outcome.r#ref.clone(), token: outcome.token.clone(), ..LeaseBeat::default() };
     Some(Beat { log: Some(log), ..beat(app, executor.unwrap_or(BY), lease)? })
 }
 
@@ -361,15 +364,15 @@ fn take_report(
 }
 
 /// None: what is no reference has no lease.
-fn outcome_report(app: &App, caller: &Caller, it: Outcome) -> Result<Option<OutcomeReport>, Refusal> {
-    let Ok(token) = it.token.parse::<Token>() else {
+fn outcome_report(app: &App, caller: &Caller, outcome: Outcome) -> Result<Option<OutcomeReport>, Refusal> {
+    let Ok(token) = outcome.token.parse::<Token>() else {
         let error = FieldError::new("/token", "is not a token that a lease has answered");
         let mut problem = Problem::new(Code::RequestInvalid, format!("{}: {}", error.pointer, error.detail));
         problem.errors.push(error);
         return Err(problem.into());
     };
-    let Ok(place) = it.r#ref.parse::<TaskRef>() else { return Ok(None) };
-    let (report, result) = ask::report(it, Context::of(app, caller))?;
+    let Ok(place) = outcome.r#ref.parse::<TaskRef>() else { return Ok(None) };
+    let (report, result) = ask::report(outcome, Context::of(app, caller))?;
     Ok(Some(OutcomeReport { place, fence: token.fence, report, result }))
 }
 
@@ -438,17 +441,17 @@ pub(crate) async fn send_heartbeats(
     let request = HeartbeatRequest::from_json(&body)?;
     let is_reached = caller.who.reaches_namespace(&caller.namespace);
     let who = if is_reached { roster::beats(&caller.namespace, &request) } else { None };
-    let wish = who.and_then(|it| roster::wish(app.engine.executor_seen(it)));
+    let wish = who.and_then(|seen| roster::wish(app.engine.executor_seen(seen)));
     let HeartbeatRequest { executor, leases, .. } = request;
-    let mut news: Vec<LeaseNews> = leases.iter().map(|it| LeaseNews::lost(it.r#ref.clone())).collect();
-    let barred = barred(&app, &caller.who, leases.iter().map(|it| it.r#ref.as_str())).await?;
+    let mut news: Vec<LeaseNews> = leases.iter().map(|lease| LeaseNews::lost(lease.r#ref.clone())).collect();
+    let barred = barred(&app, &caller.who, leases.iter().map(|lease| lease.r#ref.as_str())).await?;
     let (mut places, mut beats, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for (nth, lease) in leases.into_iter().enumerate() {
         match barred.get(&lease.r#ref) {
             Some(Barred::Beyond) => {}
             Some(Barred::Unknown(error)) => {
-                if let Some(it) = news.get_mut(nth) {
-                    *it = LeaseNews::unavailable(lease.r#ref);
+                if let Some(news) = news.get_mut(nth) {
+                    *news = LeaseNews::unavailable(lease.r#ref);
                 }
                 unknown.push((nth, error.clone()));
             }
@@ -462,14 +465,14 @@ pub(crate) async fn send_heartbeats(
     let asked = beats.len() + unknown.len();
     let extended = app.engine.extend_each(beats).await?;
     for (nth, extended) in places.into_iter().zip(extended) {
-        let Some(it) = news.get_mut(nth) else { continue };
+        let Some(news) = news.get_mut(nth) else { continue };
         match extended {
             Ok(Extended::Held { lease_until, cancel_requested }) => {
-                *it = LeaseNews::extended(std::mem::take(&mut it.r#ref), lease_until.0, cancel_requested);
+                *news = LeaseNews::extended(std::mem::take(&mut news.r#ref), lease_until.0, cancel_requested);
             }
             Ok(_) => {}
             Err(error) => {
-                *it = LeaseNews::unavailable(std::mem::take(&mut it.r#ref));
+                *news = LeaseNews::unavailable(std::mem::take(&mut news.r#ref));
                 unknown.push((nth, error));
             }
         }
@@ -481,14 +484,14 @@ pub(crate) async fn send_heartbeats(
 }
 
 /// None: what is no reference, or no token, holds no lease.
-fn beat(app: &App, executor: &str, it: LeaseBeat) -> Option<Beat> {
-    let token = it.token.parse::<Token>().ok()?;
+fn beat(app: &App, executor: &str, lease: LeaseBeat) -> Option<Beat> {
+    let token = lease.token.parse::<Token>().ok()?;
     Some(Beat {
-        place: it.r#ref.parse().ok()?,
+        place: lease.r#ref.parse().ok()?,
         fence: token.fence,
         lease_until: app.engine.now().plus(token.lease_ms),
-        progress: it.progress.map(punctual_protocol::Json::into_text),
-        log: roster::log(it.log, app.engine.now()),
+        progress: lease.progress.map(punctual_protocol::Json::into_text),
+        log: roster::log(lease.log, app.engine.now()),
         executor: executor.to_owned(),
         handed_over_at: None,
     })

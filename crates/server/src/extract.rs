@@ -59,9 +59,10 @@ impl MaxAge {
     const MAX_S: u64 = 60;
 
     fn of(headers: &HeaderMap) -> Self {
-        let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|it| it.to_str().ok());
-        let mut directives = lines.flat_map(|it| it.split(',')).map(str::trim);
-        let seconds = directives.find_map(|it| it.strip_prefix("max-age=")?.parse::<u64>().ok());
+        let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|header| header.to_str().ok());
+        let mut directives = lines.flat_map(|line| line.split(',')).map(str::trim);
+        let seconds =
+            directives.find_map(|directive| directive.strip_prefix("max-age=")?.parse::<u64>().ok());
         Self(Duration::from_secs(seconds.unwrap_or(0).min(Self::MAX_S)))
     }
 }
@@ -82,9 +83,9 @@ pub(crate) fn namespace(headers: &HeaderMap) -> Result<Name, Refusal> {
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     let Some(value) = headers.get(headers::IDEMPOTENCY_KEY) else { return Ok(None) };
-    let visible = value.to_str().ok().filter(|it| it.bytes().all(|byte| byte.is_ascii_graphic()));
-    let key = visible.filter(|it| (1..=IDEMPOTENCY_KEY_MAX_CHARS).contains(&it.len()));
-    key.map(|it| Some(it.to_owned())).ok_or_else(|| {
+    let visible = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+    let key = visible.filter(|visible| (1..=IDEMPOTENCY_KEY_MAX_CHARS).contains(&visible.len()));
+    key.map(|key| Some(key.to_owned())).ok_or_else(|| {
         let rule = format!(
             "header Idempotency-Key: must be 1 to {IDEMPOTENCY_KEY_MAX_CHARS} visible ASCII characters"
         );
@@ -131,7 +132,9 @@ async fn by_key(app: &Shared, namespace: &Name, text: &str) -> Result<TaskRef, R
     let none = |problem: String| Refusal::new(Code::TaskNotFound, problem);
     let key = Key::caller(text).map_err(|error| none(format!("a key {error}")))?;
     let found = app.engine.versions_of_key(namespace, &key, None, 1).await?.pop();
-    found.map(|it| it.place).ok_or_else(|| none(format!("the namespace has no task with the key {text:?}")))
+    found
+        .map(|task| task.place)
+        .ok_or_else(|| none(format!("the namespace has no task with the key {text:?}")))
 }
 
 /// The queue that the path names, in the caller's namespace.
@@ -233,7 +236,7 @@ async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String,
     let bad = |error: axum::extract::rejection::PathRejection| {
         Refusal::new(Code::RequestInvalid, format!("path: {}", error.body_text()))
     };
-    Path::<String>::from_request_parts(parts, state).await.map(|Path(it)| it).map_err(bad)
+    Path::<String>::from_request_parts(parts, state).await.map(|Path(request_part)| request_part).map_err(bad)
 }
 
 /// The parameters of a query; unknown ones are refused by name.
@@ -259,8 +262,8 @@ fn query<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
         let unknown = said.starts_with("unknown field");
         let detail = punctual_protocol::fault_in_words(&said);
         let code = if unknown { Code::RequestUnknownField } else { Code::RequestInvalid };
-        let named = error.path().iter().next().map(|it| format!("/{it}"));
-        let pointer = named.filter(|it| it != "/?").unwrap_or_else(|| quoted(&said));
+        let named = error.path().iter().next().map(|segment| format!("/{segment}"));
+        let pointer = named.filter(|pointer| pointer != "/?").unwrap_or_else(|| quoted(&said));
         Invalid { code, errors: vec![FieldError::new(pointer, detail)] }.into()
     })
 }
@@ -302,7 +305,7 @@ fn hex(digit: u8) -> Option<u8> {
 
 /// The parameter that a message names in backticks: the first one it quotes.
 fn quoted(detail: &str) -> String {
-    detail.split('`').nth(1).map(|it| format!("/{it}")).unwrap_or_default()
+    detail.split('`').nth(1).map(|part| format!("/{part}")).unwrap_or_default()
 }
 
 /// Refuses a query where none is known.
@@ -325,16 +328,19 @@ impl FromRequest<Shared> for Body {
         if bytes.is_empty() || is_json(&parts.headers) {
             return Ok(Self(bytes));
         }
-        let given = parts.headers.get(header::CONTENT_TYPE).map(|it| String::from_utf8_lossy(it.as_bytes()));
-        let detail = given
-            .map_or_else(|| "it has no Content-Type".to_owned(), |it| format!("its Content-Type is {it}"));
+        let given =
+            parts.headers.get(header::CONTENT_TYPE).map(|header| String::from_utf8_lossy(header.as_bytes()));
+        let detail = given.map_or_else(
+            || "it has no Content-Type".to_owned(),
+            |given| format!("its Content-Type is {given}"),
+        );
         Err(Refusal::new(Code::RequestUnsupportedMediaType, detail))
     }
 }
 
 /// `application/json` or `application/…+json`, with whatever parameters.
 fn is_json(headers: &HeaderMap) -> bool {
-    let text = headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let text = headers.get(header::CONTENT_TYPE).and_then(|header| header.to_str().ok()).unwrap_or_default();
     let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
@@ -342,10 +348,10 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// What was done to a body on its way, if anything was. A packed one could be as long as it likes: none is read.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     let named = headers.get_all(header::CONTENT_ENCODING).iter();
-    let named = named.map(|it| String::from_utf8_lossy(it.as_bytes()).trim().to_ascii_lowercase());
+    let named = named.map(|header| String::from_utf8_lossy(header.as_bytes()).trim().to_ascii_lowercase());
     named
-        .flat_map(|it| it.split(',').map(|it| it.trim().to_owned()).collect::<Vec<_>>())
-        .find(|it| !it.is_empty() && it != "identity")
+        .flat_map(|text| text.split(',').map(|part| part.trim().to_owned()).collect::<Vec<_>>())
+        .find(|part| !part.is_empty() && part != "identity")
 }
 
 /// A client that sends too much is heard to the end, up to this many times the limit, before it is refused: one that
@@ -360,8 +366,9 @@ pub(crate) async fn read_body(app: &Shared, parts: &Parts, body: HttpBody) -> Re
         return Err(Refusal::new(Code::RequestUnsupportedMediaType, detail));
     }
     let limit = app.options.batch_body_max_bytes;
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|it| it > limit.saturating_mul(HEARD_OUT)) {
+    let declared =
+        headers.get(header::CONTENT_LENGTH).and_then(|header| header.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|declared| declared > limit.saturating_mul(HEARD_OUT)) {
         return Err(too_large(limit));
     }
     let reading = collect(app, body, declared.unwrap_or(0));
@@ -440,7 +447,7 @@ mod tests {
             let problem = query::<SearchTasks>(text).unwrap_err().into_problem();
             assert!(problem.is(code), "{text}: {problem}");
             assert_eq!(
-                problem.errors.first().map(|it| it.pointer.as_str()),
+                problem.errors.first().map(|error| error.pointer.as_str()),
                 Some(pointer),
                 "{text}: {problem}"
             );

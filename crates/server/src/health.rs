@@ -115,17 +115,17 @@ pub(crate) async fn readyz(
     // All engines share them: who sends nobody here any more because one of them is away stops what is well, too.
     let some_write = app.engine.can_write().is_ok() && app.engine.store().parts() > 1;
     let may_be_away = |name| name == HOT || (some_write && (name == STORE || name == WRITERS));
-    if parts.iter().all(|it| it.ok || may_be_away(it.name)) {
-        let status = if parts.iter().all(|it| it.ok) { "ready" } else { "degraded" };
+    if parts.iter().all(|part| part.ok || may_be_away(part.name)) {
+        let status = if parts.iter().all(|part| part.ok) { "ready" } else { "degraded" };
         return Ok(answer::json(StatusCode::OK, &Readiness { status, parts }));
     }
-    let is_broken = |name| parts.iter().any(|it| it.name == name && !it.ok);
+    let is_broken = |name| parts.iter().any(|part| part.name == name && !part.ok);
     let code = match (is_broken("engine"), is_broken("services")) {
         (true, _) => Code::Stopping,
         (false, true) => Code::NotFiring,
         (false, false) => Code::StoreUnavailable,
     };
-    let broken: Vec<&str> = parts.iter().filter(|it| !it.ok).map(|it| it.name).collect();
+    let broken: Vec<&str> = parts.iter().filter(|part| !part.ok).map(|part| part.name).collect();
     let mut problem = Problem::new(code, format!("not ready: {}", broken.join(", "))).retry_after_ms(1_000);
     let parts = serde_json::to_value(parts).unwrap_or_default();
     problem.extensions.insert("parts".to_owned(), parts);
@@ -150,14 +150,16 @@ fn writers(app: &App) -> Part {
 }
 
 async fn store(app: &App) -> Part {
-    part(STORE, async { app.engine.store().books().await.map(|_| ()).map_err(|it| it.to_string()) }).await
+    part(STORE, async { app.engine.store().books().await.map(|_| ()).map_err(|error| error.to_string()) })
+        .await
 }
 
 async fn hot(app: &App) -> Part {
     if !app.engine.has_hot_set() {
         return Part { name: HOT, ok: true, detail: "none is set; tasks fire from the store".to_owned() };
     }
-    let part = part(HOT, async { app.engine.depth().await.map(|_| ()).map_err(|it| it.to_string()) }).await;
+    let part =
+        part(HOT, async { app.engine.depth().await.map(|_| ()).map_err(|error| error.to_string()) }).await;
     match app.engine.hot_fullness() {
         fullness @ 1.. if part.ok => {
             Part { detail: format!("answers; {} % of its memory is used", fullness / 10), ..part }

@@ -123,7 +123,7 @@ pub(crate) async fn keep_replies(State(app): State<Shared>, request: Request, ne
 /// Keys belong to the token that sends them: what was answered to one is never read by another. No key has the
 /// character between the two.
 fn owned(key: String, who: &Who) -> String {
-    who.owner().map(|it| format!("{it}\u{1}{key}")).unwrap_or(key)
+    who.owner().map(|owner| format!("{owner}\u{1}{key}")).unwrap_or(key)
 }
 
 fn keeps_no_secret() -> Refusal {
@@ -220,7 +220,7 @@ struct Hashes {
 
 impl Hashes {
     fn of(parts: &Parts, body: &[u8]) -> Self {
-        let address = parts.uri.path_and_query().map_or("", |it| it.as_str());
+        let address = parts.uri.path_and_query().map_or("", |path_and_query| path_and_query.as_str());
         let of_body = |body: &[u8]| hash::of(&[parts.method.as_str().as_bytes(), address.as_bytes(), body]);
         let literal = of_body(body);
         let canonical = hash::json(body).map_or(literal, |hash| of_body(&hash.to_be_bytes()));

@@ -67,8 +67,8 @@ pub(crate) async fn insert_task(
     if let Some(existing) = known {
         return Ok(answer_one(200, existing, InsertOutcome::Existing));
     }
-    if let Some(Some(it)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
-        return Err(not_now(it, &caller).into());
+    if let Some(Some(refused)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
+        return Err(not_now(refused, &caller).into());
     }
     if let Some(refusal) = of_others(&app, &caller, std::slice::from_ref(&new)).await?.pop().flatten() {
         return Err(refusal);
@@ -104,8 +104,8 @@ pub(crate) async fn insert_batch(
         (Vec::with_capacity(batch.tasks.len()), Vec::with_capacity(batch.tasks.len()));
     let mut valid = 0;
     for (nth, item) in batch.items().enumerate() {
-        let converted = item.map_err(Refusal::from).and_then(|it| {
-            ask::new_task(it, Context::of(&app, &caller)).map_err(|refusal| under(refusal, nth))
+        let converted = item.map_err(Refusal::from).and_then(|task| {
+            ask::new_task(task, Context::of(&app, &caller)).map_err(|refusal| under(refusal, nth))
         });
         results.push(match converted {
             Err(refusal) => Some(BatchItem::refused(refusal.into_problem())),
@@ -142,25 +142,34 @@ struct Numbered {
 /// One call of the engine for all that are not there already.
 async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Result<Vec<BatchItem>, Refusal> {
     let known = give_ids_of_key(app, caller, &mut tasks).await?;
-    let new: Vec<NewTask> =
-        tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it.task).collect();
-    let not_now = |refused: Option<Refused>| refused.map(|it| not_now(it, caller));
+    let new: Vec<NewTask> = tasks
+        .into_iter()
+        .zip(&known)
+        .filter(|(_, known)| known.is_none())
+        .map(|(task, _)| task.task)
+        .collect();
+    let not_now = |refused: Option<Refused>| refused.map(|refused| not_now(refused, caller));
     let not_now = app.engine.refused(&new).await?.into_iter().map(not_now);
     let denied = of_others(app, caller, &new).await?.into_iter();
     let refused: Vec<Option<Problem>> =
         not_now.zip(denied).map(|(not_now, denied)| denied.map(Refusal::into_problem).or(not_now)).collect();
-    let with_room = new.into_iter().zip(&refused).filter(|(_, it)| it.is_none()).map(|(it, _)| it).collect();
+    let with_room = new
+        .into_iter()
+        .zip(&refused)
+        .filter(|(_, problem)| problem.is_none())
+        .map(|(task, _)| task)
+        .collect();
     let inserted = app.engine.insert_each(with_room, caller.who.by()).await?.into_iter();
-    let refused_by_store = |it| BatchItem::refused(Refusal::from(it).into_problem());
-    let one = |it: Inserted| match seen(caller, &it.task) {
-        Ok(()) => item(it),
+    let refused_by_store = |error| BatchItem::refused(Refusal::from(error).into_problem());
+    let one = |inserted: Inserted| match seen(caller, &inserted.task) {
+        Ok(()) => item(inserted),
         Err(refusal) => BatchItem::refused(refusal.into_problem()),
     };
-    let mut inserted = inserted.map(|it| it.map_or_else(refused_by_store, one));
-    let refusal = |it: Option<Problem>| it.map(BatchItem::refused);
-    let mut new = refused.into_iter().filter_map(|it| refusal(it).or_else(|| inserted.next()));
-    let existing = |it| BatchItem::accepted(200, answer::inserted(it, InsertOutcome::Existing));
-    Ok(known.into_iter().filter_map(|it| it.map(existing).or_else(|| new.next())).collect())
+    let mut inserted = inserted.map(|result| result.map_or_else(refused_by_store, one));
+    let refusal = |problem: Option<Problem>| problem.map(BatchItem::refused);
+    let mut new = refused.into_iter().filter_map(|problem| refusal(problem).or_else(|| inserted.next()));
+    let existing = |task| BatchItem::accepted(200, answer::inserted(task, InsertOutcome::Existing));
+    Ok(known.into_iter().filter_map(|task| task.map(existing).or_else(|| new.next())).collect())
 }
 
 /// Which of the tasks have an id that stands in a queue beyond the token, and may be neither shown nor replaced. Ids are
@@ -174,7 +183,7 @@ async fn of_others(app: &App, caller: &Caller, tasks: &[NewTask]) -> Result<Vec<
     }
     for (task, refused) in tasks.iter().zip(&mut refused) {
         let standing = app.engine.standing(task, VERSIONS_LOOKED_AT).await?;
-        *refused = standing.iter().find_map(|it| seen(caller, it).err());
+        *refused = standing.iter().find_map(|task| seen(caller, task).err());
     }
     Ok(refused)
 }
@@ -190,9 +199,9 @@ fn seen(caller: &Caller, task: &Task) -> Result<(), Refusal> {
 /// No room for it, too fast, or nothing new of its namespace is taken.
 pub(crate) fn not_now(refused: Refused, caller: &Caller) -> Problem {
     match refused {
-        Refused::Closed(it) => namespaces::closed(it, &caller.namespace).into_problem(),
-        Refused::Full(it) => full(&it),
-        Refused::TooManyBytes(it) => too_many_bytes(&it),
+        Refused::Closed(closed) => namespaces::closed(closed, &caller.namespace).into_problem(),
+        Refused::Full(this_full) => full(&this_full),
+        Refused::TooManyBytes(many_bytes) => too_many_bytes(&many_bytes),
         Refused::TooFast(TooFast { scope, rate, wait_ms }) => {
             let detail = format!(
                 "{} may insert {} tasks every {}, and {} at once after a rest",
@@ -206,18 +215,18 @@ pub(crate) fn not_now(refused: Refused, caller: &Caller) -> Problem {
     }
 }
 
-pub(crate) fn full(it: &Full) -> Problem {
-    let of = for_people(&it.scope);
-    let detail = format!("{} tasks wait in {of}, which may have {}", it.waiting, it.max_waiting);
+pub(crate) fn full(full: &Full) -> Problem {
+    let of = for_people(&full.scope);
+    let detail = format!("{} tasks wait in {of}, which may have {}", full.waiting, full.max_waiting);
     Problem::new(Code::QueueFull, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
 }
 
-pub(crate) fn too_many_bytes(it: &TooManyBytes) -> Problem {
+pub(crate) fn too_many_bytes(too_many_bytes: &TooManyBytes) -> Problem {
     let detail = format!(
         "the payloads of what waits in {} are {} bytes, and may be {} with this one",
-        for_people(&it.scope),
-        it.bytes,
-        it.max_payload_bytes
+        for_people(&too_many_bytes.scope),
+        too_many_bytes.bytes,
+        too_many_bytes.max_payload_bytes
     );
     Problem::new(Code::QuotaPayloadBytes, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
 }
@@ -239,13 +248,13 @@ fn under(refusal: Refusal, nth: usize) -> Refusal {
     problem.into()
 }
 
-fn verdict(it: &Inserted) -> Result<(u16, InsertOutcome), Refusal> {
-    match it.decision {
+fn verdict(inserted: &Inserted) -> Result<(u16, InsertOutcome), Refusal> {
+    match inserted.decision {
         Decision::Create => Ok((201, InsertOutcome::Created)),
         Decision::Replace => Ok((201, InsertOutcome::Replaced)),
         Decision::ReturnExisting => Ok((200, InsertOutcome::Existing)),
-        Decision::Superseded => Err(superseded(&it.task).into()),
-        Decision::Exists => Err(exists(&it.task).into()),
+        Decision::Superseded => Err(superseded(&inserted.task).into()),
+        Decision::Exists => Err(exists(&inserted.task).into()),
     }
 }
 
@@ -262,7 +271,7 @@ fn exists(standing: &Task) -> Problem {
 /// As its caller calls it.
 fn called(task: &Task) -> String {
     let key = task.ask.key.as_ref().and_then(Key::shown);
-    key.map_or_else(|| format!("task {}", task.task_id()), |it| format!("task {it:?}"))
+    key.map_or_else(|| format!("task {}", task.task_id()), |key| format!("task {key:?}"))
 }
 
 fn superseded(standing: &Task) -> Problem {
@@ -270,9 +279,9 @@ fn superseded(standing: &Task) -> Problem {
     Problem::new(Code::TaskVersionSuperseded, detail).with_existing(answer::brief(standing.clone()))
 }
 
-fn item(it: Inserted) -> BatchItem {
-    match verdict(&it) {
-        Ok((status, outcome)) => BatchItem::accepted(status, answer::inserted(it.task, outcome)),
+fn item(inserted: Inserted) -> BatchItem {
+    match verdict(&inserted) {
+        Ok((status, outcome)) => BatchItem::accepted(status, answer::inserted(inserted.task, outcome)),
         Err(refusal) => BatchItem::refused(refusal.into_problem()),
     }
 }
@@ -283,7 +292,7 @@ fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let mut response = answer::json(status, &answer::inserted(task, outcome));
     response.headers_mut().insert(header::ETAG, tag);
-    response.headers_mut().extend(location.ok().map(|it| (header::LOCATION, it)));
+    response.headers_mut().extend(location.ok().map(|location| (header::LOCATION, location)));
     response
 }
 
@@ -312,8 +321,8 @@ async fn give_ids_of_key(
             tried_before = tried_before.or_else(|| Some(known.is_some()));
         }
         task.key = Some(own);
-        if let Some(it) = known
-            && !is_same_wish(&app.engine.whole(it.clone()).await?.ask, task)
+        if let Some(this_task) = known
+            && !is_same_wish(&app.engine.whole(this_task.clone()).await?.ask, task)
         {
             let detail = "the task that was inserted under this key is another one";
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));

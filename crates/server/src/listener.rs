@@ -59,13 +59,13 @@ pub(crate) struct TlsMeters([AtomicU64; TlsFailure::ALL.len()]);
 
 impl TlsMeters {
     fn fail(&self, why: TlsFailure) {
-        if let Some(it) = self.0.get(why as usize) {
-            it.fetch_add(1, Relaxed);
+        if let Some(tls_meter) = self.0.get(why as usize) {
+            tls_meter.fetch_add(1, Relaxed);
         }
     }
 
     pub(crate) fn failed(&self, why: TlsFailure) -> u64 {
-        self.0.get(why as usize).map_or(0, |it| it.load(Relaxed))
+        self.0.get(why as usize).map_or(0, |tls_meter| tls_meter.load(Relaxed))
     }
 }
 

@@ -123,7 +123,8 @@ pub(crate) async fn put_log_filter(State(app): State<Shared>, Body(body): Body) 
     let asked = PutLogFilter::from_json(&body)?;
     let filters = filters(&app)?.clone();
     let lasts = asked.for_ms.map(Duration::from_millis);
-    let until = lasts.map(|it| app.engine.now().plus(i64::try_from(it.as_millis()).unwrap_or(i64::MAX)));
+    let until =
+        lasts.map(|lasts| app.engine.now().plus(i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX)));
     let (before, after) = filters
         .set(asked.filter.as_deref(), until)
         .map_err(|what| Refusal::field("/filter", format!("is no filter: {what}")))?;

@@ -114,7 +114,8 @@ pub(crate) async fn search_tasks(
                 return Err(Refusal::field("/sort", NO_KEY));
             }
             let search = searched;
-            let items = page.items.into_iter().map(|it| answer::brief(app.engine.as_fired(it.1))).collect();
+            let items =
+                page.items.into_iter().map(|pair| answer::brief(app.engine.as_fired(pair.1))).collect();
             FoundTasks { items, next_cursor: page.next.map(Position::write), search }
         }
     };
@@ -129,8 +130,8 @@ pub(crate) async fn list(
     phase: Option<Phase>,
 ) -> Result<(Numbered<Task, Position>, Searched), Refusal> {
     let queue = query.queue.clone().map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
-    let is_reached =
-        queue.map_or_else(|| caller.who.reaches_namespace(&caller.namespace), |it| caller.who.reaches(&it));
+    let is_reached = queue
+        .map_or_else(|| caller.who.reaches_namespace(&caller.namespace), |queue| caller.who.reaches(&queue));
     if !is_reached {
         let of_ids = if query.queue.is_some() { Along::Chunks } else { Along::Ids };
         let along = if query.by_due_time { Along::DueTime } else { of_ids };
@@ -145,17 +146,17 @@ pub(crate) async fn list(
     let of_id = |id| if is_oldest_first { Position::AboveId(id) } else { Position::BelowId(id) };
     let of_due = |at| if is_rising { Position::AfterDue(at) } else { Position::BeforeDue(at) };
     let query = StoreQuery { limit: asked, state, ..query };
-    let fits = |it: &Task| phase.is_none_or(|phase| it.state.phase() == phase);
-    let found = app.engine.search(&query, limit, |it| caller.who.sees(it) && fits(it)).await?;
+    let fits = |task: &Task| phase.is_none_or(|phase| task.state.phase() == phase);
+    let found = app.engine.search(&query, limit, |task| caller.who.sees(task) && fits(task)).await?;
     let search = searched(&found.page, found.is_complete);
     let page = found.page;
     let next = page.next_behind_due.map(of_due);
     let next = next.or_else(|| page.next_before_id.or(page.next_after_id).map(of_id));
-    let at = |it: &Task| match page.along {
-        Along::DueTime => of_due(DuePosition { due_at: it.due_at, id: it.place.id }),
-        Along::Ids | Along::Label | Along::Dead | Along::Chunks => of_id(it.place.id),
+    let at = |task: &Task| match page.along {
+        Along::DueTime => of_due(DuePosition { due_at: task.due_at, id: task.place.id }),
+        Along::Ids | Along::Label | Along::Dead | Along::Chunks => of_id(task.place.id),
     };
-    let items = page.tasks.into_iter().map(|it| (at(&it), it)).collect();
+    let items = page.tasks.into_iter().map(|task| (at(&task), task)).collect();
     Ok((Numbered { items, next }, search))
 }
 
@@ -170,12 +171,12 @@ fn go_on(query: &mut StoreQuery, behind: Option<Position>) {
 
 /// The state that a phase is another word for.
 fn only_state(phase: Phase) -> Option<TaskState> {
-    let mut states = TaskState::ALL.into_iter().filter(|it| it.phase() == phase);
+    let mut states = TaskState::ALL.into_iter().filter(|task_state| task_state.phase() == phase);
     states.next().filter(|_| states.next().is_none())
 }
 
 fn searched(page: &StorePage, is_complete: bool) -> Searched {
-    let due_at = page.next_behind_due.map(|it| it.due_at.0.clamp(0, INSTANT_MAX_MS));
+    let due_at = page.next_behind_due.map(|due_position| due_position.due_at.0.clamp(0, INSTANT_MAX_MS));
     Searched {
         along: match page.along {
             Along::Ids => SearchedAlong::All,
@@ -212,7 +213,7 @@ enum Identity {
 
 fn identity(search: &SearchTasks) -> Result<Option<Identity>, Refusal> {
     let key = search.key.as_deref().map(ask::key).transpose()?;
-    Ok(key.map(Identity::Key).or_else(|| search.task_id.map(|it| Identity::Id(it.0))))
+    Ok(key.map(Identity::Key).or_else(|| search.task_id.map(|task_id| Identity::Id(task_id.0))))
 }
 
 async fn versions(
@@ -232,10 +233,10 @@ async fn versions(
         Identity::Key(key) => app.engine.versions_of_key(namespace, &key, version, query.limit).await?,
     };
     let phase = search.phase.map(answer::domain_phase);
-    let is_of_phase = |it: &Task| phase.is_none_or(|phase| it.state.phase() == phase);
-    tasks.retain(|it| fits(it, query) && is_of_phase(it) && caller.who.sees(it));
+    let is_of_phase = |task: &Task| phase.is_none_or(|phase| task.state.phase() == phase);
+    tasks.retain(|task| fits(task, query) && is_of_phase(task) && caller.who.sees(task));
     let search = Searched { along: SearchedAlong::TaskId, ..Searched::default() };
-    let items = tasks.into_iter().map(|it| answer::task(app.engine.as_fired(it))).collect();
+    let items = tasks.into_iter().map(|task| answer::task(app.engine.as_fired(task))).collect();
     Ok(FoundTasks { items, next_cursor: None, search })
 }
 
@@ -262,8 +263,8 @@ fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Ref
         state: search.state.map(answer::domain_state),
         kind: name("/kind", &search.kind)?,
         label: search.label().map(|(key, value)| (key.to_owned(), value.to_owned())),
-        due_after: search.due_after.map(|it| Millis(it.0)),
-        due_before: search.due_before.map(|it| Millis(it.0)),
+        due_after: search.due_after.map(|bound| Millis(bound.0)),
+        due_before: search.due_before.map(|bound| Millis(bound.0)),
         updated_from: None,
         error: None,
         by_due_time: match search.sort {
@@ -284,12 +285,12 @@ fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Ref
 /// The conditions of a search, on the few versions of one id.
 fn fits(task: &Task, query: &StoreQuery) -> bool {
     let label = |(key, value): &(String, String)| task.ask.labels.get(key) == Some(value);
-    query.queue.as_ref().is_none_or(|it| *it == task.ask.queue.queue)
-        && query.state.is_none_or(|it| it == task.state)
-        && query.kind.as_ref().is_none_or(|it| *it == task.ask.kind)
+    query.queue.as_ref().is_none_or(|queue| *queue == task.ask.queue.queue)
+        && query.state.is_none_or(|state| state == task.state)
+        && query.kind.as_ref().is_none_or(|kind| *kind == task.ask.kind)
         && query.label.as_ref().is_none_or(label)
-        && query.due_after.is_none_or(|it| it <= task.due_at)
-        && query.due_before.is_none_or(|it| task.due_at < it)
+        && query.due_after.is_none_or(|at| at <= task.due_at)
+        && query.due_before.is_none_or(|at| task.due_at < at)
 }
 
 #[cfg(test)]

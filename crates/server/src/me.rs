@@ -15,19 +15,19 @@ use punctual_protocol::{At, Me};
 pub(crate) async fn get_me(who: Who) -> Result<Response, Refusal> {
     let everything = Grant::everywhere(Role::Admin);
     let identity = who.identity();
-    let grant = identity.map_or(&everything, |it| &it.grant);
-    let permitted = Permission::ALL.into_iter().filter(|it| grant.permits(*it));
-    let expires_at = identity.and_then(|it| it.expires_at());
+    let grant = identity.map_or(&everything, |identity| &identity.grant);
+    let permitted = Permission::ALL.into_iter().filter(|permission| grant.permits(*permission));
+    let expires_at = identity.and_then(|identity| identity.expires_at());
     let me = Me {
         name: who.name().to_owned(),
         token_id: who.token_id().map(str::to_owned),
         needs_token: identity.is_some(),
-        roles: grant.roles.iter().map(|it| wire_role(*it)).collect(),
-        permissions: permitted.map(|it| it.word().to_owned()).collect(),
+        roles: grant.roles.iter().map(|role| wire_role(*role)).collect(),
+        permissions: permitted.map(|permission| permission.word().to_owned()).collect(),
         namespaces: grant.namespaces.iter().map(ToString::to_string).collect(),
         queues: grant.queues.iter().map(ToString::to_string).collect(),
-        expires_at: expires_at.map(|it| At::from_ms(it.0)),
-        expires_at_ms: expires_at.map(|it| it.0),
+        expires_at: expires_at.map(|expires_at| At::from_ms(expires_at.0)),
+        expires_at_ms: expires_at.map(|expires_at| expires_at.0),
     };
     Ok(answer::json(StatusCode::OK, &me))
 }

@@ -295,9 +295,10 @@ pub fn page() -> String {
         with traces as exemplars. Counters count since the process began, unless their text says otherwise.\n\
         Up to {QUEUES_TOLD_APART} queues have series of their own, the first that the engine counted; the rest share the queue `(other)`.\n\n",
     );
-    for it in METRICS {
-        let labels = if it.labels.is_empty() { String::new() } else { format!("; {}", it.labels.join(",")) };
-        page.push_str(&format!("- `{}` ({}{labels}): {}\n", it.name, it.kind.word(), it.help));
+    for metric in METRICS {
+        let labels =
+            if metric.labels.is_empty() { String::new() } else { format!("; {}", metric.labels.join(",")) };
+        page.push_str(&format!("- `{}` ({}{labels}): {}\n", metric.name, metric.kind.word(), metric.help));
     }
     page
 }

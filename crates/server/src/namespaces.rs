@@ -29,11 +29,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Refused while nothing new of the namespace is taken.
 pub(crate) fn must_be_open(app: &App, namespace: &Name) -> Result<(), Refusal> {
-    app.engine.closed(namespace).map_or(Ok(()), |it| Err(closed(it, namespace)))
+    app.engine.closed(namespace).map_or(Ok(()), |this_closed| Err(closed(this_closed, namespace)))
 }
 
-pub(crate) fn closed(it: Closed, namespace: &Name) -> Refusal {
-    match it {
+pub(crate) fn closed(closed: Closed, namespace: &Name) -> Refusal {
+    match closed {
         Closed::Deleting => deleting(namespace),
         Closed::Unknown => not_found(namespace, "was not made, and here namespaces must be"),
     }
@@ -65,10 +65,10 @@ pub(crate) async fn list_namespaces(
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
     let account = account(&app, max_age).await;
     let mut found: BTreeMap<Name, Option<Standing>> = BTreeMap::new();
-    for it in app.engine.settings().await?.all {
-        match it.scope.clone() {
+    for standing in app.engine.settings().await?.all {
+        match standing.scope.clone() {
             Scope::Namespace(name) => {
-                found.insert(name, Some(it));
+                found.insert(name, Some(standing));
             }
             Scope::Queue(queue) if who.reaches(&queue) => {
                 found.entry(queue.namespace).or_default();
@@ -77,10 +77,10 @@ pub(crate) async fn list_namespaces(
         }
     }
     let mut last = None;
-    let standing = account.iter().flat_map(|it| &it.books().standing);
-    for it in standing.map(|it| &it.queue).filter(|it| who.reaches(it)) {
-        if last.replace(&it.namespace) != Some(&it.namespace) {
-            found.entry(it.namespace.clone()).or_default();
+    let standing = account.iter().flat_map(|account| &account.books().standing);
+    for queue in standing.map(|tally| &tally.queue).filter(|queue| who.reaches(queue)) {
+        if last.replace(&queue.namespace) != Some(&queue.namespace) {
+            found.entry(queue.namespace.clone()).or_default();
         }
     }
     if who.reaches_all_queues() {
@@ -89,22 +89,22 @@ pub(crate) async fn list_namespaces(
             found.entry(name).or_default();
         }
     }
-    let is_asked = |it: &Name| {
-        who.reaches_namespace(it)
-            && asked.cursor.as_deref().is_none_or(|from| it.as_str() >= from)
-            && asked.prefix.as_deref().is_none_or(|prefix| it.as_str().starts_with(prefix))
+    let is_asked = |name: &Name| {
+        who.reaches_namespace(name)
+            && asked.cursor.as_deref().is_none_or(|from| name.as_str() >= from)
+            && asked.prefix.as_deref().is_none_or(|prefix| name.as_str().starts_with(prefix))
     };
     let shown = |(name, stands): (Name, Option<Standing>)| {
         let known = Known { stands: stands.as_ref(), is_there: true, account: account.as_deref() };
-        shown(&who, &name, known).map(|it| (name, it))
+        shown(&who, &name, known).map(|namespace| (name, namespace))
     };
-    let is_wanted = |it: &Result<(Name, Namespace), Refusal>| {
-        it.as_ref().map_or(true, |(_, it)| asked.state.is_none_or(|state| it.state == state))
+    let is_wanted = |pair: &Result<(Name, Namespace), Refusal>| {
+        pair.as_ref().map_or(true, |(_, namespace)| asked.state.is_none_or(|state| namespace.state == state))
     };
-    let found = found.into_iter().filter(|it| is_asked(&it.0)).map(shown).filter(is_wanted);
+    let found = found.into_iter().filter(|pair| is_asked(&pair.0)).map(shown).filter(is_wanted);
     let found: Vec<(Name, Namespace)> = found.take(limit + 1).collect::<Result<_, _>>()?;
-    let next_cursor = found.get(limit).map(|it| it.0.as_str().to_owned());
-    let items = found.into_iter().take(limit).map(|it| it.1).collect();
+    let next_cursor = found.get(limit).map(|pair| pair.0.as_str().to_owned());
+    let items = found.into_iter().take(limit).map(|pair| pair.1).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -129,12 +129,11 @@ pub(crate) async fn get_namespace(
         return Ok(told(StatusCode::OK, &shown(&who, &name, known)?));
     }
     let all = app.engine.settings().await?.all;
-    let is_of_queue =
-        |it: &Standing| matches!(&it.scope, Scope::Queue(of) if of.namespace == name && who.reaches(of));
+    let is_of_queue = |standing: &Standing| matches!(&standing.scope, Scope::Queue(of) if of.namespace == name && who.reaches(of));
     let is_there = all.iter().any(is_of_queue)
         || who.reaches_all_queues() && app.engine.store().namespaces_with_schedules().await?.contains(&name);
     let scope = Scope::Namespace(name.clone());
-    let stands = all.into_iter().find(|it| it.scope == scope);
+    let stands = all.into_iter().find(|standing| standing.scope == scope);
     let account = account(&app, max_age).await;
     let known = Known { stands: stands.as_ref(), is_there, account: account.as_deref() };
     Ok(told(StatusCode::OK, &shown(&who, &name, known)?))
@@ -167,7 +166,8 @@ pub(crate) async fn put_namespace(
     who.must_reach_all_of(&name)?;
     let wanted: ScopeSettings = turned(&PutNamespace::from_json(&body)?)?;
     let condition = etag::condition(&headers);
-    let fits = move |revision| condition.as_ref().is_none_or(|it| etag::is_revision(it, revision));
+    let fits =
+        move |revision| condition.as_ref().is_none_or(|condition| etag::is_revision(condition, revision));
     let stands = match app.engine.put_namespace(name.clone(), wanted, who.by(), fits).await? {
         NamespacePut::Done(stands) => stands,
         NamespacePut::Otherwise(revision) => return Err(has_changed(revision)),
@@ -200,7 +200,7 @@ pub(crate) async fn delete_namespace(
     let name = named(&name)?;
     who.must_reach_all_of(&name)?;
     if asked.confirm.as_deref() != Some(name.as_str()) {
-        let said = asked.confirm.map_or_else(|| "is missing".to_owned(), |it| format!("is {it:?}"));
+        let said = asked.confirm.map_or_else(|| "is missing".to_owned(), |confirm| format!("is {confirm:?}"));
         let detail = format!(
             "{said}; to delete the namespace with all that it holds, send its name, {:?}, as confirm",
             name.as_str()
@@ -235,13 +235,14 @@ struct Known<'a> {
 }
 
 fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal> {
-    let settings = match known.stands.map(|it| &it.setting) {
+    let settings = match known.stands.map(|standing| &standing.setting) {
         Some(Setting::Scope(set)) => set.clone(),
         _ => ScopeSettings::default(),
     };
-    let usage = known.account.map(|it| usage(who, name, it));
-    let is_there = known.is_there || known.stands.is_some() || usage.is_none_or(|it| it.tasks > 0);
-    let deletion = settings.deletion.as_deref().map(|it| deletion(name, it, known.account));
+    let usage = known.account.map(|account| usage(who, name, account));
+    let is_there = known.is_there || known.stands.is_some() || usage.is_none_or(|usage| usage.tasks > 0);
+    let deletion =
+        settings.deletion.as_deref().map(|this_deletion| deletion(name, this_deletion, known.account));
     let state = match (&deletion, is_there) {
         (Some(_), _) => NamespaceState::Deleting,
         (None, true) => NamespaceState::Active,
@@ -251,14 +252,14 @@ fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal>
     let mut limits: punctual_protocol::Limits =
         turned(&ScopeSettings { description: None, deletion: None, ..settings })?;
     limits.namespace = Some(name.as_str().to_owned());
-    limits.revision = known.stands.map_or(0, |it| it.revision);
+    limits.revision = known.stands.map_or(0, |standing| standing.revision);
     Ok(Namespace {
         limits,
         state,
         description,
-        updated_at: known.stands.map(|it| At::from_ms(it.updated_at.0)),
-        updated_at_ms: known.stands.map(|it| it.updated_at.0),
-        updated_by: known.stands.map(|it| it.updated_by.clone()),
+        updated_at: known.stands.map(|standing| At::from_ms(standing.updated_at.0)),
+        updated_at_ms: known.stands.map(|standing| standing.updated_at.0),
+        updated_by: known.stands.map(|standing| standing.updated_by.clone()),
         usage,
         deletion,
     })
@@ -267,30 +268,30 @@ fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal>
 /// Of the queues that the token reaches.
 fn usage(who: &Who, name: &Name, account: &Account) -> Usage {
     let mut usage = Usage::default();
-    for it in account.of_namespace(name).iter().filter(|it| who.reaches(&it.queue)) {
-        usage.tasks += it.tasks;
-        if it.state.is_in_flight() {
-            usage.in_flight += it.tasks;
-        } else if !it.state.is_finished() {
-            usage.waiting += it.tasks;
+    for tally in account.of_namespace(name).iter().filter(|tally| who.reaches(&tally.queue)) {
+        usage.tasks += tally.tasks;
+        if tally.state.is_in_flight() {
+            usage.in_flight += tally.tasks;
+        } else if !tally.state.is_finished() {
+            usage.waiting += tally.tasks;
         }
     }
-    let bytes = account.bytes_of_namespace(name).iter().filter(|it| who.reaches(&it.queue));
-    usage.payload_bytes = bytes.map(|it| it.bytes).sum::<i64>().max(0);
+    let bytes = account.bytes_of_namespace(name).iter().filter(|byte| who.reaches(&byte.queue));
+    usage.payload_bytes = bytes.map(|byte| byte.bytes).sum::<i64>().max(0);
     usage
 }
 
 /// Of all of its queues.
-fn deletion(name: &Name, it: &Deletion, account: Option<&Account>) -> NamespaceDeletion {
+fn deletion(name: &Name, deletion: &Deletion, account: Option<&Account>) -> NamespaceDeletion {
     let left = account.map(|account| {
         let standing = account.of_namespace(name).iter();
-        standing.map(|it| it.tasks).sum::<i64>().max(0).cast_unsigned()
+        standing.map(|tally| tally.tasks).sum::<i64>().max(0).cast_unsigned()
     });
     NamespaceDeletion {
-        since: At::from_ms(it.since.0),
-        since_ms: it.since.0,
-        by: it.by.clone(),
-        deleted: it.tasks.zip(left).map(|(tasks, left)| tasks.saturating_sub(left)),
+        since: At::from_ms(deletion.since.0),
+        since_ms: deletion.since.0,
+        by: deletion.by.clone(),
+        deleted: deletion.tasks.zip(left).map(|(tasks, left)| tasks.saturating_sub(left)),
         left,
     }
 }

@@ -70,8 +70,8 @@ fn is_of_docs(path: &str) -> bool {
 
 /// The caller's own, or a new one: unique in this process, and after a restart.
 fn request_id(app: &App, request: &Request) -> HeaderValue {
-    let given = request.headers().get(REQUEST_ID).filter(|it| {
-        let text = it.to_str().unwrap_or_default();
+    let given = request.headers().get(REQUEST_ID).filter(|header| {
+        let text = header.to_str().unwrap_or_default();
         (1..=REQUEST_ID_MAX_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
     });
     given.cloned().unwrap_or_else(|| {
@@ -101,10 +101,10 @@ fn explain_method(response: Response) -> Response {
         return response;
     }
     let allow = response.headers().get(header::ALLOW).cloned();
-    let listed = allow.as_ref().and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned();
+    let listed = allow.as_ref().and_then(|header| header.to_str().ok()).unwrap_or_default().to_owned();
     let mut refused =
         Refusal::new(Code::RequestMethodNotAllowed, format!("it takes {listed}")).into_response();
-    refused.headers_mut().extend(allow.map(|it| (header::ALLOW, it)));
+    refused.headers_mut().extend(allow.map(|header| (header::ALLOW, header)));
     refused
 }
 
@@ -175,7 +175,7 @@ pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
 }
 
 pub(crate) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
-    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    let text = panic.downcast_ref::<&str>().map(|panic| (*panic).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     tracing::error!(panic = text, "a request panicked");
     Refusal::new(Code::Internal, "the work panicked").into_response()

@@ -66,7 +66,7 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
                     Code::AuthSlowed,
                     Code::StoreUnavailable,
                 ]);
-                codes.sort_by_key(|it| it.status());
+                codes.sort_by_key(|code| code.status());
                 codes.dedup();
             }
             describe(operation, path, method);
@@ -127,7 +127,7 @@ fn describe(operation: &mut Operation, path: &str, method: &str) {
         replayed(operation);
     }
     if path.starts_with("/v1/tasks")
-        && operation.operation_id.as_deref().is_some_and(|it| it.starts_with("insert"))
+        && operation.operation_id.as_deref().is_some_and(|operation_id| operation_id.starts_with("insert"))
     {
         add_header(
             operation,

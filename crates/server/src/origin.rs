@@ -44,28 +44,28 @@ fn host(request: &Request) -> Option<String> {
     if more {
         return Some("the request has several Host headers".to_owned());
     }
-    let in_target = request.uri().authority().map(|it| it.as_str().as_bytes());
-    let named: Vec<&[u8]> = in_target.into_iter().chain(first.map(|it| it.as_bytes())).collect();
+    let in_target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    let named: Vec<&[u8]> = in_target.into_iter().chain(first.map(|header| header.as_bytes())).collect();
     if named.is_empty() {
         return Some("the request names no Host".to_owned());
     }
-    let odd = named.into_iter().find(|it| !is_loopback(it))?;
+    let odd = named.into_iter().find(|odd| !is_loopback(odd))?;
     Some(format!("the Host {:?} is not this machine's loopback", shown(odd)))
 }
 
 fn origin(headers: &HeaderMap) -> Option<String> {
-    let odd = headers.get_all(header::ORIGIN).iter().find(|it| {
-        let text = it.to_str().unwrap_or_default();
+    let odd = headers.get_all(header::ORIGIN).iter().find(|header| {
+        let text = header.to_str().unwrap_or_default();
         let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-        !rest.is_some_and(|it| is_loopback(it.as_bytes()))
+        !rest.is_some_and(|host| is_loopback(host.as_bytes()))
     })?;
     Some(format!("the Origin {:?} is a page of elsewhere", shown(odd.as_bytes())))
 }
 
 fn site(headers: &HeaderMap) -> Option<String> {
-    let is_foreign = |it: &[u8]| it.eq_ignore_ascii_case(b"cross-site");
+    let is_foreign = |bytes: &[u8]| bytes.eq_ignore_ascii_case(b"cross-site");
     let mut sites = headers.get_all(&SEC_FETCH_SITE).iter();
-    sites.any(|it| is_foreign(it.as_bytes())).then(|| "a page of another site sent it".to_owned())
+    sites.any(|site| is_foreign(site.as_bytes())).then(|| "a page of another site sent it".to_owned())
 }
 
 /// `localhost`, an address of 127.0.0.0/8 or `[::1]`, with or without a port.
@@ -78,8 +78,8 @@ fn is_loopback(host: &[u8]) -> bool {
     if name.eq_ignore_ascii_case("localhost") {
         return true;
     }
-    let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(name);
-    bare.parse().is_ok_and(|it: IpAddr| it.is_loopback())
+    let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    bare.parse().is_ok_and(|bare: IpAddr| bare.is_loopback())
 }
 
 /// Of a caller that may be anybody: short.

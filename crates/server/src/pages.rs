@@ -41,11 +41,11 @@ where
     let mut all = Numbered { items: Vec::new(), next: behind };
     for _ in 0..ROUNDS_MAX {
         let found = page(all.next).await?;
-        all.items.extend(found.items.into_iter().filter(|it| is_seen(&it.1)));
+        all.items.extend(found.items.into_iter().filter(|pair| is_seen(&pair.1)));
         all.next = found.next;
         if all.items.len() > limit {
             all.items.truncate(limit);
-            all.next = all.items.last().map(|it| it.0);
+            all.next = all.items.last().map(|pair| pair.0);
         }
         if all.items.len() == limit || all.next.is_none() {
             break;
@@ -61,8 +61,8 @@ mod tests {
     /// Numbers from 100 down, ten a page.
     async fn ten(before: Option<i64>) -> Result<Numbered<i64>, Refusal> {
         let first = before.unwrap_or(101) - 1;
-        let items: Vec<_> = (1..=first).rev().take(10).map(|it| (it, it)).collect();
-        let next = items.last().map(|it| it.0).filter(|it| *it > 1);
+        let items: Vec<_> = (1..=first).rev().take(10).map(|number| (number, number)).collect();
+        let next = items.last().map(|pair| pair.0).filter(|number| *number > 1);
         Ok(Numbered { items, next })
     }
 
@@ -71,15 +71,15 @@ mod tests {
         for every in [1, 3, 7, 50] {
             let (mut before, mut found) = (None, Vec::new());
             loop {
-                let page = filled(4, before, ten, |it| it % every == 0).await.unwrap();
+                let page = filled(4, before, ten, |number| number % every == 0).await.unwrap();
                 assert!(page.items.len() == 4 || page.next.is_none(), "a page is short: {every}");
-                found.extend(page.items.iter().map(|it| it.1));
+                found.extend(page.items.iter().map(|pair| pair.1));
                 before = page.next;
                 if before.is_none() {
                     break;
                 }
             }
-            let wanted: Vec<i64> = (1..=100).rev().filter(|it| it % every == 0).collect();
+            let wanted: Vec<i64> = (1..=100).rev().filter(|number| number % every == 0).collect();
             assert_eq!(found, wanted);
         }
     }

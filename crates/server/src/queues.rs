@@ -49,30 +49,30 @@ pub(crate) async fn list_queues(
 ) -> Result<Response, Refusal> {
     asked.check()?;
     let mut queues: BTreeMap<QueueKey, Option<Standing>> = BTreeMap::new();
-    for it in app.engine.settings().await?.all {
-        if let Scope::Queue(queue) = &it.scope
+    for standing in app.engine.settings().await?.all {
+        if let Scope::Queue(queue) = &standing.scope
             && queue.namespace == caller.namespace
             && caller.who.reaches(queue)
         {
-            queues.insert(queue.clone(), Some(it));
+            queues.insert(queue.clone(), Some(standing));
         }
     }
     let numbers = Numbers::read(&app, max_age).await?;
     let mut last = None;
-    for it in numbers.0.queues(&caller.namespace).filter(|it| caller.who.reaches(it)) {
+    for queue in numbers.0.queues(&caller.namespace).filter(|queue| caller.who.reaches(queue)) {
         // It comes once for each state.
-        if last.replace(it) != Some(it) {
-            queues.entry(it.clone()).or_default();
+        if last.replace(queue) != Some(queue) {
+            queues.entry(queue.clone()).or_default();
         }
     }
-    queues.retain(|queue, it| is_asked_for(&asked, queue, it.as_ref()));
-    let limit = asked.limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
-    let next_cursor = queues.keys().nth(limit).map(|it| it.queue.as_str().to_owned());
+    queues.retain(|queue, standing| is_asked_for(&asked, queue, standing.as_ref()));
+    let limit = asked.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let next_cursor = queues.keys().nth(limit).map(|key| key.queue.as_str().to_owned());
     let page = queues.iter().take(limit);
     let rates = cluster::queue_rates(&app).await;
-    let shown = |(queue, it): (&QueueKey, &Option<Standing>)| -> Result<Queue, Refusal> {
+    let shown = |(queue, standing): (&QueueKey, &Option<Standing>)| -> Result<Queue, Refusal> {
         let rates = cluster::rates_of(rates.as_deref(), queue);
-        Ok(Queue { counted: counted(&app, queue), rates, ..numbers.shown(queue, it.as_ref())? })
+        Ok(Queue { counted: counted(&app, queue), rates, ..numbers.shown(queue, standing.as_ref())? })
     };
     let items = page.map(shown).collect::<Result<_, _>>()?;
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
@@ -81,7 +81,7 @@ pub(crate) async fn list_queues(
 /// From the cursor on: it is the name of the first queue of its page.
 fn is_asked_for(asked: &ListQueues, queue: &QueueKey, stands: Option<&Standing>) -> bool {
     let name = queue.queue.as_str();
-    let is_paused = stands.is_some_and(|it| it.setting.is_paused());
+    let is_paused = stands.is_some_and(|standing| standing.setting.is_paused());
     asked.cursor.as_deref().is_none_or(|from| name >= from)
         && asked.prefix.as_deref().is_none_or(|prefix| name.starts_with(prefix))
         && asked.paused.is_none_or(|paused| paused == is_paused)
@@ -141,19 +141,19 @@ async fn there(
     Ok((numbers, stands))
 }
 
-fn holder(it: &Held) -> SlotHolder {
+fn holder(held: &Held) -> SlotHolder {
     SlotHolder {
-        r#ref: it.place.to_string(),
-        since: At::from_ms(it.granted_at.0),
-        since_ms: it.granted_at.0,
-        scopes: it.scopes.iter().map(scope).collect(),
+        r#ref: held.place.to_string(),
+        since: At::from_ms(held.granted_at.0),
+        since_ms: held.granted_at.0,
+        scopes: held.scopes.iter().map(scope).collect(),
     }
 }
 
-fn scope(it: &Scoped) -> String {
-    match it {
+fn scope(scope: &Scoped) -> String {
+    match scope {
         Scoped::Everything => "everything".to_owned(),
-        Scoped::Namespace(it) => format!("namespace:{it}"),
+        Scoped::Namespace(name) => format!("namespace:{name}"),
         Scoped::Queue(_) => "queue".to_owned(),
         Scoped::Retries(_) => "retries".to_owned(),
         Scoped::Key(_, key) => format!("key:{key}"),
@@ -228,15 +228,15 @@ pub(crate) async fn patch_queue(
     let condition = etag::condition(&headers);
     for _ in 0..PATCH_TRIES {
         let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
-        let revision = stands.as_ref().map_or(0, |it| it.revision);
-        if condition.as_deref().is_some_and(|it| !etag::is_revision(it, revision)) {
+        let revision = stands.as_ref().map_or(0, |standing| standing.revision);
+        if condition.as_deref().is_some_and(|condition| !etag::is_revision(condition, revision)) {
             return Err(settings::has_changed(revision));
         }
         let asked = PutQueue::from_json(&settings::patched(stands.as_ref(), &patch)?)?;
         must_be_pushable(&app, &asked)?;
         let wanted = (settings::of_wire(&asked)?, pause_of(&app, &who, &asked));
         let reason = reason_of(&wanted.1);
-        let fits = move |it| it == revision;
+        let fits = move |number| number == revision;
         match app.engine.put_queue(queue.clone(), wanted.0, wanted.1, who.by(), fits).await? {
             Put::Done(stood) => return changed(&app, &queue, &stood, reason).await,
             Put::Otherwise(_) => {}
@@ -250,7 +250,7 @@ type PauseChange = Option<Option<Pause>>;
 
 fn pause_of(app: &App, who: &Who, asked: &PutQueue) -> PauseChange {
     let new = |reason| Pause { at: app.engine.now(), by: who.by().to_owned(), reason };
-    asked.pause.as_ref().map(|it| match it {
+    asked.pause.as_ref().map(|pause| match pause {
         PauseWish::Is(false) => None,
         PauseWish::Is(true) => Some(new(None)),
         PauseWish::Because { reason } => Some(new(reason.clone())),
@@ -258,7 +258,7 @@ fn pause_of(app: &App, who: &Who, asked: &PutQueue) -> PauseChange {
 }
 
 fn reason_of(pause: &PauseChange) -> Option<String> {
-    pause.iter().flatten().find_map(|it| it.reason.clone())
+    pause.iter().flatten().find_map(|pause| pause.reason.clone())
 }
 
 /// Forget what was set for a queue.
@@ -301,7 +301,8 @@ async fn put(
     headers: &HeaderMap,
 ) -> Result<Response, Refusal> {
     let condition = etag::condition(headers);
-    let fits = move |revision| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
+    let fits =
+        move |revision| condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision));
     let reason = reason_of(&pause);
     match app.engine.put_queue(queue.clone(), settings, pause, who.by(), fits).await? {
         Put::Done(stood) => changed(app, &queue, &stood, reason).await,
@@ -329,7 +330,7 @@ pub(crate) async fn list_queue_changes(
     }
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
     let changes = app.engine.setting_changes(&Scope::Queue(queue), before, limit).await?;
-    let next = changes.last().filter(|_| changes.len() == limit).map(|it| cursor::write(it.revision));
+    let next = changes.last().filter(|_| changes.len() == limit).map(|change| cursor::write(change.revision));
     let items = changes.into_iter().map(settings::change).collect::<Result<_, _>>()?;
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: next }))
 }
@@ -448,20 +449,20 @@ async fn one(
     shown.indexing = indexing.into_iter().map(|(label, percent)| Indexing { label, percent }).collect();
     shown.counted = counted(app, queue);
     shown.rates = cluster::rates_of(cluster::queue_rates(app).await.as_deref(), queue);
-    let tag = [(header::ETAG, etag::of_revision(stands.map_or(0, |it| it.revision)))];
+    let tag = [(header::ETAG, etag::of_revision(stands.map_or(0, |standing| standing.revision)))];
     Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
 }
 
 /// By this engine.
 fn counted(app: &App, queue: &QueueKey) -> Option<QueueCounts> {
-    let it = Counts::of_queue(&app.engine.meters().queue_numbers(queue)?);
+    let counts = Counts::of_queue(&app.engine.meters().queue_numbers(queue)?);
     Some(QueueCounts {
-        inserted: it.inserted,
-        fired: it.fired,
-        retried: it.retried,
-        dead: it.dead,
-        cancelled: it.cancelled,
-        lateness: cluster::lateness(&it),
+        inserted: counts.inserted,
+        fired: counts.fired,
+        retried: counts.retried,
+        dead: counts.dead,
+        cancelled: counts.cancelled,
+        lateness: cluster::lateness(&counts),
     })
 }
 
@@ -477,10 +478,10 @@ impl Numbers {
         let mut shown = settings::queue(stands)?;
         shown.queue = queue.queue.as_str().to_owned();
         shown.namespace = queue.namespace.as_str().to_owned();
-        for it in self.0.of_queue(queue) {
-            shown.tasks.insert(it.state.word().to_owned(), it.tasks);
-            if !it.state.is_finished() && !it.state.is_in_flight() {
-                shown.waiting += it.tasks;
+        for tally in self.0.of_queue(queue) {
+            shown.tasks.insert(tally.state.word().to_owned(), tally.tasks);
+            if !tally.state.is_finished() && !tally.state.is_in_flight() {
+                shown.waiting += tally.tasks;
             }
         }
         shown.ready = u64::try_from(self.0.ready(queue)).unwrap_or(u64::MAX);

@@ -30,39 +30,43 @@ const ALIVE_MS: i64 = 30_000;
 const ALIVE_MAX_MS: i64 = 300_000;
 
 /// An executor that asks for work; None: it has no name of its own.
-pub(crate) fn asks(queues: &[QueueKey], it: &LeaseRequest) -> Option<Seen> {
+pub(crate) fn asks(queues: &[QueueKey], request: &LeaseRequest) -> Option<Seen> {
     let namespace = &queues.first()?.namespace;
     let profile = Profile {
-        version: it.version.clone(),
-        host: it.host.clone(),
-        capacity: it.capacity,
-        concurrency: it.concurrency,
-        queues: Some(queues.iter().map(|it| it.queue.as_str().to_owned()).collect()),
-        kinds: it.kinds.clone(),
-        labels: it.labels.clone(),
+        version: request.version.clone(),
+        host: request.host.clone(),
+        capacity: request.capacity,
+        concurrency: request.concurrency,
+        queues: Some(queues.iter().map(|queue| queue.queue.as_str().to_owned()).collect()),
+        kinds: request.kinds.clone(),
+        labels: request.labels.clone(),
         ..Profile::default()
     };
-    let silence_ms = it.wait_ms.saturating_add(it.lease_ms);
-    seen(namespace, &it.executor, profile, i64::try_from(silence_ms).unwrap_or(i64::MAX))
+    let silence_ms = request.wait_ms.saturating_add(request.lease_ms);
+    seen(namespace, &request.executor, profile, i64::try_from(silence_ms).unwrap_or(i64::MAX))
 }
 
 /// An executor that gives a sign of life.
-pub(crate) fn beats(namespace: &Name, it: &HeartbeatRequest) -> Option<Seen> {
+pub(crate) fn beats(namespace: &Name, request: &HeartbeatRequest) -> Option<Seen> {
     let profile = Profile {
-        version: it.version.clone(),
-        host: it.host.clone(),
-        capacity: it.capacity,
+        version: request.version.clone(),
+        host: request.host.clone(),
+        capacity: request.capacity,
         concurrency: None,
-        queues: it.queues.clone(),
-        kinds: it.kinds.clone(),
-        labels: it.labels.clone(),
-        holds: Some(it.leases.iter().take(HOLDS_MAX).map(|it| it.r#ref.clone()).collect()),
-        running: u64::try_from(it.leases.len()).ok(),
+        queues: request.queues.clone(),
+        kinds: request.kinds.clone(),
+        labels: request.labels.clone(),
+        holds: Some(request.leases.iter().take(HOLDS_MAX).map(|lease| lease.r#ref.clone()).collect()),
+        running: u64::try_from(request.leases.len()).ok(),
     };
-    let lease_ms =
-        it.leases.iter().filter_map(|it| it.token.parse::<Token>().ok()).map(|it| it.lease_ms).max();
-    let seen = seen(namespace, &it.executor, profile, lease_ms.unwrap_or_default())?;
-    Some(Seen { leaving: it.leaving, ..seen })
+    let lease_ms = request
+        .leases
+        .iter()
+        .filter_map(|lease| lease.token.parse::<Token>().ok())
+        .map(|token| token.lease_ms)
+        .max();
+    let seen = seen(namespace, &request.executor, profile, lease_ms.unwrap_or_default())?;
+    Some(Seen { leaving: request.leaving, ..seen })
 }
 
 fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Option<Seen> {
@@ -82,13 +86,13 @@ fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Opti
 /// Done when an executor that asks for work is to get none any more.
 pub(crate) async fn told_otherwise(engine: &Engine, who: Option<&Seen>) {
     match who {
-        Some(it) => engine.until_executor(&it.namespace, &it.name, false).await,
+        Some(seen) => engine.until_executor(&seen.namespace, &seen.name, false).await,
         None => std::future::pending().await,
     }
 }
 
-pub(crate) const fn wish(it: Wish) -> Option<WireWish> {
-    match it {
+pub(crate) const fn wish(wish: Wish) -> Option<WireWish> {
+    match wish {
         Wish::Serve => None,
         Wish::Quiet => Some(WireWish::Quiet),
         Wish::Drain => Some(WireWish::Drain),
@@ -97,7 +101,8 @@ pub(crate) const fn wish(it: Wish) -> Option<WireWish> {
 
 /// Lines as they are kept; None: there are none.
 pub(crate) fn log(lines: Vec<NewLogLine>, now: Millis) -> Option<String> {
-    let line = |it: NewLogLine| LogLine { at: it.at_ms.map_or(now, Millis), level: it.level, text: it.text };
+    let line =
+        |line: NewLogLine| LogLine { at: line.at_ms.map_or(now, Millis), level: line.level, text: line.text };
     log::encode(lines.into_iter().map(line))
 }
 
@@ -121,10 +126,10 @@ pub(crate) async fn list_executors(
         return Ok(answer::json(StatusCode::OK, &Page::<Executor> { items: Vec::new(), next_cursor: None }));
     }
     let mut found = seen_from(&app.engine, &caller, from.to_owned(), limit + 1).await?;
-    let next_cursor = found.get(limit).map(|it| it.name.as_str().to_owned());
+    let next_cursor = found.get(limit).map(|executor| executor.name.as_str().to_owned());
     found.truncate(limit);
     let now = app.engine.now();
-    let items = found.into_iter().map(|it| shown(it, now)).collect();
+    let items = found.into_iter().map(|executor| shown(executor, now)).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -140,8 +145,8 @@ async fn seen_from(
     loop {
         let found = engine.store().executors(&caller.namespace, &from, page).await?;
         // The first name behind the last one of the page.
-        let next = found.last().filter(|_| found.len() == page).map(|it| format!("{}-", it.name));
-        seen.extend(found.into_iter().filter(|it| is_seen(caller, it)));
+        let next = found.last().filter(|_| found.len() == page).map(|executor| format!("{}-", executor.name));
+        seen.extend(found.into_iter().filter(|executor| is_seen(caller, executor)));
         match next {
             Some(next) if seen.len() < wanted => from = next,
             _ => {
@@ -167,13 +172,13 @@ pub(crate) async fn get_executor(
 }
 
 /// Whether it works for a queue that the token reaches.
-fn is_seen(caller: &Caller, it: &executor::Executor) -> bool {
+fn is_seen(caller: &Caller, executor: &executor::Executor) -> bool {
     let is_reached = |queue: &String| {
         let queue = Name::chosen(queue).map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
-        queue.is_ok_and(|it| caller.who.reaches(&it))
+        queue.is_ok_and(|queue| caller.who.reaches(&queue))
     };
     caller.who.reaches_namespace(&caller.namespace)
-        && (caller.who.reaches_all_queues() || it.profile.queues.iter().flatten().any(is_reached))
+        && (caller.who.reaches_all_queues() || executor.profile.queues.iter().flatten().any(is_reached))
 }
 
 /// The executor, if it is there for the caller.
@@ -183,7 +188,7 @@ async fn known(
     name: &Name,
 ) -> Result<Option<executor::Executor>, BackendError> {
     let found = engine.store().executors(&caller.namespace, name.as_str(), 1).await?.pop();
-    Ok(found.filter(|it| it.name == *name && is_seen(caller, it)))
+    Ok(found.filter(|executor| executor.name == *name && is_seen(caller, executor)))
 }
 
 async fn find(engine: &Engine, caller: &Caller, name: &Name) -> Result<executor::Executor, Refusal> {
@@ -195,8 +200,8 @@ async fn one(engine: &Engine, caller: &Caller, name: &Name) -> Result<Response, 
     let places: Vec<_> = found.profile.places().collect();
     let tasks = engine.store().read(&places).await?;
     // An executor says itself what it holds.
-    let is_its = |it: &Task| it.ask.queue.namespace == caller.namespace && caller.who.sees(it);
-    let leases = tasks.into_iter().flatten().filter(is_its).filter_map(|it| held(it, name)).collect();
+    let is_its = |task: &Task| task.ask.queue.namespace == caller.namespace && caller.who.sees(task);
+    let leases = tasks.into_iter().flatten().filter(is_its).filter_map(|task| held(task, name)).collect();
     let shown = Executor { leases: Some(leases), ..shown(found, engine.now()) };
     Ok(answer::json(StatusCode::OK, &shown))
 }
@@ -268,18 +273,17 @@ async fn set(
     let now = engine.now();
     // What was changed is what is wished.
     let with = |wish: Wish| {
-        let it = executor::Executor { wish, ..found.clone()? };
-        let queues = &it.profile.queues;
-        let told =
-            serde_json::json!({ "executor": it.name.as_str(), "state": state(&it, now), "queues": queues });
+        let executor = executor::Executor { wish, ..found.clone()? };
+        let queues = &executor.profile.queues;
+        let told = serde_json::json!({ "executor": executor.name.as_str(), "state": state(&executor, now), "queues": queues });
         Some(told.to_string())
     };
     let changed = Changed { before: with(stood), after: with(wish), reason: None };
     Ok(changed.told_with(one(engine, caller, &name).await.map_err(Refusal::after_a_change)?))
 }
 
-fn state(it: &executor::Executor, now: Millis) -> ExecutorState {
-    match it.standing(now) {
+fn state(executor: &executor::Executor, now: Millis) -> ExecutorState {
+    match executor.standing(now) {
         Standing::Alive => ExecutorState::Alive,
         Standing::Quiet => ExecutorState::Quiet,
         Standing::Draining => ExecutorState::Draining,
@@ -287,41 +291,41 @@ fn state(it: &executor::Executor, now: Millis) -> ExecutorState {
     }
 }
 
-fn shown(it: executor::Executor, now: Millis) -> Executor {
-    let state = state(&it, now);
+fn shown(executor: executor::Executor, now: Millis) -> Executor {
+    let state = state(&executor, now);
     let at = |instant: Millis| At::from_ms(instant.0);
     Executor {
-        name: it.name.as_str().to_owned(),
+        name: executor.name.as_str().to_owned(),
         state,
-        version: it.profile.version,
-        host: it.profile.host,
-        capacity: it.profile.capacity,
-        concurrency: it.profile.concurrency,
-        running: it.profile.running,
-        queues: it.profile.queues.unwrap_or_default(),
-        kinds: it.profile.kinds.unwrap_or_default(),
-        labels: it.profile.labels.unwrap_or_default(),
-        first_seen_at: at(it.first_seen_at),
-        first_seen_at_ms: it.first_seen_at.0,
-        last_seen_at: at(it.seen_at),
-        last_seen_at_ms: it.seen_at.0,
-        alive_until: at(it.alive_until),
-        alive_until_ms: it.alive_until.0,
+        version: executor.profile.version,
+        host: executor.profile.host,
+        capacity: executor.profile.capacity,
+        concurrency: executor.profile.concurrency,
+        running: executor.profile.running,
+        queues: executor.profile.queues.unwrap_or_default(),
+        kinds: executor.profile.kinds.unwrap_or_default(),
+        labels: executor.profile.labels.unwrap_or_default(),
+        first_seen_at: at(executor.first_seen_at),
+        first_seen_at_ms: executor.first_seen_at.0,
+        last_seen_at: at(executor.seen_at),
+        last_seen_at_ms: executor.seen_at.0,
+        alive_until: at(executor.alive_until),
+        alive_until_ms: executor.alive_until.0,
         leases: None,
     }
 }
 
 /// None: it is in other hands, or in none.
-fn held(it: Task, executor: &Name) -> Option<HeldLease> {
-    let lease = it.lease.as_ref().filter(|lease| lease.executor == executor.as_str())?;
+fn held(task: Task, executor: &Name) -> Option<HeldLease> {
+    let lease = task.lease.as_ref().filter(|lease| lease.executor == executor.as_str())?;
     Some(HeldLease {
-        r#ref: it.place.to_string(),
-        task_id: it.task_id(),
-        task_version: it.ask.task_version,
-        queue: it.ask.queue.queue.as_str().to_owned(),
-        kind: it.ask.kind.as_str().to_owned(),
-        state: answer::state(it.state),
-        attempt: it.attempt,
+        r#ref: task.place.to_string(),
+        task_id: task.task_id(),
+        task_version: task.ask.task_version,
+        queue: task.ask.queue.queue.as_str().to_owned(),
+        kind: task.ask.kind.as_str().to_owned(),
+        state: answer::state(task.state),
+        attempt: task.attempt,
         since: Some(At::from_ms(lease.since.0)),
         since_ms: Some(lease.since.0),
         lease_until: At::from_ms(lease.until.0),

@@ -305,7 +305,7 @@ mod tests {
     #[tokio::test]
     async fn pages_and_the_console_are_in_the_list_of_what_routes_need() {
         let (needs, app) = (needs(), app());
-        let pages = pages().into_iter().map(|it| (Method::GET, it.0));
+        let pages = pages().into_iter().map(|pair| (Method::GET, pair.0));
         let listed: Vec<(Method, &str)> = pages.chain(punctual_console::routes()).collect();
         assert!(listed.len() > 40, "{listed:?}");
         let router = routes(&app);
@@ -316,8 +316,10 @@ mod tests {
             let answer = send(&router, method.clone(), &path).await;
             assert_ne!(answer.status(), 405, "{method} {path}");
             // A form without its seal is refused by the console, with a page.
-            let is_problem =
-                answer.headers().get("content-type").is_some_and(|it| it == "application/problem+json");
+            let is_problem = answer
+                .headers()
+                .get("content-type")
+                .is_some_and(|content_type| content_type == "application/problem+json");
             assert!(answer.status() != 403 || !is_problem, "{method} {path}");
         }
     }

@@ -49,10 +49,12 @@ impl From<Error> for Refusal {
                 };
                 Self::new(Code::PreconditionFailed, detail)
             }
-            Error::Invalid(it) => Self::field(&format!("/{}", it.field), it.problem),
+            Error::Invalid(invalid) => Self::field(&format!("/{}", invalid.field), invalid.problem),
             Error::Contended => Self::new(Code::ScheduleContended, error.to_string()),
             Error::Busy => Self::new(Code::ExpressionBusy, error.to_string()),
-            Error::Budget(it) => Self::new(Code::ExpressionBudget, format!("/{}: {}", it.field, it.problem)),
+            Error::Budget(invalid) => {
+                Self::new(Code::ExpressionBudget, format!("/{}: {}", invalid.field, invalid.problem))
+            }
             Error::Engine(error) => error.into(),
         }
     }
@@ -75,11 +77,11 @@ fn no_schedule() -> Refusal {
 /// For which there are only schedules whose queues the token reaches, also where another caller replaces one meanwhile.
 fn planner_of(app: &App, who: &Who) -> Result<Planner, Refusal> {
     let who = who.clone();
-    Ok(planner(app)?.seen_by(move |it| who.reaches(&queue_of(&it.key, &it.schedule))))
+    Ok(planner(app)?.seen_by(move |schedule| who.reaches(&queue_of(&schedule.key, &schedule.schedule))))
 }
 
 async fn shown(app: &App, stored: &StoredSchedule) -> Result<Shown, Refusal> {
-    let next = planner(app)?.next(stored, 1).await?.first().map(|it| it.at);
+    let next = planner(app)?.next(stored, 1).await?.first().map(|upcoming| upcoming.at);
     let set_aside = set_aside::of(&planner(app)?.set_aside().await?, stored.id);
     Ok(Shown { set_aside, ..wire::shown(stored, app.engine.now(), next) })
 }
@@ -93,13 +95,13 @@ fn one(status: StatusCode, shown: &Shown) -> Response {
 async fn changed(app: &App, taken: &TakenBack, reason: Option<String>) -> Result<Response, Refusal> {
     let before = taken.before.as_ref();
     let mut after = shown(app, &taken.schedule).await?;
-    let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let counts = RunsTakenBack { cancelled: count(taken.cancelled), fired: count(taken.fired) };
     after.taken_back = Some(counts);
     let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    let json = |it: &Schedule| serde_json::to_string(it).ok();
+    let json = |schedule: &Schedule| serde_json::to_string(schedule).ok();
     let audited = Changed {
-        before: before.and_then(|it| json(&it.schedule)),
+        before: before.and_then(|schedule| json(&schedule.schedule)),
         after: json(&taken.schedule.schedule),
         reason,
     };
@@ -118,23 +120,28 @@ pub(crate) async fn list_schedules(
 ) -> Result<Response, Refusal> {
     asked.check()?;
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
-    let after = asked.cursor.as_deref().map(|it| it.strip_prefix("n:")).map(|it| {
-        it.ok_or_else(|| Refusal::field("/cursor", "is not a `next_cursor` that this server has answered"))
+    let after = asked.cursor.as_deref().map(|cursor| cursor.strip_prefix("n:")).map(|text| {
+        text.ok_or_else(|| Refusal::field("/cursor", "is not a `next_cursor` that this server has answered"))
     });
     let after = after.transpose()?.unwrap_or_default();
     let all = match caller.who.reaches_namespace(&caller.namespace) {
         true => planner(&app)?.list(&caller.namespace, after, limit).await?,
         false => Vec::new(),
     };
-    let next_cursor = all.last().filter(|_| all.len() == limit).map(|it| format!("n:{}", it.key.name));
-    let seen = all.into_iter().filter(|it| caller.who.reaches(&queue_of(&it.key, &it.schedule)));
+    let next_cursor =
+        all.last().filter(|_| all.len() == limit).map(|schedule| format!("n:{}", schedule.key.name));
+    let seen =
+        all.into_iter().filter(|schedule| caller.who.reaches(&queue_of(&schedule.key, &schedule.schedule)));
     let seen: Vec<StoredSchedule> = seen.collect();
     let next = planner(&app)?.next_of_each(seen.clone(), 1).await?;
     let all_set_aside = planner(&app)?.set_aside().await?;
     let now = app.engine.now();
     let one = |(stored, next): (&StoredSchedule, Result<Vec<Upcoming>, Error>)| {
         let set_aside = set_aside::of(&all_set_aside, stored.id);
-        Ok::<_, Refusal>(Shown { set_aside, ..wire::shown(stored, now, next?.first().map(|it| it.at)) })
+        Ok::<_, Refusal>(Shown {
+            set_aside,
+            ..wire::shown(stored, now, next?.first().map(|upcoming| upcoming.at))
+        })
     };
     let items = seen.iter().zip(next).map(one).collect::<Result<Vec<Shown>, _>>()?;
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
@@ -185,10 +192,11 @@ pub(crate) async fn put_schedule(
     who.must_reach(&queue_of(&key, &schedule))?;
     namespaces::must_be_open(&app, &key.namespace)?;
     let condition = etag::condition(&headers);
-    let is_meant = |revision: i64| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
+    let is_meant =
+        |revision: i64| condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision));
     for _ in 0..RACES_MAX {
         // Whoever may not see what stands does not replace it, whoever puts it there meanwhile.
-        let stood = standing(&app, &who, &key).await?.map_or(0, |it| it.revision);
+        let stood = standing(&app, &who, &key).await?.map_or(0, |schedule| schedule.revision);
         let fits = |revision: i64| revision == stood && is_meant(revision);
         match planner(&app)?.put(&key, schedule.clone(), who.by(), fits).await {
             Err(Error::Otherwise(_)) if condition.is_none() => {}
@@ -233,7 +241,8 @@ pub(crate) async fn patch_schedule(
     let patch: Map<String, Value> = punctual_protocol::parse(&body)?;
     let planner = planner_of(&app, &who)?;
     let condition = etag::condition(&headers);
-    let is_meant = |revision: i64| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
+    let is_meant =
+        |revision: i64| condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision));
     for _ in 0..RACES_MAX {
         let before = planner.get(&key).await?;
         let after = patched(&app, &before, patch.clone())?;
@@ -250,7 +259,7 @@ pub(crate) async fn patch_schedule(
 
 fn patched(app: &App, before: &StoredSchedule, patch: Map<String, Value>) -> Result<Schedule, Refusal> {
     const TWINS: [(&str, &str); 2] = [("start_at", "start_at_ms"), ("end_at", "end_at_ms")];
-    let internal = |it: serde_json::Error| Refusal::new(Code::Internal, it.to_string());
+    let internal = |error: serde_json::Error| Refusal::new(Code::Internal, error.to_string());
     let mut whole = serde_json::to_value(wire::shown(before, app.engine.now(), None)).map_err(internal)?;
     let keeps_payload = !patch
         .get("task")
@@ -313,7 +322,8 @@ pub(crate) async fn delete_schedule(
 ) -> Result<Response, Refusal> {
     let planner = planner_of(&app, &who)?;
     let condition = etag::condition(&headers);
-    let fits = |revision: i64| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
+    let fits =
+        |revision: i64| condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision));
     let taken = planner.delete(&key, who.by(), fits).await?;
     changed(&app, &taken, None).await
 }
@@ -355,7 +365,7 @@ pub(crate) async fn preview_schedule(
 ) -> Result<Response, Refusal> {
     let count = usize::try_from(asked.check()?).unwrap_or(0);
     let schedule = wire::domain(PutSchedule::from_json(&body)?)?;
-    let name = Name::new("preview").map_err(|it| Refusal::new(Code::Internal, it.to_string()))?;
+    let name = Name::new("preview").map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
     let key = ScheduleKey { namespace: caller.namespace, name };
     let next = planner(&app)?.preview(&key, schedule, count).await?;
     let items = next.into_iter().map(wire::upcoming).collect();
@@ -450,17 +460,18 @@ pub(crate) async fn backfill_schedule(
     let made = planner.backfill(&key, Millis(from), Millis(to), asked.rate).await?;
     let answer = BackfillAnswer {
         runs: u64::try_from(made.found).unwrap_or(u64::MAX),
-        first_at_ms: made.first_at.map(|it| it.0),
-        last_at_ms: made.last_at.map(|it| it.0),
-        until_ms: made.until.map(|it| it.0),
+        first_at_ms: made.first_at.map(|first_at| first_at.0),
+        last_at_ms: made.last_at.map(|last_at| last_at.0),
+        until_ms: made.until.map(|at| at.0),
     };
-    let told = serde_json::to_value(&answer).map(|it| serde_json::json!({ "asked": range, "made": it }));
+    let told =
+        serde_json::to_value(&answer).map(|answer| serde_json::json!({ "asked": range, "made": answer }));
     Ok(self::made(told, answer::json(StatusCode::OK, &answer)))
 }
 
 /// For the audit: what is there now, and was not before.
 fn made(what: serde_json::Result<Value>, response: Response) -> Response {
-    Changed { after: what.ok().map(|it| it.to_string()), ..Changed::default() }.told_with(response)
+    Changed { after: what.ok().map(|value| value.to_string()), ..Changed::default() }.told_with(response)
 }
 
 /// What became of the instants of a schedule.
@@ -479,7 +490,7 @@ pub(crate) async fn list_schedule_runs(
     let before = cursor::before_id(asked.cursor.as_deref())?.map(Millis);
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
     let (_, runs) = planner_of(&app, &who)?.runs(&key, before, limit).await?;
-    let next_cursor = runs.last().filter(|_| runs.len() >= limit).map(|it| cursor::write(it.key.at.0));
+    let next_cursor = runs.last().filter(|_| runs.len() >= limit).map(|run| cursor::write(run.key.at.0));
     let items = runs.into_iter().map(wire::run).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }

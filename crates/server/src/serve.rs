@@ -66,7 +66,7 @@ async fn keep_current(app: Shared, certificates: Arc<Certificates>) {
             }
         }
         let rest_ms = certificates.expires_at().since(now);
-        if rest_ms < ENDS_SOON_MS && warned_at.is_none_or(|it| now.since(it) > DAY_MS) {
+        if rest_ms < ENDS_SOON_MS && warned_at.is_none_or(|warned_at| now.since(warned_at) > DAY_MS) {
             warned_at = Some(now);
             tracing::warn!(days = rest_ms / DAY_MS, "the server's certificate ends soon; replace its files");
         }

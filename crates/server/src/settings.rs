@@ -22,7 +22,7 @@ use serde_json::Value;
 
 pub(crate) fn turned<T: DeserializeOwned>(from: &impl Serialize) -> Result<T, Refusal> {
     let value = serde_json::to_value(from).and_then(serde_json::from_value);
-    value.map_err(|it| Refusal::new(Code::Internal, format!("settings cannot be told: {it}")))
+    value.map_err(|error| Refusal::new(Code::Internal, format!("settings cannot be told: {error}")))
 }
 
 /// Without the pause.
@@ -34,11 +34,11 @@ pub(crate) fn of_wire(asked: &PutQueue) -> Result<QueueSettings, Refusal> {
 pub(crate) fn queue(stands: Option<&Standing>) -> Result<Queue, Refusal> {
     let Some(stands) = stands else { return Ok(Queue::default()) };
     let Setting::Queue(settings) = &stands.setting else { return Ok(Queue::default()) };
-    let pause = settings.pause.as_ref().map(|it| Pause {
-        at: At::from_ms(it.at.0),
-        at_ms: it.at.0,
-        by: it.by.clone(),
-        reason: it.reason.clone(),
+    let pause = settings.pause.as_ref().map(|pause| Pause {
+        at: At::from_ms(pause.at.0),
+        at_ms: pause.at.0,
+        by: pause.by.clone(),
+        reason: pause.reason.clone(),
     });
     let mut queue: Queue = turned(&Bare::of((**settings).clone()))?;
     // What is as if it were not set is not shown.
@@ -84,28 +84,28 @@ pub(crate) fn patched(
             value => drop(asked.insert(name.clone(), value.clone())),
         }
     }
-    serde_json::to_vec(&asked).map_err(|it| Refusal::new(Code::Internal, it.to_string()))
+    serde_json::to_vec(&asked).map_err(|error| Refusal::new(Code::Internal, error.to_string()))
 }
 
-pub(crate) fn change(it: Change) -> Result<SettingChange, Refusal> {
-    let settings: Option<Value> = it.setting.as_ref().map(all_of).transpose()?;
+pub(crate) fn change(change: Change) -> Result<SettingChange, Refusal> {
+    let settings: Option<Value> = change.setting.as_ref().map(all_of).transpose()?;
     Ok(SettingChange {
-        revision: it.revision,
-        changed_at: At::from_ms(it.changed_at.0),
-        changed_at_ms: it.changed_at.0,
-        changed_by: it.changed_by,
+        revision: change.revision,
+        changed_at: At::from_ms(change.changed_at.0),
+        changed_at_ms: change.changed_at.0,
+        changed_by: change.changed_by,
         settings,
     })
 }
 
 /// What was set, without what was not.
-fn all_of(it: &Setting) -> Result<Value, Refusal> {
-    let mut value: Value = match it {
-        Setting::Scope(it) => turned(it)?,
-        Setting::Queue(it) => turned(it)?,
+fn all_of(setting: &Setting) -> Result<Value, Refusal> {
+    let mut value: Value = match setting {
+        Setting::Scope(settings) => turned(settings)?,
+        Setting::Queue(settings) => turned(settings)?,
     };
     if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, it| !it.is_null());
+        fields.retain(|_, field| !field.is_null());
     }
     Ok(value)
 }
@@ -125,7 +125,7 @@ pub(crate) fn has_changed(revision: i64) -> Refusal {
 )]
 pub(crate) async fn get_limits(State(app): State<Shared>) -> Result<Response, Refusal> {
     let stands = app.engine.setting(&Scope::Everything).await?;
-    told(stands.map(|it| (it.setting, it.revision)))
+    told(stands.map(|standing| (standing.setting, standing.revision)))
 }
 
 /// Set the limits of everything.
@@ -150,7 +150,7 @@ pub(crate) async fn put_limits(
     }
     let mut expected = None;
     if let Some(condition) = etag::condition(&headers) {
-        let stands = app.engine.setting(&scope).await?.map_or(0, |it| it.revision);
+        let stands = app.engine.setting(&scope).await?.map_or(0, |setting| setting.revision);
         if !etag::is_revision(&condition, stands) {
             return Err(has_changed(stands));
         }
@@ -162,7 +162,7 @@ pub(crate) async fn put_limits(
     match app.engine.save_setting(asked).await? {
         // From what was committed: a look that fails now must not say that nothing was done.
         Saved::Done(revision) => {
-            let response = told(setting.map(|it| (it, revision)))?;
+            let response = told(setting.map(|setting| (setting, revision)))?;
             Ok(recorded(&app, &scope, Some(revision)).await.told_with(response))
         }
         Saved::Conflict(revision) => Err(has_changed(revision)),
@@ -178,8 +178,9 @@ pub(crate) async fn recorded(app: &App, scope: &Scope, written: Option<i64>) -> 
         Vec::new()
     });
     let mut changes = changes.into_iter();
-    let json = |it: Option<Change>| it.and_then(|it| it.setting).map(|it| it.to_json());
-    match changes.next().filter(|it| it.revision == written) {
+    let json =
+        |change: Option<Change>| change.and_then(|change| change.setting).map(|setting| setting.to_json());
+    match changes.next().filter(|change| change.revision == written) {
         Some(last) => Changed { before: json(changes.next()), after: json(Some(last)), reason: None },
         None => Changed::default(),
     }
@@ -187,9 +188,9 @@ pub(crate) async fn recorded(app: &App, scope: &Scope, written: Option<i64>) -> 
 
 /// With its revision; None: nothing is set.
 fn told(stands: Option<(Setting, i64)>) -> Result<Response, Refusal> {
-    let revision = stands.as_ref().map_or(0, |it| it.1);
+    let revision = stands.as_ref().map_or(0, |pair| pair.1);
     let mut limits = match stands {
-        Some((Setting::Scope(it), _)) => turned(&it)?,
+        Some((Setting::Scope(settings), _)) => turned(&settings)?,
         _ => Limits::default(),
     };
     limits.revision = revision;

@@ -45,7 +45,7 @@ pub(crate) async fn create_token(
         return Err(Refusal::new(Code::AuthDenied, detail));
     }
     let expires_at = asked.expires_ms().map(Millis);
-    if expires_at.is_some_and(|it| it <= app.engine.now()) {
+    if expires_at.is_some_and(|expires_at| expires_at <= app.engine.now()) {
         return Err(Refusal::field("/expires_at", "is in the past"));
     }
     // A secret of the configuration is a token too.
@@ -80,19 +80,19 @@ pub(crate) async fn list_tokens(
     let below = asked.cursor.as_deref().map(place_of).transpose()?;
     let now = app.engine.now();
     let mut tokens = app.engine.tokens().await?;
-    tokens.retain(|it| {
-        who.covers(&it.grant)
-            && asked.state.is_none_or(|state| state == state_of(it, now))
-            && below.as_ref().is_none_or(|below| place(it) < *below)
+    tokens.retain(|token| {
+        who.covers(&token.grant)
+            && asked.state.is_none_or(|state| state == state_of(token, now))
+            && below.as_ref().is_none_or(|below| place(token) < *below)
     });
-    tokens.sort_by_cached_key(|it| std::cmp::Reverse(place(it)));
+    tokens.sort_by_cached_key(|token| std::cmp::Reverse(place(token)));
     let is_last = tokens.len() <= limit;
     tokens.truncate(limit);
-    let next_cursor = tokens.last().filter(|_| !is_last).map(|it| {
-        let (created_at, id) = place(it);
+    let next_cursor = tokens.last().filter(|_| !is_last).map(|token| {
+        let (created_at, id) = place(token);
         format!("{created_at}-{id}")
     });
-    let items = tokens.iter().map(|it| shown(it, now)).collect();
+    let items = tokens.iter().map(|token| shown(token, now)).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -165,8 +165,8 @@ fn no_token(id: &str) -> Refusal {
 /// The token, if it reaches no further than the caller.
 async fn of_caller(app: &App, who: &Who, id: &str) -> Result<Token, Refusal> {
     let Ok(id) = TokenId::new(id) else { return Err(no_token(id)) };
-    let found = app.engine.tokens().await?.into_iter().find(|it| it.id == id);
-    found.filter(|it| who.covers(&it.grant)).ok_or_else(|| no_token(id.as_str()))
+    let found = app.engine.tokens().await?.into_iter().find(|token| token.id == id);
+    found.filter(|token| who.covers(&token.grant)).ok_or_else(|| no_token(id.as_str()))
 }
 
 fn turned(app: &App, before: &Token, after: &Token) -> Changed {
@@ -188,7 +188,7 @@ pub mod access_tokens {
 /// # Errors
 /// The first pattern that is none.
 pub fn grant(asked: &CreateToken) -> Result<Grant, FieldError> {
-    let mut roles: Vec<Role> = asked.roles.iter().map(|it| domain_role(*it)).collect();
+    let mut roles: Vec<Role> = asked.roles.iter().map(|role| domain_role(*role)).collect();
     roles.sort_unstable();
     roles.dedup();
     let patterns = |list: &str, texts: &Option<Vec<String>>| {
@@ -242,17 +242,17 @@ fn state_of(token: &Token, now: Millis) -> TokenState {
 /// Without its secret.
 #[must_use]
 pub fn shown(token: &Token, now: Millis) -> AccessToken {
-    let at = |instant: Option<Millis>| instant.map(|it| At::from_ms(it.0));
-    let ms = |instant: Option<Millis>| instant.map(|it| it.0);
-    let previous_until = token.previous.as_ref().map(|it| it.until);
-    let revoked_at = token.revoked.as_ref().map(|it| it.at);
+    let at = |instant: Option<Millis>| instant.map(|instant| At::from_ms(instant.0));
+    let ms = |instant: Option<Millis>| instant.map(|instant| instant.0);
+    let previous_until = token.previous.as_ref().map(|previous| previous.until);
+    let revoked_at = token.revoked.as_ref().map(|revoked| revoked.at);
     let texts = |patterns: &[Pattern]| patterns.iter().map(ToString::to_string).collect();
     AccessToken {
         id: token.id.as_str().to_owned(),
         token: None,
         name: token.name.clone(),
         state: state_of(token, now),
-        roles: token.grant.roles.iter().map(|it| wire_role(*it)).collect(),
+        roles: token.grant.roles.iter().map(|role| wire_role(*role)).collect(),
         namespaces: texts(&token.grant.namespaces),
         queues: texts(&token.grant.queues),
         created_at: At::from_ms(token.created_at.0),
@@ -266,7 +266,7 @@ pub fn shown(token: &Token, now: Millis) -> AccessToken {
         previous_until_ms: ms(previous_until),
         revoked_at: at(revoked_at),
         revoked_at_ms: ms(revoked_at),
-        revoked_by: token.revoked.as_ref().map(|it| it.by.clone()),
+        revoked_by: token.revoked.as_ref().map(|revoked| revoked.by.clone()),
         required_at: at(token.required_at),
         required_at_ms: ms(token.required_at),
         used_at: at(token.used_at),

@@ -75,7 +75,8 @@ pub(crate) fn gone(task: &Task) -> Changed {
     (shown.progress, shown.log) = (None, Vec::new());
     let passed_over = shown.history.len().saturating_sub(LINES_MAX);
     shown.history.drain(..passed_over);
-    for text in shown.history.iter_mut().filter_map(|it| it.error.as_mut()).chain(&mut shown.last_error) {
+    for text in shown.history.iter_mut().filter_map(|entry| entry.error.as_mut()).chain(&mut shown.last_error)
+    {
         text.truncate(clip(text, ERROR_MAX).len());
     }
     Changed { before: serde_json::to_string(&shown).ok(), ..Changed::default() }

@@ -36,7 +36,7 @@ impl From<Error> for Refusal {
         match error {
             Error::NotFound => no_workflow(),
             Error::NoSuchNode => Self::new(Code::WorkflowNodeNotFound, error.to_string()),
-            Error::Invalid(it) => Self::field(&format!("/{}", it.field), it.problem),
+            Error::Invalid(invalid) => Self::field(&format!("/{}", invalid.field), invalid.problem),
             Error::Refused(_) => Self::new(Code::WorkflowWrongState, error.to_string()),
             Error::Contended => Self::new(Code::WorkflowContended, error.to_string()),
             Error::Busy => Self::new(Code::ExpressionBusy, error.to_string()),
@@ -62,7 +62,7 @@ fn queues<'a>(definition: &'a Definition, all: &mut Vec<&'a Name>) {
             Work::Task(task) => all.push(&task.queue),
             Work::Workflow(sub) => queues(&sub.definition, all),
         }
-        all.extend(node.compensate.as_ref().map(|it| &it.queue));
+        all.extend(node.compensate.as_ref().map(|compensate| &compensate.queue));
     }
 }
 
@@ -71,11 +71,11 @@ fn keys(namespace: &Name, definition: &Definition) -> Vec<QueueKey> {
     queues(definition, &mut all);
     all.sort_unstable();
     all.dedup();
-    all.into_iter().map(|it| QueueKey { namespace: namespace.clone(), queue: it.clone() }).collect()
+    all.into_iter().map(|name| QueueKey { namespace: namespace.clone(), queue: name.clone() }).collect()
 }
 
 fn reaches(who: &Who, stored: &StoredWorkflow, plan: &Plan) -> bool {
-    keys(&stored.namespace, &plan.definition).iter().all(|it| who.reaches(it))
+    keys(&stored.namespace, &plan.definition).iter().all(|key| who.reaches(key))
 }
 
 /// One that the token reaches.
@@ -104,7 +104,7 @@ async fn changed(
     reason: Option<String>,
 ) -> Result<Response, Refusal> {
     let after = shown(app, namespace, id).await.map_err(Refusal::after_a_change)?;
-    let state = |it: WorkflowState| Some(state_of(id, it.word()));
+    let state = |state: WorkflowState| Some(state_of(id, state.word()));
     let audited = Changed { before: state(moved.before), after: state(moved.after), reason };
     Ok(audited.told_with(answer::json(StatusCode::OK, &after)))
 }
@@ -157,9 +157,9 @@ async fn room_for_first(app: &App, caller: &Caller, definition: &Definition) -> 
 }
 
 fn first_queues<'a>(definition: &'a Definition, all: &mut BTreeSet<(&'a Name, &'a Name)>) {
-    for node in definition.nodes.values().filter(|it| it.after.is_empty()) {
+    for node in definition.nodes.values().filter(|node| node.after.is_empty()) {
         match &node.work {
-            Work::Task(task) if all.iter().any(|it| it.0 == &task.queue) => {}
+            Work::Task(task) if all.iter().any(|pair| pair.0 == &task.queue) => {}
             Work::Task(task) => drop(all.insert((&task.queue, &task.kind))),
             Work::Workflow(sub) => first_queues(&sub.definition, all),
         }
@@ -179,7 +179,7 @@ async fn begin(
     room_for_first(app, caller, &definition).await?;
     // Keys belong to the token that sends them.
     let key = caller.idempotency_key.as_deref();
-    let key = key.map(|it| format!("{}\u{1}{it}", caller.who.owner().unwrap_or_default()));
+    let key = key.map(|key| format!("{}\u{1}{key}", caller.who.owner().unwrap_or_default()));
     let namespace = caller.namespace.clone();
     let asked = Submission { namespace, definition, input, key, by: caller.who.by().to_owned() };
     let (stored, is_new) = runner(app)?.create(asked).await?;
@@ -213,14 +213,14 @@ pub(crate) async fn list_workflows(
         true => runner(&app)?.list(&query).await?,
         false => Vec::new(),
     };
-    let next_cursor = all.last().filter(|_| all.len() == limit).map(|it| cursor::write(it.0.id.0));
+    let next_cursor = all.last().filter(|_| all.len() == limit).map(|pair| cursor::write(pair.0.id.0));
     let seen = all.into_iter().filter(|(stored, plan)| reaches(&caller.who, stored, plan));
     let all_set_aside = runner(&app)?.set_aside().await?;
     let brief = |stored: StoredWorkflow| {
         let set_aside = set_aside::of(&all_set_aside, stored.id.0);
         Shown { set_aside, ..wire::brief(stored) }
     };
-    let items = seen.map(|it| brief(it.0)).collect();
+    let items = seen.map(|pair| brief(pair.0)).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 

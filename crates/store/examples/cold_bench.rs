@@ -67,8 +67,8 @@ fn task(id: i64) -> Task {
 
 /// Looks random, and is the same for the same number.
 fn noise_of(id: i64) -> u64 {
-    let it = id.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (it ^ (it >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 12
+    let cast_unsigned = id.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (cast_unsigned ^ (cast_unsigned >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 12
 }
 
 fn name(text: &str) -> Name {
@@ -109,7 +109,7 @@ fn per(total: u128, count: i64) -> f64 {
 
 #[tokio::main]
 async fn main() -> Done {
-    let mut args = std::env::args().skip(1).map(|it| it.parse::<i64>());
+    let mut args = std::env::args().skip(1).map(|arg| arg.parse::<i64>());
     let archives = args.next().transpose()?.unwrap_or(100);
     let tasks = args.next().transpose()?.unwrap_or(100_000);
     let dir = tempfile::tempdir()?;
@@ -153,10 +153,10 @@ async fn read(url: &str, archives: i64, tasks: i64) -> Done {
     {
         let (pages, began, count) = (cold.pages_read(), now(), 500);
         for nth in 0..count {
-            let it = task((nth * 7_919 * tasks / 1_000) % (archives * tasks));
+            let task = task((nth * 7_919 * tasks / 1_000) % (archives * tasks));
             let found = match what {
-                "reference" => cold.read(it.place).await?.into_iter().collect(),
-                _ if known => cold.find(None, &namespace, it.task_id(), 1).await?,
+                "reference" => cold.read(task.place).await?.into_iter().collect(),
+                _ if known => cold.find(None, &namespace, task.task_id(), 1).await?,
                 _ => cold.find(None, &namespace, -1 - nth, 1).await?,
             };
             assert_eq!(found.len(), usize::from(known), "{what}");

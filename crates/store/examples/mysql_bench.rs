@@ -70,7 +70,7 @@ impl Watch {
 
     fn line(&self, what: &str, count: usize) {
         let count = f64::from(u32::try_from(count).unwrap());
-        let each = |it: Duration| it.as_secs_f64() / count * 1e6;
+        let each = |duration: Duration| duration.as_secs_f64() / count * 1e6;
         let wall = each(self.started.elapsed());
         let (own, server) = (each(cpu("self") - self.own), each(server_cpu() - self.server));
         println!("{what:<52} {:>10.0} {wall:>9.2} {own:>9.2} {server:>9.2}", 1e6 / wall);
@@ -80,8 +80,8 @@ impl Watch {
 /// Of all threads, those that ended included, by Linux; zero elsewhere.
 fn cpu(process: &str) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let after_name = stat.rsplit_once(')').map_or("", |it| it.1);
-    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|it| it.parse::<u64>().ok());
+    let after_name = stat.rsplit_once(')').map_or("", |parts| parts.1);
+    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok());
     Duration::from_millis(ticks.sum::<u64>() * 10)
 }
 
@@ -91,8 +91,8 @@ fn server_cpu() -> Duration {
         matches!(name.trim(), "mariadbd" | "mysqld")
     };
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|it| it.file_name().into_string().ok());
-    pids.filter(is_server).map(|it| cpu(&it)).sum()
+    let pids = processes.filter_map(|process| process.file_name().into_string().ok());
+    pids.filter(is_server).map(|pid| cpu(&pid)).sum()
 }
 
 fn now() -> Millis {
@@ -109,11 +109,11 @@ fn ask(nth: usize, from: Millis, times: Times, task_id: Option<i64>) -> NewTask 
         Times::Spread => nth * 1_000 / PER_SECOND,
         Times::OneInstant => 0,
     };
-    let mut it =
+    let mut task =
         NewTask::new(queue, Name::new("greet").unwrap(), from.plus(60_000 + i64::try_from(after).unwrap()));
-    it.task_id = task_id.map(|it| it + i64::try_from(nth).unwrap());
-    it.payload = Content::json("x".repeat(200));
-    it
+    task.task_id = task_id.map(|task_id| task_id + i64::try_from(nth).unwrap());
+    task.payload = Content::json("x".repeat(200));
+    task
 }
 
 /// Calls of `BATCH` items, some of them at a time, as a busy engine makes them. Answers in order.
@@ -138,8 +138,8 @@ where
             answers.extend(running.pop_front().unwrap().await.unwrap());
         }
     }
-    for it in running {
-        answers.extend(it.await.unwrap());
+    for handle in running {
+        answers.extend(handle.await.unwrap());
     }
     answers
 }
@@ -147,16 +147,16 @@ where
 async fn life(store: &Arc<MysqlStore>, what: &str, times: Times, tasks: usize, ids: Option<i64>) {
     println!("{what}, {BATCH} a call, {DEPTH} calls at a time, 200 bytes");
     let from = now();
-    let asks: Vec<NewTask> = (0..tasks).map(|it| ask(it, from, times, ids)).collect();
+    let asks: Vec<NewTask> = (0..tasks).map(|nth| ask(nth, from, times, ids)).collect();
     let whole = Watch::start();
     let insert = |store: Arc<MysqlStore>, asks| async move {
         let inserted = store.insert(asks, "bench", now()).await.unwrap();
-        inserted.into_iter().map(|it| it.task).collect::<Vec<Task>>()
+        inserted.into_iter().map(|inserted| inserted.task).collect::<Vec<Task>>()
     };
     let mut rows: Vec<Task> = batches(store, asks, insert).await;
     whole.line("  insert", tasks);
-    rows.sort_by_key(|it| it.due_at);
-    let places: Vec<Step> = rows.iter().map(|it| step(it, it.fence, Change::Claim)).collect();
+    rows.sort_by_key(|task| task.due_at);
+    let places: Vec<Step> = rows.iter().map(|task| step(task, task.fence, Change::Claim)).collect();
     let watch = Watch::start();
     scan_all(store).await;
     watch.line("  scan of all that waits, each", tasks);
@@ -169,8 +169,11 @@ async fn life(store: &Arc<MysqlStore>, what: &str, times: Times, tasks: usize, i
     watch.line("  dispatch", tasks);
     let result = TaskResult { status_code: 200, status_msg: "ok".to_owned(), content: None };
     let done = Change::Succeed { result, keep_until: now().plus(86_400_000) };
-    let outcomes =
-        rows.iter().zip(given).map(|(row, it)| step(row, it.made().unwrap().fence, done.clone())).collect();
+    let outcomes = rows
+        .iter()
+        .zip(given)
+        .map(|(row, dispatched)| step(row, dispatched.made().unwrap().fence, done.clone()))
+        .collect();
     moves(store, "  outcome", outcomes).await;
     whole.line("  whole life", tasks);
 }
@@ -197,7 +200,7 @@ async fn moves(store: &Arc<MysqlStore>, what: &str, steps: Vec<Step>) {
     let (watch, count) = (Watch::start(), steps.len());
     let apply = |store: Arc<MysqlStore>, steps| async move { store.apply(steps, now()).await.unwrap() };
     let applied = batches(store, steps, apply).await;
-    assert!(applied.iter().all(|it| *it == punctual_contract::store::Applied::Moved));
+    assert!(applied.iter().all(|stepped| *stepped == punctual_contract::store::Applied::Moved));
     watch.line(what, count);
 }
 
@@ -220,20 +223,20 @@ async fn singles(store: &Arc<MysqlStore>, tasks: usize) {
     let caller = |nth: usize| {
         let store = Arc::clone(store);
         tokio::spawn(async move {
-            for it in 0..tasks / CALLERS {
-                let asks = vec![ask(it * CALLERS + nth, now(), Times::Spread, None)];
+            for number in 0..tasks / CALLERS {
+                let asks = vec![ask(number * CALLERS + nth, now(), Times::Spread, None)];
                 store.insert(asks, "bench", now()).await.unwrap();
             }
         })
     };
     let callers: Vec<_> = (0..CALLERS).map(caller).collect();
-    for it in callers {
-        it.await.unwrap();
+    for caller in callers {
+        caller.await.unwrap();
     }
     watch.line(&format!("insert, 1 a call, {CALLERS} callers"), tasks);
     let alone = Watch::start();
-    for it in 0..2_000 {
-        store.insert(vec![ask(it, now(), Times::Spread, None)], "bench", now()).await.unwrap();
+    for nth in 0..2_000 {
+        store.insert(vec![ask(nth, now(), Times::Spread, None)], "bench", now()).await.unwrap();
     }
     alone.line("insert, 1 a call, 1 caller", 2_000);
 }

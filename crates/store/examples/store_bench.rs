@@ -37,7 +37,7 @@ static SHUFFLED: AtomicBool = AtomicBool::new(false);
 fn main() {
     let mut args = env::args().skip(1);
     let dir = args.next().map_or_else(env::temp_dir, PathBuf::from);
-    let tasks: usize = args.next().map_or(200_000, |it| it.parse().unwrap());
+    let tasks: usize = args.next().map_or(200_000, |arg| arg.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     println!("{:<58} {:>12} {:>10} {:>10}", "what", "per second", "us each", "CPU us");
     runtime.block_on(async {
@@ -81,8 +81,8 @@ impl Watch {
 /// Of all threads, by Linux; zero elsewhere.
 fn cpu() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let spent = |it: std::fs::DirEntry| -> Option<u64> {
-        let text = std::fs::read_to_string(it.path().join("schedstat")).ok()?;
+    let spent = |entry: std::fs::DirEntry| -> Option<u64> {
+        let text = std::fs::read_to_string(entry.path().join("schedstat")).ok()?;
         text.split(' ').next()?.parse().ok()
     };
     Duration::from_nanos(threads.filter_map(spent).sum())
@@ -93,9 +93,9 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(dir: &Path) -> Self {
-        let it = Self(dir.join(format!("store_bench_{}.db", std::process::id())));
-        it.clear();
-        it
+        let scratch = Self(dir.join(format!("store_bench_{}.db", std::process::id())));
+        scratch.clear();
+        scratch
     }
 
     fn clear(&self) {
@@ -118,9 +118,9 @@ fn ask(bytes: usize, nth: usize) -> NewTask {
     };
     let spread =
         i64::try_from(if SHUFFLED.load(Relaxed) { (nth * 1_000_003) % 3_600_000 } else { nth }).unwrap();
-    let mut it = NewTask::new(queue, Name::new("greet").unwrap(), NOW.plus(spread));
-    it.payload = Content::json("x".repeat(bytes));
-    it
+    let mut task = NewTask::new(queue, Name::new("greet").unwrap(), NOW.plus(spread));
+    task.payload = Content::json("x".repeat(bytes));
+    task
 }
 
 async fn lives(dir: &Path, bytes: usize, tasks: usize) {
@@ -138,16 +138,18 @@ async fn lives(dir: &Path, bytes: usize, tasks: usize) {
 }
 
 async fn life(store: &SqliteStore, bytes: usize, tasks: usize) {
-    let asks: Vec<NewTask> = (0..tasks).map(|it| ask(bytes, it)).collect();
+    let asks: Vec<NewTask> = (0..tasks).map(|nth| ask(bytes, nth)).collect();
     let batches: Vec<Vec<NewTask>> = asks.chunks(BATCH).map(<[NewTask]>::to_vec).collect();
     let whole = Watch::start();
     let mut rows: Vec<Task> = Vec::with_capacity(tasks);
-    for it in batches {
-        rows.extend(store.insert(it, "bench", NOW).await.unwrap().into_iter().map(|it| it.task));
+    for batch in batches {
+        rows.extend(
+            store.insert(batch, "bench", NOW).await.unwrap().into_iter().map(|inserted| inserted.task),
+        );
     }
     whole.line(&format!("insert, {BATCH} a call, {bytes} bytes"), tasks);
     // As an engine meets them.
-    rows.sort_by_key(|it| it.due_at);
+    rows.sort_by_key(|task| task.due_at);
     let scanned = Watch::start();
     scan_all(store, tasks).await;
     scanned.line("  scan for what is due, all partitions", tasks);
@@ -176,9 +178,9 @@ async fn moves(store: &SqliteStore, rows: &[Task], change: Change, what: &str) {
     let started = Watch::start();
     for batch in rows.chunks(BATCH) {
         let note = Note { by: "bench".to_owned(), ..Note::default() };
-        let step = |it: &Task| Step {
-            place: it.place,
-            fence: Some(it.fence),
+        let step = |task: &Task| Step {
+            place: task.place,
+            fence: Some(task.fence),
             change: change.clone(),
             note: note.clone(),
             fired_at: None,
@@ -193,9 +195,9 @@ async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
     let started = Watch::start();
     let mut tokens = Vec::with_capacity(rows.len());
     for batch in rows.chunks(BATCH) {
-        let grant = |it: &Task| Grant {
-            place: it.place,
-            fence: it.fence,
+        let grant = |task: &Task| Grant {
+            place: task.place,
+            fence: task.fence,
             fired_at: NOW,
             lease_until: NOW.plus(30_000),
             executor: "executor-1".to_owned(),
@@ -204,7 +206,7 @@ async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
             known: None,
         };
         let given = store.dispatch(batch.iter().map(grant).collect(), NOW).await.unwrap();
-        tokens.extend(given.into_iter().map(|it| it.made().unwrap().fence));
+        tokens.extend(given.into_iter().map(|dispatched| dispatched.made().unwrap().fence));
     }
     started.line("  dispatch", rows.len());
     tokens
@@ -217,9 +219,9 @@ async fn succeed(store: &SqliteStore, rows: &[Task], tokens: &[i64]) {
     let paired: Vec<_> = rows.iter().zip(tokens).collect();
     for batch in paired.chunks(BATCH) {
         let note = Note { by: "executor-1".to_owned(), ..Note::default() };
-        let step = |it: &(&Task, &i64)| Step {
-            place: it.0.place,
-            fence: Some(*it.1),
+        let step = |pair: &(&Task, &i64)| Step {
+            place: pair.0.place,
+            fence: Some(*pair.1),
             change: change.clone(),
             note: note.clone(),
             fired_at: None,
@@ -237,19 +239,19 @@ async fn singles(dir: &Path, tasks: usize) {
     let caller = |nth: usize| {
         let store = Arc::clone(&store);
         tokio::spawn(async move {
-            for it in 0..tasks / CALLERS {
-                store.insert(vec![ask(200, it * CALLERS + nth)], "bench", NOW).await.unwrap();
+            for number in 0..tasks / CALLERS {
+                store.insert(vec![ask(200, number * CALLERS + nth)], "bench", NOW).await.unwrap();
             }
         })
     };
     let callers: Vec<_> = (0..CALLERS).map(caller).collect();
-    for it in callers {
-        it.await.unwrap();
+    for caller in callers {
+        caller.await.unwrap();
     }
     started.line(&format!("insert, 1 a call, {CALLERS} callers"), tasks);
     let alone = Watch::start();
-    for it in 0..2_000 {
-        store.insert(vec![ask(200, it)], "bench", NOW).await.unwrap();
+    for nth in 0..2_000 {
+        store.insert(vec![ask(200, nth)], "bench", NOW).await.unwrap();
     }
     alone.line("insert, 1 a call, 1 caller", 2_000);
     println!("  {:?}", store.activity());
@@ -266,19 +268,20 @@ fn bare_statements(dir: &Path) {
     )
     .unwrap();
     let insert = |conn: &rusqlite::Connection, id: usize| {
-        let mut it = conn.prepare_cached("INSERT INTO t VALUES (?1, 1, ?2)").unwrap();
-        it.execute((i64::try_from(id).unwrap(), [0_u8; 200].as_slice())).unwrap();
+        let mut statement = conn.prepare_cached("INSERT INTO t VALUES (?1, 1, ?2)").unwrap();
+        statement.execute((i64::try_from(id).unwrap(), [0_u8; 200].as_slice())).unwrap();
     };
     let update = |conn: &rusqlite::Connection, id: usize| {
-        let mut it = conn.prepare_cached("UPDATE t SET state = 2 WHERE id = ?1 AND state = 1").unwrap();
-        it.execute([i64::try_from(id).unwrap()]).unwrap();
+        let mut statement =
+            conn.prepare_cached("UPDATE t SET state = 2 WHERE id = ?1 AND state = 1").unwrap();
+        statement.execute([i64::try_from(id).unwrap()]).unwrap();
     };
     conn.execute_batch("BEGIN IMMEDIATE").unwrap();
     let started = Watch::start();
-    (0..ROWS).for_each(|it| insert(&conn, it));
+    (0..ROWS).for_each(|nth| insert(&conn, nth));
     started.line("bare insert, direct call", ROWS);
     let started = Watch::start();
-    (0..ROWS).for_each(|it| update(&conn, it));
+    (0..ROWS).for_each(|nth| update(&conn, nth));
     started.line("bare guarded update, direct call", ROWS);
     conn.execute_batch("COMMIT; UPDATE t SET state = 1; BEGIN IMMEDIATE").unwrap();
     let (ask, asked) = std::sync::mpsc::channel::<(usize, tokio::sync::oneshot::Sender<()>)>();

@@ -14,18 +14,18 @@ use std::cmp::Reverse;
 const AT_ONCE: usize = 8;
 
 pub(crate) fn missing(places: &[TaskRef], found: &[Option<Task>]) -> Vec<TaskRef> {
-    places.iter().zip(found).filter(|it| it.1.is_none()).map(|it| *it.0).collect()
+    places.iter().zip(found).filter(|pair| pair.1.is_none()).map(|pair| *pair.0).collect()
 }
 
 /// The ids of callers under which nothing was found.
 pub(crate) fn missing_ids(task_ids: &[i64], found: &[Task]) -> Vec<i64> {
-    task_ids.iter().copied().filter(|id| found.iter().all(|it| it.task_id() != *id)).collect()
+    task_ids.iter().copied().filter(|id| found.iter().all(|task| task.task_id() != *id)).collect()
 }
 
 /// Puts tasks into the slots of their places.
 pub(crate) fn fill(places: &[TaskRef], found: &mut [Option<Task>], tasks: Vec<Task>) {
     let tasks: HashMap<(Partition, i64), Task> =
-        tasks.into_iter().map(|it| ((it.place.partition, it.place.id), it)).collect();
+        tasks.into_iter().map(|task| ((task.place.partition, task.place.id), task)).collect();
     for (place, slot) in places.iter().zip(found) {
         if slot.is_none() {
             *slot = tasks.get(&(place.partition, place.id)).cloned();
@@ -34,17 +34,17 @@ pub(crate) fn fill(places: &[TaskRef], found: &mut [Option<Task>], tasks: Vec<Ta
 }
 
 pub(crate) async fn tasks(cold: &ColdStorage, places: Vec<TaskRef>) -> Result<Vec<Task>, ColdError> {
-    let reads: Vec<_> = places.into_iter().map(|it| cold.read(it)).collect();
+    let reads: Vec<_> = places.into_iter().map(|place| cold.read(place)).collect();
     let tasks = stream::iter(reads).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await;
     Ok(tasks?.into_iter().flatten().collect())
 }
 
 /// The highest versions first. Of one version, the task that stands first counts: it is nearer to the present.
 pub(crate) fn versions(mut found: Vec<Task>, version: Option<i64>, limit: usize) -> Vec<Task> {
-    found.retain(|it| version.is_none_or(|wanted| it.ask.task_version == wanted));
+    found.retain(|task| version.is_none_or(|wanted| task.ask.task_version == wanted));
     // Stable.
-    found.sort_by_key(|it| Reverse(it.ask.task_version));
-    found.dedup_by_key(|it| it.ask.task_version);
+    found.sort_by_key(|task| Reverse(task.ask.task_version));
+    found.dedup_by_key(|task| task.ask.task_version);
     found.truncate(limit);
     found
 }

@@ -10,7 +10,7 @@ const SLACK_MS: i64 = 60_000;
 
 /// What to look for with `since`: the first entry from then on is a bound for all of them.
 pub(crate) fn first_at(query: &AuditQuery) -> Option<Millis> {
-    query.since.map(|it| it.plus(-SLACK_MS))
+    query.since.map(|at| at.plus(-SLACK_MS))
 }
 
 /// Numbers from `from` on, below `below`.
@@ -39,9 +39,9 @@ pub(crate) fn range(query: &AuditQuery, (min, max): (i64, i64), first: Option<Op
 /// Where the next page goes on.
 pub(crate) fn page(query: &AuditQuery, range: Range, mut page: AuditPage) -> AuditPage {
     page.next_before_id = if page.entries.len() >= query.limit {
-        page.entries.last().map(|it| it.0).filter(|it| *it > range.lowest)
+        page.entries.last().map(|entry| entry.0).filter(|entry| *entry > range.lowest)
     } else {
-        Some(range.from).filter(|it| *it > range.lowest)
+        Some(range.from).filter(|from| *from > range.lowest)
     };
     page
 }

@@ -108,11 +108,11 @@ impl Blobs for ObjectBlobs {
     }
 
     async fn delete(&self, keys: &[String]) -> Result<(), Error> {
-        let paths: Vec<_> = keys.iter().map(|it| Ok(Path::from(it.as_str()))).collect();
+        let paths: Vec<_> = keys.iter().map(|key| Ok(Path::from(key.as_str()))).collect();
         let mut deleted = self.store.delete_stream(stream::iter(paths).boxed());
         let mut failed = None;
-        while let Some(it) = deleted.next().await {
-            match it {
+        while let Some(result) = deleted.next().await {
+            match result {
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) => failed = Some(error),
             }
@@ -126,7 +126,7 @@ impl Blobs for ObjectBlobs {
         folders.sort_unstable();
         let folder_of_after = after.split('/').next().unwrap_or_default();
         let mut keys = Vec::new();
-        for folder in folders.iter().filter(|it| it.as_ref() >= folder_of_after) {
+        for folder in folders.iter().filter(|folder| folder.as_ref() >= folder_of_after) {
             keys.extend(self.least(folder, after, limit - keys.len()).await?);
             if keys.len() >= limit {
                 break;

@@ -43,15 +43,17 @@ pub(crate) fn ranges(chunks: &[i64], before: i64, from: i64) -> Vec<RangeInclusi
 
 /// Whether the chunks of a look reach down to where ids are walked, because what is below is not entered yet.
 pub(crate) fn reach(chunks: &[i64], below: i64) -> bool {
-    let is_last = chunks.len() < LOOK || chunks.last().is_some_and(|it| it.saturating_mul(IDS) <= below);
+    let is_last =
+        chunks.len() < LOOK || chunks.last().is_some_and(|chunk| chunk.saturating_mul(IDS) <= below);
     below > 0 && is_last
 }
 
 /// Ids that were looked through, of ranges that come the newest first: down to the last one that was found, if the page is full.
 pub(crate) fn examined(ranges: &[RangeInclusive<i64>], full: Option<i64>) -> u64 {
-    let low = |it: &RangeInclusive<i64>| full.map_or_else(|| *it.start(), |full| full.max(*it.start()));
-    let ids = |it: &RangeInclusive<i64>| it.end().saturating_sub(low(it)).saturating_add(1).max(0);
-    ranges.iter().map(|it| ids(it).unsigned_abs()).fold(0, u64::saturating_add)
+    let low =
+        |range: &RangeInclusive<i64>| full.map_or_else(|| *range.start(), |full| full.max(*range.start()));
+    let ids = |range: &RangeInclusive<i64>| range.end().saturating_sub(low(range)).saturating_add(1).max(0);
+    ranges.iter().map(|range| ids(range).unsigned_abs()).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -77,8 +79,8 @@ mod tests {
             text("sqlite/labels", "delete_empty_chunk"),
             text("mysql/labels", "enter_earlier_chunks"),
         ];
-        for it in texts {
-            assert!(it.contains(&IDS.to_string()), "{it}");
+        for text in texts {
+            assert!(text.contains(&IDS.to_string()), "{text}");
         }
     }
 }

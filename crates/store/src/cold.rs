@@ -148,9 +148,10 @@ impl ColdStorage {
         let number = self.listings.fetch_add(1, SeqCst) + 1;
         let names = self.objects.list(write::INDEX).await?;
         let old = Arc::clone(&*self.known.read());
-        let old: HashMap<&Path, &Arc<Archived>> = old.archives.iter().map(|it| (it.index(), it)).collect();
+        let old: HashMap<&Path, &Arc<Archived>> =
+            old.archives.iter().map(|archive| (archive.index(), archive)).collect();
         let opened = |name: Path| {
-            let known = old.get(&name).map(|it| Arc::clone(it));
+            let known = old.get(&name).map(|archived| Arc::clone(archived));
             self.opened(name, known)
         };
         let opening: Vec<_> = names.into_iter().map(opened).collect();
@@ -158,7 +159,7 @@ impl ColdStorage {
         let mut opened = stream::iter(opening).buffered(AT_ONCE);
         while let Some(one) = opened.next().await {
             match one? {
-                Opened::Readable(it) => found.archives.push(it),
+                Opened::Readable(readable) => found.archives.push(readable),
                 Opened::Unreadable(name) => found.unreadable.push(name),
                 Opened::Gone => {}
             }
@@ -175,7 +176,7 @@ impl ColdStorage {
         }
         let number = self.next_number.fetch_add(1, Relaxed);
         match Archived::open(&self.objects, name.clone(), number).await {
-            Ok(Some(it)) => Ok(Opened::Readable(Arc::new(it))),
+            Ok(Some(archived)) => Ok(Opened::Readable(Arc::new(archived))),
             Ok(None) => Ok(Opened::Gone),
             // Not this archive's fault, so none would be better off.
             Err(error @ Error::Objects { .. }) => Err(error),
@@ -193,7 +194,7 @@ impl ColdStorage {
     pub async fn list(&self) -> Result<Vec<ArchiveInfo>, Error> {
         let known = Arc::clone(&*self.known.read());
         self.all_readable(&known).await?;
-        Ok(known.archives.iter().map(|it| ArchiveInfo::of(it)).collect())
+        Ok(known.archives.iter().map(|archive| ArchiveInfo::of(archive)).collect())
     }
 
     /// The task that was handed out under a reference.
@@ -203,7 +204,7 @@ impl ColdStorage {
     pub async fn read(&self, place: TaskRef) -> Result<Option<Task>, Error> {
         let TaskRef { partition, due_at, id } = place;
         let wanted = Wanted::Id { id, partition, place_due_at: due_at.0 };
-        let is_it = |it: &Task| it.place == place;
+        let is_it = |task: &Task| task.place == place;
         Ok(latest(self.search(&wanted).await?.into_iter().filter(is_it)).into_values().next())
     }
 
@@ -221,7 +222,7 @@ impl ColdStorage {
     ) -> Result<Vec<Task>, Error> {
         let wanted = Wanted::TaskId { partition, namespace: namespace.clone(), task_id };
         let mut found: Vec<Task> = latest(self.search(&wanted).await?.into_iter()).into_values().collect();
-        found.sort_unstable_by_key(|it| std::cmp::Reverse((it.ask.task_version, it.place.id)));
+        found.sort_unstable_by_key(|task| std::cmp::Reverse((task.ask.task_version, task.place.id)));
         found.truncate(limit);
         Ok(found)
     }
@@ -286,8 +287,8 @@ impl ColdStorage {
 
     async fn search_in(&self, known: &Known, wanted: &Wanted) -> Result<Vec<Task>, Error> {
         let reading = self.reading();
-        let archives = known.archives.iter().filter(|it| wanted.may_be_in(&it.header));
-        let searches: Vec<_> = archives.map(|it| it.search(reading, wanted)).collect();
+        let archives = known.archives.iter().filter(|archive| wanted.may_be_in(&archive.header));
+        let searches: Vec<_> = archives.map(|archive| archive.search(reading, wanted)).collect();
         let found: Vec<Vec<Task>> = stream::iter(searches).buffer_unordered(AT_ONCE).try_collect().await?;
         Ok(found.into_iter().flatten().collect())
     }
@@ -311,8 +312,8 @@ enum Opened {
 fn latest(copies: impl Iterator<Item = Task>) -> BTreeMap<i64, Task> {
     let mut latest = BTreeMap::<i64, Task>::new();
     for copy in copies {
-        let age = |it: &Task| (it.fence, it.updated_at);
-        if latest.get(&copy.place.id).is_none_or(|it| age(it) < age(&copy)) {
+        let age = |task: &Task| (task.fence, task.updated_at);
+        if latest.get(&copy.place.id).is_none_or(|task| age(task) < age(&copy)) {
             latest.insert(copy.place.id, copy);
         }
     }
@@ -321,17 +322,17 @@ fn latest(copies: impl Iterator<Item = Task>) -> BTreeMap<i64, Task> {
 
 impl ArchiveInfo {
     fn of(archived: &Archived) -> Self {
-        let it = &archived.header;
+        let header = &archived.header;
         Self {
             index: archived.index().to_string(),
             data: archived.data().to_string(),
-            writer: it.writer.clone(),
-            shard: it.shard,
-            tasks: it.tasks,
-            data_bytes: it.data_bytes,
-            partitions: it.partitions,
-            due_at: (Millis(it.due_at.0), Millis(it.due_at.1)),
-            exported_at: Millis(it.exported_at),
+            writer: header.writer.clone(),
+            shard: header.shard,
+            tasks: header.tasks,
+            data_bytes: header.data_bytes,
+            partitions: header.partitions,
+            due_at: (Millis(header.due_at.0), Millis(header.due_at.1)),
+            exported_at: Millis(header.exported_at),
         }
     }
 }

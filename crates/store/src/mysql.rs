@@ -194,7 +194,8 @@ impl MysqlStore {
             let writers = options.writers_per_database.clamp(1, 8);
             // Each database has the same numbers.
             let slots = line::writers_in_all(writers);
-            let mut slot = ids::counted(&catalog, "slots", slots).await.map_err(|it| first.failed(it))?;
+            let mut slot =
+                ids::counted(&catalog, "slots", slots).await.map_err(|error| first.failed(error))?;
             slot -= slots;
             let ids = Ids::new(catalog.clone());
             let context = Arc::new(Context { partitions: cluster.partitions, ids, late: Arc::default() });
@@ -232,7 +233,7 @@ impl MysqlStore {
         let inner = Arc::downgrade(&self.inner);
         let members = move || {
             let inner = inner.upgrade();
-            inner.iter().flat_map(|it| it.members()).map(|it| it.readers.clone()).collect()
+            inner.iter().flat_map(|inner| inner.members()).map(|member| member.readers.clone()).collect()
         };
         let buckets = Buckets::new(buckets::Members(Box::new(members)), options);
         match &self.archive {
@@ -274,7 +275,7 @@ impl MysqlStore {
                 Err(Refused::Elsewhere((), closed)) => closed,
             };
             let followed = self.inner.follow(&mut patience, &closed).await;
-            followed.map_err(|it| CallError::did_not_happen(doing, it))?;
+            followed.map_err(|error| CallError::did_not_happen(doing, error))?;
         }
     }
 }
@@ -320,8 +321,9 @@ impl Store for MysqlStore {
         if let Poll::Ready(done) = polled_once(work.as_mut()).await {
             return done;
         }
-        let panicked =
-            |it: JoinError| CallError::may_have_happened("insert tasks", Error::Panicked(it.to_string()));
+        let panicked = |error: JoinError| {
+            CallError::may_have_happened("insert tasks", Error::Panicked(error.to_string()))
+        };
         to_its_end(work).await.map_err(panicked)?
     }
 
@@ -343,7 +345,7 @@ impl Store for MysqlStore {
             &self.inner,
             ("dispatch tasks", Lane::Urgent, usize::MAX),
             grants,
-            |it| it.place.partition,
+            |grant| grant.place.partition,
             work,
         )
         .await
@@ -353,9 +355,15 @@ impl Store for MysqlStore {
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Extend(part, now, caller);
-        spread(&self.inner, ("extend leases", Lane::Urgent, usize::MAX), beats, |it| it.place.partition, work)
-            .await
-            .all()
+        spread(
+            &self.inner,
+            ("extend leases", Lane::Urgent, usize::MAX),
+            beats,
+            |beat| beat.place.partition,
+            work,
+        )
+        .await
+        .all()
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
@@ -438,7 +446,8 @@ impl Store for MysqlStore {
     ) -> Result<Retired, CallError> {
         const DOING: &str = "end retention";
         let mut retired = Retired::default();
-        let line = self.inner.members().get(part).and_then(|it| it.lines.get(Lane::Bulk as usize)?.first());
+        let line =
+            self.inner.members().get(part).and_then(|member| member.lines.get(Lane::Bulk as usize)?.first());
         loop {
             let left = limit - retired.stopped - retired.deleted;
             let asked = Retire { now, stopped_until, limit: left.min(RETIRE_CHUNK_ROWS) };

@@ -11,13 +11,13 @@ use serde::Serialize;
 /// What may stand under one instant beyond a page: kinds, outcomes and revisions.
 const UNDER_ONE_INSTANT: usize = 64;
 
-pub(crate) fn text(it: &impl Serialize) -> String {
-    serde_json::to_string(it).expect("maps have text keys, and numbers are finite")
+pub(crate) fn text(body: &impl Serialize) -> String {
+    serde_json::to_string(body).expect("maps have text keys, and numbers are finite")
 }
 
 /// Bit n for the state with code n.
 pub(crate) fn bits(states: &[State]) -> i64 {
-    states.iter().fold(0, |all, it| all | (1 << it.code()))
+    states.iter().fold(0, |all, state| all | (1 << state.code()))
 }
 
 /// None: no such kind, or no such outcome.
@@ -46,8 +46,8 @@ pub(crate) const fn fetched(limit: usize) -> usize {
 
 /// The page: up to where an instant ends.
 pub(crate) fn page(mut runs: Vec<Run>, limit: usize) -> Vec<Run> {
-    let last = limit.checked_sub(1).and_then(|it| runs.get(it)).map(|it| it.key.at);
-    let beyond = runs.iter().skip(limit).take_while(|it| Some(it.key.at) == last).count();
+    let last = limit.checked_sub(1).and_then(|difference| runs.get(difference)).map(|run| run.key.at);
+    let beyond = runs.iter().skip(limit).take_while(|run| Some(run.key.at) == last).count();
     runs.truncate(limit.saturating_add(beyond));
     runs
 }

@@ -155,7 +155,7 @@ impl SqliteStore {
     pub fn in_memory(options: &Options) -> Result<Self, Error> {
         check(options)?;
         let (conn, partitions) = open::memory(options)?;
-        let opening = |it| Error::opening(Path::new(":memory:"), it);
+        let opening = |error| Error::opening(Path::new(":memory:"), error);
         let pristine = Pristine::of(&conn).map_err(opening)?;
         let session = Session::new(conn).map_err(opening)?;
         let store = Self::new(partitions, Vec::new(), Runs::Inline(Box::new(Mutex::new(session))));
@@ -169,7 +169,7 @@ impl SqliteStore {
     pub fn renew(&self) -> Result<bool, Error> {
         let (Runs::Inline(session), Some(pristine)) = (&self.runs, &self.pristine) else { return Ok(false) };
         let renewed = session.lock().renew(pristine);
-        renewed.map_err(|it| Error::opening(Path::new(":memory:"), it))?;
+        renewed.map_err(|error| Error::opening(Path::new(":memory:"), error))?;
         self.stopped_to.store(i64::MIN, Relaxed);
         Ok(true)
     }
@@ -271,8 +271,8 @@ impl SqliteStore {
         };
         let begun: Vec<_> = chunks(items).into_iter().map(begun).collect();
         let mut answers = Vec::with_capacity(begun.len());
-        for it in begun {
-            answers.push(threads::answer(doing, it).await);
+        for answer in begun {
+            answers.push(threads::answer(doing, answer).await);
         }
         Ok(all_of(answers)?.into_iter().flatten().collect())
     }
@@ -285,7 +285,7 @@ impl SqliteStore {
     ) -> Result<T, CallError> {
         match &self.runs {
             Runs::Inline(session) => {
-                work(session.lock().conn()).map_err(|it| CallError::did_not_happen(doing, it))
+                work(session.lock().conn()).map_err(|error| CallError::did_not_happen(doing, error))
             }
             Runs::OnThreads(threads) => threads::answer(doing, threads.read(doing, lane, work)).await,
         }
@@ -302,7 +302,7 @@ fn inline<T>(
     work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T>,
 ) -> Result<T, CallError> {
     match session.alone(work) {
-        Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
+        Ok(done) => done.map_err(|failed| CallError::did_not_happen(doing, failed)),
         Err(unfinished) => Err(unfinished.told(doing)),
     }
 }
@@ -341,9 +341,9 @@ impl Store for SqliteStore {
             Runs::OnThreads(threads) => threads,
         };
         let chunks = chunks(tasks).into_iter();
-        let begun = |it: Vec<NewTask>| {
-            let tenant = it.first().map_or(Tenant::NONE, |it| Tenant::of(it.queue.namespace.as_str()));
-            (it.len(), threads.write_of(tenant, (DOING, Lane::Bulk, it.len()), job(it)))
+        let begun = |tasks: Vec<NewTask>| {
+            let tenant = tasks.first().map_or(Tenant::NONE, |task| Tenant::of(task.queue.namespace.as_str()));
+            (tasks.len(), threads.write_of(tenant, (DOING, Lane::Bulk, tasks.len()), job(tasks)))
         };
         let begun: Vec<_> = chunks.map(begun).collect();
         let mut answers = Vec::new();

@@ -25,7 +25,7 @@ impl Tenant {
     /// Grants of several tenants are nobody's.
     pub(crate) fn of_grants(grants: &[Grant]) -> Self {
         let Some(first) = grants.first() else { return Self::NONE };
-        let is_of_first = |it: &Grant| it.namespace == first.namespace;
+        let is_of_first = |grant: &Grant| grant.namespace == first.namespace;
         if grants.iter().all(is_of_first) { Self::of(first.namespace.as_str()) } else { Self::NONE }
     }
 }
@@ -77,8 +77,8 @@ impl<J> Turns<J> {
 
     /// Who begins to wait has had as much as the one who has had the least.
     fn line(&mut self, tenant: Tenant) -> &mut Line<J> {
-        let at = self.lines.iter().position(|it| it.tenant == tenant).unwrap_or_else(|| {
-            let served = self.lines.iter().map(|it| it.served).min().unwrap_or(0);
+        let at = self.lines.iter().position(|line| line.tenant == tenant).unwrap_or_else(|| {
+            let served = self.lines.iter().map(|line| line.served).min().unwrap_or(0);
             self.lines.push(Line { tenant, served, jobs: VecDeque::new() });
             self.lines.len() - 1
         });
@@ -87,8 +87,8 @@ impl<J> Turns<J> {
 
     /// Of two that have had the same, the one with less that waits.
     fn next(&self, may: impl Fn(Tenant) -> bool) -> Option<usize> {
-        let lines = self.lines.iter().enumerate().filter(|it| may(it.1.tenant));
-        lines.min_by_key(|it| (it.1.served, it.1.jobs.len(), it.0)).map(|it| it.0)
+        let lines = self.lines.iter().enumerate().filter(|line| may(line.1.tenant));
+        lines.min_by_key(|line| (line.1.served, line.1.jobs.len(), line.0)).map(|line| line.0)
     }
 
     /// Rows of what comes next.
@@ -129,7 +129,7 @@ impl<J> Turns<J> {
     pub(crate) fn pop_of_each(&mut self, most: usize) -> Vec<J> {
         let (mut taken, mut popped) = (Vec::<(Tenant, usize)>::new(), Vec::new());
         loop {
-            let of = |tenant: Tenant| taken.iter().find(|it| it.0 == tenant).map_or(0, |it| it.1);
+            let of = |tenant: Tenant| taken.iter().find(|pair| pair.0 == tenant).map_or(0, |pair| pair.1);
             let fits = |line: &Line<J>| {
                 let rows = line.jobs.front().map_or(0, |job| job.0);
                 of(line.tenant) == 0 || of(line.tenant) + rows <= most
@@ -140,8 +140,8 @@ impl<J> Turns<J> {
             else {
                 return popped;
             };
-            popped.extend(self.pop_of(|it| it == tenant).map(|it| it.1));
-            match taken.iter_mut().find(|it| it.0 == tenant) {
+            popped.extend(self.pop_of(|this_tenant| this_tenant == tenant).map(|pair| pair.1));
+            match taken.iter_mut().find(|pair| pair.0 == tenant) {
                 Some(known) => known.1 += rows,
                 None => taken.push((tenant, rows)),
             }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn one_tenant_is_served_in_its_order() {
         let (mut turns, one) = (Turns::default(), Tenant::of("one"));
-        (1..=5).for_each(|it| turns.push(one, 100, it));
+        (1..=5).for_each(|number| turns.push(one, 100, number));
         assert_eq!((turns.len(), turns.next_rows()), (5, Some(100)));
         assert_eq!(all(&mut turns), [1, 2, 3, 4, 5]);
         assert!(turns.is_empty() && turns.next_rows().is_none());
@@ -169,28 +169,28 @@ mod tests {
     #[test]
     fn whoever_comes_behind_a_flood_is_next_and_small_work_is_not_counted_as_large() {
         let (mut turns, one, other) = (Turns::default(), Tenant::of("one"), Tenant::of("other"));
-        (1..=9).for_each(|it| turns.push(one, 500, it));
+        (1..=9).for_each(|number| turns.push(one, 500, number));
         assert_eq!(turns.pop(), Some(1));
-        (11..=14).for_each(|it| turns.push(other, 100, it));
+        (11..=14).for_each(|number| turns.push(other, 100, number));
         assert_eq!(all(&mut turns), [11, 2, 12, 13, 14, 3, 4, 5, 6, 7, 8, 9]);
     }
 
     #[test]
     fn who_comes_back_has_no_credit_for_having_been_away() {
         let (mut turns, one, other) = (Turns::default(), Tenant::of("one"), Tenant::of("other"));
-        (1..=9).for_each(|it| turns.push(one, 100, it));
-        (1..=5).for_each(|it| assert_eq!(turns.pop(), Some(it)));
-        (11..=14).for_each(|it| turns.push(other, 100, it));
+        (1..=9).for_each(|number| turns.push(one, 100, number));
+        (1..=5).for_each(|number| assert_eq!(turns.pop(), Some(number)));
+        (11..=14).for_each(|number| turns.push(other, 100, number));
         assert_eq!(all(&mut turns), [6, 11, 7, 12, 8, 13, 9, 14], "one each");
     }
 
     #[test]
     fn of_several_tenants_each_has_as_much_as_the_one_with_the_least() {
         let (mut turns, one, other) = (Turns::default(), Tenant::of("one"), Tenant::of("other"));
-        (1..=9).for_each(|it| turns.push(one, 2, it));
+        (1..=9).for_each(|number| turns.push(one, 2, number));
         turns.push(Tenant::NONE, 1, 21);
         assert_eq!(turns.least_of_several(), None, "what is nobody's is no tenant");
-        (11..=13).for_each(|it| turns.push(other, 1, it));
+        (11..=13).for_each(|number| turns.push(other, 1, number));
         assert_eq!(turns.least_of_several(), Some(3));
         let mut popped = turns.pop_of_each(3);
         popped.sort_unstable();
@@ -203,20 +203,20 @@ mod tests {
     fn who_may_not_is_passed_over() {
         let (mut turns, one, other) = (Turns::default(), Tenant::of("one"), Tenant::of("other"));
         turns.push(one, 5, 1);
-        assert_eq!((turns.next_rows_of(|it| it != one), turns.next_rows()), (None, Some(5)));
+        assert_eq!((turns.next_rows_of(|tenant| tenant != one), turns.next_rows()), (None, Some(5)));
         turns.push(other, 1, 11);
-        assert_eq!(turns.pop_of(|it| it != one), Some((other, 11)));
-        assert_eq!(turns.pop_of(|it| it != one), None);
+        assert_eq!(turns.pop_of(|tenant| tenant != one), Some((other, 11)));
+        assert_eq!(turns.pop_of(|tenant| tenant != one), None);
         assert_eq!(turns.pop(), Some(1));
     }
 
     #[test]
     fn what_is_put_back_is_the_first_of_its_line() {
         let (mut turns, one) = (Turns::default(), Tenant::of("one"));
-        (1..=3).for_each(|it| turns.push(one, 1, it));
+        (1..=3).for_each(|number| turns.push(one, 1, number));
         let taken = [turns.pop(), turns.pop()];
-        for it in taken.into_iter().rev().flatten() {
-            turns.put_back(one, 1, it);
+        for job in taken.into_iter().rev().flatten() {
+            turns.put_back(one, 1, job);
         }
         assert_eq!(all(&mut turns), [1, 2, 3]);
         assert_ne!(Tenant::of("one"), Tenant::of("other"));

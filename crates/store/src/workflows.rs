@@ -21,7 +21,7 @@ pub(crate) struct Document {
 pub(crate) fn document(new: &NewWorkflow) -> Document {
     let body = runs::text(new.definition.as_ref());
     let hash = fingerprint(&body);
-    let name = new.definition.name.as_ref().map_or_else(String::new, |it| it.as_str().to_owned());
+    let name = new.definition.name.as_ref().map_or_else(String::new, |name| name.as_str().to_owned());
     Document { name, body, hash }
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn name(text: &str) -> Option<Name> {
 }
 
 pub(crate) fn below(query: &WorkflowQuery) -> i64 {
-    query.before.map_or(i64::MAX, |it| it.0)
+    query.before.map_or(i64::MAX, |id| id.0)
 }
 
 pub(crate) fn finished_at(advance: &AdvanceWorkflow, now: Millis) -> Option<i64> {
@@ -61,15 +61,15 @@ pub(crate) fn row(
         state: NodeState::from_code(state)?,
         attempt: u32::try_from(attempt).ok()?,
         is_made,
-        order: order.and_then(|it| u64::try_from(it).ok()),
-        items: items.and_then(|it| u32::try_from(it).ok()),
+        order: order.and_then(|order| u64::try_from(order).ok()),
+        items: items.and_then(|number| u32::try_from(number).ok()),
     })
 }
 
-pub(crate) fn ended_at(it: &ChangedNode, now: Millis) -> Option<i64> {
-    it.row.state.has_ended().then_some(now.0)
+pub(crate) fn ended_at(node: &ChangedNode, now: Millis) -> Option<i64> {
+    node.row.state.has_ended().then_some(now.0)
 }
 
-pub(crate) fn order(it: &ChangedNode) -> Option<i64> {
-    it.row.order.and_then(|it| i64::try_from(it).ok())
+pub(crate) fn order(node: &ChangedNode) -> Option<i64> {
+    node.row.order.and_then(|order| i64::try_from(order).ok())
 }

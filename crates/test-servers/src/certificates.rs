@@ -65,7 +65,7 @@ pub struct Files {
 impl Names {
     #[must_use]
     pub fn server(names: &[&str]) -> Self {
-        Self::Server(names.iter().map(|it| (*it).to_owned()).collect())
+        Self::Server(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
     /// `localhost`, 127.0.0.1 and ::1.

@@ -49,13 +49,13 @@ impl MariaDb {
 
     /// One of the caller's own, with more settings, which win: `--innodb-buffer-pool-size=2G`.
     pub async fn with(settings: &[&str]) -> Self {
-        let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         beside(move || Self::start_with(&settings, None)).await
     }
 
     /// One of the caller's own that speaks TLS too, with more settings, which win: `--require-secure-transport=ON`.
     pub async fn over_tls(identity: &Identity, settings: &[&str]) -> Self {
-        let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let identity = identity.clone();
         beside(move || Self::start_with(&settings, Some(&identity))).await
     }
@@ -316,9 +316,9 @@ fn client(dir: &Path, database: &str) -> Command {
 }
 
 fn said(dir: &Path, database: &str, text: &str) -> Result<String, String> {
-    let mut child = client(dir, database).spawn().map_err(|it| it.to_string())?;
+    let mut child = client(dir, database).spawn().map_err(|error| error.to_string())?;
     let sent = child.stdin.take().expect("it was piped").write_all(text.as_bytes());
-    let out = child.wait_with_output().map_err(|it| it.to_string())?;
+    let out = child.wait_with_output().map_err(|error| error.to_string())?;
     let written = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     match sent {
         Ok(()) if out.status.success() => Ok(written(&out.stdout)),

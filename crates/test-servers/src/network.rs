@@ -68,5 +68,5 @@ fn make(addresses: &[&str]) {
 }
 
 fn said(output: &Output) -> String {
-    [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it).into_owned()).concat()
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
 }

@@ -35,7 +35,7 @@ impl ObjectServer {
     fn start(free: Option<u32>) -> Self {
         let server = shown(&moto_server());
         let command = move |port: u16| {
-            let count = free.map_or_else(|| "inf".to_owned(), |it| it.to_string());
+            let count = free.map_or_else(|| "inf".to_owned(), |free| free.to_string());
             let words = ["env", &format!("INITIAL_NO_AUTH_ACTION_COUNT={count}"), &server, "-H", "127.0.0.1"];
             let port = port.to_string();
             words.into_iter().chain(["-p", &port]).map(str::to_owned).collect()
@@ -63,7 +63,7 @@ impl ObjectServer {
     pub async fn names(&self, bucket: &str) -> Vec<String> {
         let answer = self.ask("GET", &format!("/{bucket}?list-type=2"), "s3", "").await;
         let names = answer.split("<Key>").skip(1);
-        names.filter_map(|it| Some(it.split_once("</Key>")?.0.to_owned())).collect()
+        names.filter_map(|name| Some(name.split_once("</Key>")?.0.to_owned())).collect()
     }
 
     /// One request to a service; its answer, head and body.
@@ -98,14 +98,14 @@ fn endpoint(port: u16) -> String {
 /// Beside what is built.
 fn moto_server() -> PathBuf {
     let this = std::env::current_exe().expect("a test knows where it is");
-    let mut found = this.ancestors().map(|it| it.join("clients/venv/bin/moto_server"));
+    let mut found = this.ancestors().map(|ancestor| ancestor.join("clients/venv/bin/moto_server"));
     found
-        .find(|it| it.is_file())
+        .find(|path| path.is_file())
         .expect("moto_server is missing: scripts/install-clients (scripts/test runs it)")
 }
 
 fn answers(process: &Process) -> bool {
-    ask(process.port(), "GET", "/moto-api/", "s3", "").is_ok_and(|it| it.starts_with("HTTP/1.1 200"))
+    ask(process.port(), "GET", "/moto-api/", "s3", "").is_ok_and(|text| text.starts_with("HTTP/1.1 200"))
 }
 
 fn ask(port: u16, method: &str, path: &str, service: &str, form: &str) -> std::io::Result<String> {

@@ -14,7 +14,7 @@ const BUS_OFFSET: u16 = 10_000;
 #[must_use]
 pub fn free_port() -> u16 {
     let mut tried = std::iter::repeat_with(|| fastrand::u16(PORTS)).take(1_000);
-    tried.find(|it| is_free(*it) && is_free(*it + BUS_OFFSET)).expect("of 10,000 ports some are free")
+    tried.find(|port| is_free(*port) && is_free(*port + BUS_OFFSET)).expect("of 10,000 ports some are free")
 }
 
 fn is_free(port: u16) -> bool {

@@ -47,7 +47,7 @@ impl Process {
         command: impl Fn(u16) -> Vec<String> + Send + Sync + 'static,
         answers: fn(&Self) -> bool,
     ) -> Arc<Self> {
-        let it = Self {
+        let process = Self {
             watchdog: Arc::clone(watchdog),
             name: name.to_owned(),
             command: Box::new(command),
@@ -57,11 +57,11 @@ impl Process {
             turn: Mutex::default(),
         };
         let begun = (0..PORTS_TRIED).any(|_| {
-            it.port.store(free_port(), SeqCst);
-            it.begin()
+            process.port.store(free_port(), SeqCst);
+            process.begin()
         });
-        assert!(begun, "{it:?} does not start: {}", it.log());
-        Arc::new(it)
+        assert!(begun, "{process:?} does not start: {}", process.log());
+        Arc::new(process)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -119,7 +119,7 @@ impl Process {
 /// Ended and not yet waited for; where there is no such file, only the time limit tells.
 fn has_ended(pid: u32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    state.is_ok_and(|it| it.contains(") Z "))
+    state.is_ok_and(|state| state.contains(") Z "))
 }
 
 /// Asks again and again until the answer is yes; false after [`HANG_LIMIT`].
@@ -143,7 +143,7 @@ pub(crate) fn program(name: &str, package: &str) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     // Debian's servers stand where ordinary users do not look.
     let places = path.split(':').chain(["/usr/sbin", "/usr/local/sbin", "/sbin"]);
-    let found = places.map(|it| PathBuf::from(it).join(name)).find(|it| it.is_file());
+    let found = places.map(|place| PathBuf::from(place).join(name)).find(|path| path.is_file());
     let found = found.unwrap_or_else(|| {
         panic!(
             "{name} is missing: apt-get install {package} (scripts/test does it; its service need not run)"

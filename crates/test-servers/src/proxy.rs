@@ -75,14 +75,17 @@ impl Proxy {
     /// When two texts are not equally long, or the system gives no port or no thread.
     #[must_use]
     pub fn rewriting(server_port: u16, rewrites: &[(&str, &str)]) -> Self {
-        assert!(rewrites.iter().all(|it| it.0.len() == it.1.len()), "lengths stand in the protocol");
-        let bytes = |it: &str| it.as_bytes().to_vec();
+        assert!(
+            rewrites.iter().all(|rewrite| rewrite.0.len() == rewrite.1.len()),
+            "lengths stand in the protocol"
+        );
+        let bytes = |text: &str| text.as_bytes().to_vec();
         let listener = StdListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
         listener.set_nonblocking(true).expect("a listener can be non-blocking");
         let port = listener.local_addr().expect("it is bound").port();
         let shared = Arc::new(Shared {
             server: SocketAddr::from(([127, 0, 0, 1], server_port)),
-            rewrites: rewrites.iter().map(|it| (bytes(it.0), bytes(it.1))).collect(),
+            rewrites: rewrites.iter().map(|rewrite| (bytes(rewrite.0), bytes(rewrite.1))).collect(),
             of_new: watch::Sender::default(),
             open: parking_lot::Mutex::default(),
             last: AtomicU64::new(0),
@@ -108,7 +111,7 @@ impl Proxy {
 
     /// Of one connection; false: it is closed already.
     pub fn set_one(&self, connection: u64, way: Way) -> bool {
-        self.shared.open.lock().get(&connection).is_some_and(|it| it.send(way).is_ok())
+        self.shared.open.lock().get(&connection).is_some_and(|caller| caller.send(way).is_ok())
     }
 
     /// Of those that are open now; new ones are as before.
@@ -156,7 +159,7 @@ fn run(listener: StdListener, shared: Arc<Shared>, mut stopped: watch::Receiver<
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                _ = stopped.wait_for(|it| *it) => return,
+                _ = stopped.wait_for(|flag| *flag) => return,
                 Some(_) = connections.join_next() => {}
                 come = listener.accept() => {
                     let Ok((client, _)) = come else { continue };
@@ -179,7 +182,7 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
 
 async fn pass(client: TcpStream, shared: &Shared, mut way: watch::Receiver<Way>) -> io::Result<()> {
     let reset = client.set_zero_linger();
-    let now = *way.wait_for(|it| *it != Way::Silent).await.map_err(io::Error::other)?;
+    let now = *way.wait_for(|way| *way != Way::Silent).await.map_err(io::Error::other)?;
     if now == Way::Cut {
         return reset;
     }
@@ -190,7 +193,7 @@ async fn pass(client: TcpStream, shared: &Shared, mut way: watch::Receiver<Way>)
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let mut cut = way.clone();
     tokio::select! {
-        _ = cut.wait_for(|it| *it == Way::Cut) => Ok(()),
+        _ = cut.wait_for(|cut| *cut == Way::Cut) => Ok(()),
         ended = pump(from_client, to_server, way.clone(), Some(&shared.rewrites)) => ended,
         ended = pump(from_server, to_client, way, None) => ended,
     }
@@ -207,7 +210,7 @@ async fn pump(
     loop {
         // An end is not told either while nothing passes.
         let length = from.read(&mut piece).await;
-        let now = *way.wait_for(|it| *it != Way::Silent).await.map_err(io::Error::other)?;
+        let now = *way.wait_for(|way| *way != Way::Silent).await.map_err(io::Error::other)?;
         let length = length?;
         match now {
             Way::AnswersLost if rewrites.is_none() => {
@@ -221,7 +224,7 @@ async fn pump(
         }
         match piece.get_mut(..length) {
             Some(piece) if !piece.is_empty() => {
-                rewrites.into_iter().flatten().for_each(|it| rewrite(piece, it));
+                rewrites.into_iter().flatten().for_each(|pair| rewrite(piece, pair));
                 to.write_all(piece).await?;
             }
             _ => return Ok(()),
@@ -230,8 +233,8 @@ async fn pump(
 }
 
 fn rewrite(piece: &mut [u8], (from, to): &(Vec<u8>, Vec<u8>)) {
-    let places = piece.windows(from.len()).enumerate().filter(|it| it.1 == from.as_slice());
-    let places: Vec<usize> = places.map(|it| it.0).collect();
+    let places = piece.windows(from.len()).enumerate().filter(|place| place.1 == from.as_slice());
+    let places: Vec<usize> = places.map(|place| place.0).collect();
     for at in places {
         if let Some(place) = piece.get_mut(at..at + to.len()) {
             place.copy_from_slice(to);

@@ -23,13 +23,13 @@ impl Redis {
 
     /// One of the caller's own, with more settings, which win: `--appendonly`, `yes`.
     pub async fn with(settings: &[&str]) -> Self {
-        let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         beside(move || Self::under(&Arc::new(Watchdog::start()), "redis", &settings)).await
     }
 
     /// One of the caller's own that speaks TLS and nothing else, with more settings.
     pub async fn over_tls(identity: &Identity, settings: &[&str]) -> Self {
-        let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let identity = identity.clone();
         let start = move || {
             let watchdog = Arc::new(Watchdog::start());
@@ -112,7 +112,7 @@ impl Redis {
     /// One command; its answer as redis-cli writes it, without colours and quotes. Panics when it cannot be sent.
     pub async fn command(&self, words: &[&str]) -> String {
         let (dir, port) = (self.dir().to_owned(), self.port());
-        let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let answer = beside(move || cli(&dir, port, &words)).await;
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
@@ -164,7 +164,7 @@ fn over_tls(dir: &Path, settings: &[String]) -> Option<Vec<String>> {
     let mut words: Vec<String> =
         files.iter().flat_map(|(option, name)| [(*option).to_owned(), tls::file(dir, name)]).collect();
     words.extend(["--port", "0", "--tls-replication", "yes"].map(str::to_owned));
-    if !settings.iter().any(|it| it == CLIENTS) {
+    if !settings.iter().any(|setting| setting == CLIENTS) {
         words.extend([CLIENTS, "no"].map(str::to_owned));
     }
     Some(words)
@@ -174,7 +174,7 @@ fn over_tls(dir: &Path, settings: &[String]) -> Option<Vec<String>> {
 fn answers(process: &Process) -> bool {
     let own = format!("process_id:{}\r", process.pid());
     let info = ["INFO".to_owned(), "server".to_owned()];
-    cli(process.watchdog.dir(), process.port(), &info).is_ok_and(|it| it.contains(&own))
+    cli(process.watchdog.dir(), process.port(), &info).is_ok_and(|cli| cli.contains(&own))
 }
 
 /// Over TLS, where the directory has certificates; good or bad ones, since this is only how a test tends its server.
@@ -184,7 +184,8 @@ pub(crate) fn cli(dir: &Path, port: u16, words: &[String]) -> Result<String, Str
         client.args(["--tls", "--insecure"]);
         client.args(["--cert", &tls::file(dir, "client.pem"), "--key", &tls::file(dir, "client.key")]);
     }
-    let out = client.args(["-p", &port.to_string()]).args(words).output().map_err(|it| it.to_string())?;
+    let out =
+        client.args(["-p", &port.to_string()]).args(words).output().map_err(|error| error.to_string())?;
     let written = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if out.status.success() { Ok(written(&out.stdout)) } else { Err(written(&out.stderr)) }
 }

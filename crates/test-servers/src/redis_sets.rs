@@ -53,7 +53,7 @@ impl RedisCluster {
         create.extend(nodes.iter().map(address));
         create.push("--cluster-yes".to_owned());
         words_to(&nodes, &create).expect("three empty nodes form a cluster");
-        let is_ok = |it: &Redis| said(it, &["CLUSTER", "INFO"]).contains("cluster_state:ok");
+        let is_ok = |redis: &Redis| said(redis, &["CLUSTER", "INFO"]).contains("cluster_state:ok");
         assert!(until(|| nodes.iter().all(is_ok)), "the cluster does not come to be ok");
         Self { nodes }
     }
@@ -103,9 +103,12 @@ impl Sentinels {
         let of = ["--replicaof", "127.0.0.1", &master.port().to_string()].map(str::to_owned);
         let replica = Redis::under(&watchdog, "replica", &of);
         let sentinels: Vec<Redis> = (1..=3).map(|n| sentinel(&watchdog, n, master.port())).collect();
-        let it = Self { sentinels, master, replica };
-        assert!(until(|| it.sentinels.iter().all(knows_the_others)), "the sentinels do not find each other");
-        it
+        let sentinels = Self { sentinels, master, replica };
+        assert!(
+            until(|| sentinels.sentinels.iter().all(knows_the_others)),
+            "the sentinels do not find each other"
+        );
+        sentinels
     }
 
     /// `redis+sentinel://`, all three sentinels and the master's name.
@@ -146,7 +149,7 @@ fn sentinel(watchdog: &Arc<Watchdog>, n: u8, master: u16) -> Redis {
 fn knows_the_others(sentinel: &Redis) -> bool {
     let said = said(sentinel, &["SENTINEL", "MASTER", "mymaster"]);
     let lines: Vec<&str> = said.lines().collect();
-    let has = |key: &str, value: &str| lines.windows(2).any(|it| it == [key, value]);
+    let has = |key: &str, value: &str| lines.windows(2).any(|pair| pair == [key, value]);
     has("num-other-sentinels", "2") && has("num-slaves", "1")
 }
 
@@ -160,7 +163,7 @@ fn address(node: &Redis) -> String {
 }
 
 fn said(node: &Redis, words: &[&str]) -> String {
-    let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     cli(node.dir(), node.port(), &words).unwrap_or_default()
 }
 

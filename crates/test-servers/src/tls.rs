@@ -33,7 +33,7 @@ impl Identity {
 
 /// The authority's file, where the servers of a directory speak TLS.
 pub(crate) fn authority_in(dir: &Path) -> Option<PathBuf> {
-    Some(dir.join("ca.pem")).filter(|it| it.exists())
+    Some(dir.join("ca.pem")).filter(|path| path.exists())
 }
 
 /// A file of a directory as a word of a command line.

@@ -97,10 +97,10 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 pub(crate) fn read(log: &Path) -> String {
-    std::fs::read_to_string(log).unwrap_or_else(|it| format!("({}: {it})", log.display()))
+    std::fs::read_to_string(log).unwrap_or_else(|error| format!("({}: {error})", log.display()))
 }
 
 fn quoted(words: &[String]) -> String {
-    let quoted = words.iter().map(|it| format!("'{}'", it.replace('\'', r"'\''")));
+    let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
     quoted.collect::<Vec<_>>().join(" ")
 }

@@ -63,7 +63,7 @@ impl Ground {
 #[tokio::main]
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 async fn main() {
-    let tasks: i64 = std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(200_000);
+    let tasks: i64 = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(200_000);
     println!("tasks archive total_ms longest_change_ms carried archived archived_bytes forgotten");
     for (tasks, with_archive) in [(tasks / 10, false), (tasks, false), (tasks, true)] {
         let mut ground = Ground::new(tasks).await;
@@ -77,15 +77,15 @@ async fn main() {
         let ahead = BucketOptions { keep_hours: 24 * 365, ..BucketOptions::default() };
         ground.store.buckets(ahead).run_once(NOW).await.expect("buckets");
         let began = Instant::now();
-        let it = ground.run().await;
+        let report = ground.run().await;
         println!(
             "{tasks} {with_archive} {} {:.1} {} {} {} {}",
             began.elapsed().as_millis(),
-            it.longest_change.as_secs_f64() * 1_000.0,
-            it.carried,
-            it.archived,
-            it.archived_bytes,
-            it.forgotten,
+            report.longest_change.as_secs_f64() * 1_000.0,
+            report.carried,
+            report.archived,
+            report.archived_bytes,
+            report.forgotten,
         );
     }
 }

@@ -79,15 +79,15 @@ async fn measure(store: &MysqlStore) {
     }
     let due = store.due_workflows(u32::MAX, NOW, MEASURED).await.expect("a look");
     assert_eq!(due.len(), MEASURED, "those that have begun, and none that waits");
-    for it in &due {
+    for workflow in &due {
         timed(&mut looks, store.due_workflows(u32::MAX, NOW, MEASURED)).await.expect("a look");
-        timed(&mut steps, store.advance_workflow(step(it), NOW)).await.expect("a step");
-        let mark = WorkflowMark { id: it.id.0, workflow: it.id };
+        timed(&mut steps, store.advance_workflow(step(workflow), NOW)).await.expect("a step");
+        let mark = WorkflowMark { id: workflow.id.0, workflow: workflow.id };
         timed(&mut marks, store.mark_workflows(vec![mark], NOW)).await.expect("a mark");
     }
     assert_eq!(store.due_workflows(u32::MAX, NOW, MEASURED).await.expect("a look"), []);
     let all = store.marked_workflows(u32::MAX, NOW.plus(1), MEASURED).await.expect("marks");
-    store.unmark_workflows(all.iter().map(|it| it.id).collect()).await.expect("they are deleted");
+    store.unmark_workflows(all.iter().map(|mark| mark.id).collect()).await.expect("they are deleted");
     told("to begin one", begun);
     told("a look, at 100 on average", looks);
     told("a step", steps);
@@ -97,13 +97,13 @@ async fn measure(store: &MysqlStore) {
 /// Of this process, which does what an engine does for them.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let of = |name: &str| status.lines().find_map(|it| it.strip_prefix(name)).map_or("?", str::trim);
+    let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("?", str::trim);
     format!("{} now, {} at the most", of("VmRSS:"), of("VmHWM:"))
 }
 
 #[tokio::main]
 async fn main() {
-    let waiting: u64 = std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(1_000_000);
+    let waiting: u64 = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(1_000_000);
     let server = servers::mariadb().await;
     let url = server.fresh_database().await;
     let database = url.rsplit('/').next().unwrap_or_default().to_owned();

@@ -22,9 +22,9 @@ pub struct ManualClock {
 impl ManualClock {
     #[must_use]
     pub fn at(now: Millis) -> Self {
-        let it = Self { micros: Arc::default() };
-        it.set(now);
-        it
+        let clock = Self { micros: Arc::default() };
+        clock.set(now);
+        clock
     }
 
     pub fn set(&self, now: Millis) {
@@ -45,8 +45,8 @@ impl ManualClock {
     }
 }
 
-fn micros(it: Duration) -> i64 {
-    i64::try_from(it.as_micros()).expect("tests move a clock by less than 292,000 years")
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).expect("tests move a clock by less than 292,000 years")
 }
 
 impl Clock for ManualClock {

@@ -121,7 +121,7 @@ impl TestEngine {
             let looked = self.workflows.next_run_at().await.expect("a store in memory answers");
             let bulk = self.bulk.next_run_at().await.expect("a store in memory answers");
             let next = due.into_iter().chain(planned).chain(bulk).chain(looked).min();
-            let next = next.map(|it| it.max(self.clock.now().plus(1)));
+            let next = next.map(|at| at.max(self.clock.now().plus(1)));
             match next {
                 Some(next) if next <= target => self.clock.set(next),
                 _ if self.clock.now() < target => self.clock.set(target),
@@ -161,9 +161,9 @@ impl TestEngine {
             LeaseRequest { max: 100, wait_ms: 0, executor: "test".into(), ..LeaseRequest::default() };
         let leased = self.client.lease(queue, &request).await.expect("an engine in memory answers");
         let mut outcomes = Vec::with_capacity(leased.len());
-        for it in leased {
-            let token = it.token.clone();
-            outcomes.push(handlers.run(Task::new(it, Control::default()), &token).await);
+        for task in leased {
+            let token = task.token.clone();
+            outcomes.push(handlers.run(Task::new(task, Control::default()), &token).await);
         }
         if !outcomes.is_empty() {
             self.client.report(&outcomes).await.expect("an engine in memory answers");
@@ -190,11 +190,17 @@ impl Transport for InProcess {
             if !call.body.is_empty() {
                 request = request.header("content-type", "application/json");
             }
-            let request = request.body(Body::from(call.body)).map_err(|it| Failure::NotSent(it.into()))?;
-            let answer = router.oneshot(request).await.map_err(|it| Failure::Unanswered(it.into()))?;
+            let request =
+                request.body(Body::from(call.body)).map_err(|error| Failure::NotSent(error.into()))?;
+            let answer =
+                router.oneshot(request).await.map_err(|infallible| Failure::Unanswered(infallible.into()))?;
             let status = answer.status().as_u16();
             let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
-            Ok(Reply { status, body: body.map_err(|it| Failure::Unanswered(it.into()))?, retry_after: None })
+            Ok(Reply {
+                status,
+                body: body.map_err(|error| Failure::Unanswered(error.into()))?,
+                retry_after: None,
+            })
         })
     }
 }

@@ -22,9 +22,11 @@ impl TracedBus {
 
     fn handed(&self, message: Assignment) -> Assignment {
         let (id, attempt) = (message.place.id, message.attempt);
-        let handed = |it: String| match Context::read(&it).filter(|it| it.is_told(self.sample_percent)) {
+        let handed = |text: String| match Context::read(&text)
+            .filter(|context| context.is_told(self.sample_percent))
+        {
             Some(context) => context.of_attempt(id, attempt),
-            None => it,
+            None => text,
         };
         Assignment { traceparent: message.traceparent.map(handed), ..message }
     }
@@ -33,7 +35,7 @@ impl TracedBus {
 #[async_trait]
 impl Bus for TracedBus {
     async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>> {
-        self.inner.publish(messages.into_iter().map(|it| self.handed(it)).collect()).await
+        self.inner.publish(messages.into_iter().map(|message| self.handed(message)).collect()).await
     }
 
     async fn receive(
@@ -104,11 +106,11 @@ mod tests {
         ];
         assert!(bus.publish(sent.to_vec()).await.iter().all(Result::is_ok));
         let got = bus.receive(&sent[0].queue, 9, Duration::ZERO, Millis(2)).await.unwrap();
-        let got: Vec<_> = got.into_iter().map(|it| it.message).collect();
-        let run = |attempt| Context::read(CALLER).map(|it| it.of_attempt(7, attempt));
-        let traces: Vec<_> = got.iter().map(|it| it.traceparent.clone()).collect();
+        let got: Vec<_> = got.into_iter().map(|delivery| delivery.message).collect();
+        let run = |attempt| Context::read(CALLER).map(|caller| caller.of_attempt(7, attempt));
+        let traces: Vec<_> = got.iter().map(|lease| lease.traceparent.clone()).collect();
         assert_eq!(traces, [run(1), run(2), Some(UNSAMPLED.to_owned()), None]);
-        let but_for_it = |it: &Assignment| Assignment { traceparent: None, ..it.clone() };
+        let but_for_it = |lease: &Assignment| Assignment { traceparent: None, ..lease.clone() };
         assert!(got.iter().map(but_for_it).eq(sent.iter().map(but_for_it)), "nothing else is changed");
     }
 

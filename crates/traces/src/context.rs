@@ -21,8 +21,8 @@ impl Context {
         if !is_known || (trace.len(), parent.len(), flags.len()) != (32, 16, 2) {
             return None;
         }
-        let trace = u128::from_str_radix(trace, 16).ok().filter(|it| *it != 0)?;
-        let parent = u64::from_str_radix(parent, 16).ok().filter(|it| *it != 0)?;
+        let trace = u128::from_str_radix(trace, 16).ok().filter(|number| *number != 0)?;
+        let parent = u64::from_str_radix(parent, 16).ok().filter(|number| *number != 0)?;
         let flags = u8::from_str_radix(flags, 16).ok()?;
         Some(Self { trace, parent, is_sampled: flags & 1 == 1 })
     }
@@ -109,7 +109,7 @@ mod tests {
     fn what_the_caller_does_not_sample_is_not_told_and_of_the_rest_so_many_in_a_hundred() {
         let context = |trace: u128, is_sampled| Context { trace, parent: 1, is_sampled };
         assert!(!context(1, false).is_told(100) && context(9_999, true).is_told(100));
-        let told = (0..10_000).filter(|it| context(*it, true).is_told(10)).count();
+        let told = (0..10_000).filter(|nth| context(*nth, true).is_told(10)).count();
         assert_eq!((told, context(1, true).is_told(0)), (1_000, false));
     }
 }

@@ -95,7 +95,9 @@ impl Traces {
     /// told of it.
     #[must_use]
     pub fn handed(&self, traceparent: String, task: i64, attempt: u32) -> String {
-        match Context::read(&traceparent).filter(|it| it.is_told(self.0.options.sample_percent)) {
+        match Context::read(&traceparent)
+            .filter(|traceparent| traceparent.is_told(self.0.options.sample_percent))
+        {
             Some(context) => context.of_attempt(task, attempt),
             None => traceparent,
         }
@@ -115,8 +117,8 @@ impl Traces {
     /// that failed.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64) {
-        let it = &self.0;
-        (it.exported.load(Relaxed), it.dropped.load(Relaxed), it.failures.load(Relaxed))
+        let traces = &self.0;
+        (traces.exported.load(Relaxed), traces.dropped.load(Relaxed), traces.failures.load(Relaxed))
     }
 
     /// How many spans were told. Never fails: a collector that is away is no failure of the engine.
@@ -180,13 +182,13 @@ impl Traces {
     /// Empty: nobody wants it told, or it goes on.
     fn spans(&self, task: &Task) -> Vec<Value> {
         let context = task.ask.traceparent.as_deref().and_then(Context::read);
-        let Some(context) = context.filter(|it| it.is_told(self.0.options.sample_percent)) else {
+        let Some(context) = context.filter(|context| context.is_told(self.0.options.sample_percent)) else {
             return Vec::new();
         };
         if !task.state.is_finished() || !self.0.told.lock().is_new((task.place.id, task.updated_at)) {
             return Vec::new();
         }
-        spans::of(task, &context).iter().map(|it| otlp::span(task, &context, it)).collect()
+        spans::of(task, &context).iter().map(|span| otlp::span(task, &context, span)).collect()
     }
 
     async fn send(&self, spans: &[Value]) -> Result<(), String> {

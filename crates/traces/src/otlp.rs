@@ -45,17 +45,17 @@ pub(crate) fn span(task: &Task, context: &Context, span: &Span) -> Value {
     if span.attempt > 0 {
         attributes.push(number("punctual.attempt", i64::from(span.attempt)));
     }
-    attributes.extend(span.by.as_ref().map(|it| text("punctual.by", it)));
-    attributes.extend(span.outcome.map(|it| text("punctual.outcome", it)));
+    attributes.extend(span.by.as_ref().map(|by| text("punctual.by", by)));
+    attributes.extend(span.outcome.map(|outcome| text("punctual.outcome", outcome)));
     if span.name == "task" {
-        attributes.extend(task.lateness_ms().map(|it| number("punctual.lateness_ms", it)));
+        attributes.extend(task.lateness_ms().map(|lateness_ms| number("punctual.lateness_ms", lateness_ms)));
     }
     let link = |id: &_| json!([{ "traceId": context.trace_id(), "spanId": format!("{id}") }]);
     let status = span.error.as_ref().map(|error| json!({ "code": STATUS_ERROR, "message": error }));
     json!({
         "traceId": context.trace_id(),
         "spanId": span.id.to_string(),
-        "parentSpanId": span.parent.map_or_else(|| context.parent_id(), |it| it.to_string()),
+        "parentSpanId": span.parent.map_or_else(|| context.parent_id(), |span_id| span_id.to_string()),
         "name": span.name,
         "kind": if span.name == "run" { CONSUMER } else { INTERNAL },
         "startTimeUnixNano": nanos(span.from),

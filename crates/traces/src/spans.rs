@@ -56,7 +56,7 @@ const fn ends_an_attempt(event: Event) -> bool {
 pub(crate) fn of(task: &Task, context: &Context) -> Vec<Span> {
     let id = |attempt, name| context.span(task.place.id, attempt, name);
     let whole = id(0, "task");
-    let until = task.history.last().map_or(task.updated_at, |it| it.at);
+    let until = task.history.last().map_or(task.updated_at, |entry| entry.at);
     let span = |name, attempt, from: Millis, until: Millis| Span {
         name,
         id: id(attempt, name),
@@ -89,9 +89,9 @@ pub(crate) fn of(task: &Task, context: &Context) -> Vec<Span> {
             }
             Some(event) if ends_an_attempt(event) => {
                 let made = of_attempt(task, &attempt, entry, &span);
-                let run = made.iter().find(|it| it.name == RUN).map(|it| it.id);
+                let run = made.iter().find(|span| span.name == RUN).map(|span| span.id);
                 spans.extend(
-                    made.into_iter().map(|it| Span { link: last_run.filter(|_| it.name == RUN), ..it }),
+                    made.into_iter().map(|span| Span { link: last_run.filter(|_| span.name == RUN), ..span }),
                 );
                 last_run = run.or(last_run);
                 let number = attempt.number + 1;
@@ -111,7 +111,7 @@ fn of_attempt(
 ) -> Vec<Span> {
     let number = attempt.number;
     // The store knows the instant of firing of the last attempt, also where it was not marked by itself.
-    let known = task.fired_at.filter(|it| number == task.attempt && *it >= attempt.waits_from);
+    let known = task.fired_at.filter(|fired_at| number == task.attempt && *fired_at >= attempt.waits_from);
     let fired_at = attempt.fired_at.or(known).or(attempt.leased_at).unwrap_or(end.at);
     let mut spans = vec![span("wait", number, attempt.waits_from, fired_at)];
     if let Some(leased_at) = attempt.leased_at {
@@ -183,7 +183,8 @@ mod tests {
             entry(150, Some(Event::Succeed), 2),
         ]);
         let spans = of(&task, &context);
-        let told: Vec<_> = spans.iter().map(|it| (it.name, it.attempt, it.from.0, it.until.0)).collect();
+        let told: Vec<_> =
+            spans.iter().map(|span| (span.name, span.attempt, span.from.0, span.until.0)).collect();
         assert_eq!(
             told,
             [
@@ -199,10 +200,10 @@ mod tests {
                 ("outcome", 2, 150, 150),
             ]
         );
-        let runs: Vec<&Span> = spans.iter().filter(|it| it.name == RUN).collect();
+        let runs: Vec<&Span> = spans.iter().filter(|span| span.name == RUN).collect();
         assert_eq!((runs[0].link, runs[1].link), (None, Some(runs[0].id)));
         assert_eq!((runs[0].error.as_deref(), runs[1].outcome), (Some("full"), Some("succeed")));
-        assert!(spans[0].parent.is_none() && spans[1..].iter().all(|it| it.parent == Some(spans[0].id)));
+        assert!(spans[0].parent.is_none() && spans[1..].iter().all(|span| span.parent == Some(spans[0].id)));
         assert!(context.of_attempt(7, 2).contains(&runs[1].id.to_string()), "what the executor was handed");
     }
 }

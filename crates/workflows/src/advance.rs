@@ -119,7 +119,7 @@ impl Inner {
         let (mut wish, mut done) = (wish, Advanced::default());
         for _ in 0..ROUNDS_MAX {
             let step = self.step(id, &wish).await;
-            match step.map_err(|it| if done.moved { it.after_a_change() } else { it })? {
+            match step.map_err(|error| if done.moved { error.after_a_change() } else { error })? {
                 Err(answer) => return Ok(Advanced { moved: done.moved, states: done.states, ..answer }),
                 Ok(committed) => {
                     done.moved |= committed.moved;
@@ -146,13 +146,13 @@ impl Inner {
         let was_set_aside = self.release(id).await?;
         let is_retry = matches!(command, Command::Retry);
         let mut done = self.advance(id, Wish::command(command)).await;
-        if was_set_aside && is_retry && done.as_ref().is_ok_and(|it| it.refused.is_some()) {
+        if was_set_aside && is_retry && done.as_ref().is_ok_and(|advanced| advanced.refused.is_some()) {
             // Nothing of it has failed: it goes on from where it stood.
             done = self.advance(id, Wish::look()).await;
         }
-        let done = done.map_err(|it| {
-            let is_contended = it.happened == Happened::No && it.source.is::<Contended>();
-            if is_contended { Error::Contended } else { it.into() }
+        let done = done.map_err(|error| {
+            let is_contended = error.happened == Happened::No && error.source.is::<Contended>();
+            if is_contended { Error::Contended } else { error.into() }
         })?;
         match (done.refused, done.states) {
             (Some(refused), _) => Err(refused.into()),
@@ -216,11 +216,11 @@ impl Inner {
         marked: &Marked,
     ) -> Result<Once, BackendError> {
         let now = self.engine.now();
-        let rows: BTreeMap<_, _> = nodes.iter().map(|it| (it.key, it.row)).collect();
+        let rows: BTreeMap<_, _> = nodes.iter().map(|node| (node.key, node.row)).collect();
         let run = Run::of(stored.state, stored.progress.ending, stored.progress.completed, rows);
-        let refs = nodes.iter().filter_map(|it| Some((it.key, it.task_ref.clone()?))).collect();
-        let unmade = nodes.iter().filter(|it| it.row.state.is_open() && !it.row.is_made);
-        let begun = unmade.map(|it| (it.key, it.begun_at)).collect();
+        let refs = nodes.iter().filter_map(|node| Some((node.key, node.task_ref.clone()?))).collect();
+        let unmade = nodes.iter().filter(|node| node.row.state.is_open() && !node.row.is_made);
+        let begun = unmade.map(|node| (node.key, node.begun_at)).collect();
         let known = Known::default();
         let secret = self.secret_of(stored).await?;
         let mut step =
@@ -303,8 +303,8 @@ impl Step<'_> {
             if !was_ending && self.run.ending.is_some() {
                 self.failed_because(key.node, carried.error.as_deref());
             }
-            let is_passed = self.run.row(&key).is_some_and(|it| it.state == NodeState::Passed);
-            let items = self.run.row(&NodeKey::node(key.node)).and_then(|it| it.items);
+            let is_passed = self.run.row(&key).is_some_and(|row| row.state == NodeState::Passed);
+            let items = self.run.row(&NodeKey::node(key.node)).and_then(|row| row.items);
             let carried = match carried.result.as_ref().map(String::len) {
                 // What is skipped by hand has no result.
                 _ if is_passed => because("it was skipped by hand".to_owned()),
@@ -316,13 +316,13 @@ impl Step<'_> {
     }
 
     pub(crate) fn failed_because(&mut self, node: u32, error: Option<&str>) {
-        let name = self.plan.graph.name(node).map_or("", |it| it.as_str());
-        let because = error.map(|it| format!(": {it}")).unwrap_or_default();
+        let name = self.plan.graph.name(node).map_or("", |name| name.as_str());
+        let because = error.map(|error| format!(": {error}")).unwrap_or_default();
         self.reason.get_or_insert_with(|| format!("node {name:?} failed{because}"));
     }
 
     fn past_deadline(&mut self, now: Millis) {
-        let is_past = self.stored.progress.deadline_at.is_some_and(|it| it <= now);
+        let is_past = self.stored.progress.deadline_at.is_some_and(|deadline_at| deadline_at <= now);
         let is_retried = self.stored.state.is_finished();
         if is_past && !is_retried && self.run.ending(Ending::Failed) {
             self.reason = Some("it was not over by its deadline".to_owned());
@@ -333,7 +333,7 @@ impl Step<'_> {
         let before = &self.stored.progress;
         let reason = self.reason.as_deref().map(short);
         let is_retried = matches!(wish.command, Some(Command::Retry));
-        let anew = || self.plan.definition.deadline_ms.map(|it| now.plus(it));
+        let anew = || self.plan.definition.deadline_ms.map(|deadline_ms| now.plus(deadline_ms));
         Progress {
             ending: self.run.ending,
             reason: match self.run.ending {
@@ -358,7 +358,7 @@ impl Step<'_> {
         let is_same =
             changed.is_empty() && self.run.state == self.stored.state && progress == self.stored.progress;
         let wake_at = self.wake_at(&progress, look_at, now);
-        let unmade: Vec<NodeKey> = self.run.unmade().map(|it| *it.0).collect();
+        let unmade: Vec<NodeKey> = self.run.unmade().map(|unmade| *unmade.0).collect();
         // What was committed before and not made is made by a look; nobody who only passes by does it.
         let makes = !is_same || wish.look || wish.command.is_some();
         let states = Moved { before: self.stored.state, after: self.run.state };
@@ -411,7 +411,7 @@ impl Step<'_> {
             inner.marks.settled(above, 1);
             return applied;
         }
-        mark.into_iter().for_each(|it| inner.marks.made(it, now));
+        mark.into_iter().for_each(|mark| inner.marks.made(mark, now));
         inner.adrift.lock().remove(&id);
         inner.hear_of_child(id, parent);
         applied
@@ -425,7 +425,7 @@ impl Step<'_> {
         let soon = now.plus(self.inner.options.first_look_ms);
         let unmade = self.run.unmade().next().map(|_| soon);
         let stops = self.run.ending.is_some() && self.run.state == WorkflowState::Running;
-        let stands = self.stored.wake_at.filter(|it| *it > now);
+        let stands = self.stored.wake_at.filter(|wake_at| *wake_at > now);
         let next = look_at.or(stands).unwrap_or(soon);
         let deadline = progress.deadline_at.filter(|_| progress.ending.is_none());
         let all = [Some(next), unmade, stops.then_some(soon), deadline];

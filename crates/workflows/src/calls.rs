@@ -47,7 +47,7 @@ impl View {
     /// As the domain sees it.
     #[must_use]
     pub fn run(&self) -> Run {
-        let rows = self.nodes.iter().map(|it| (it.key, it.row)).collect();
+        let rows = self.nodes.iter().map(|node| (node.key, node.row)).collect();
         let progress = &self.stored.progress;
         Run::of(self.stored.state, progress.ending, progress.completed, rows)
     }
@@ -78,12 +78,12 @@ impl Runner {
         self.check(&asked.namespace, &asked.definition).await?;
         let inner = &self.inner;
         let now = inner.engine.now();
-        let deadline_at = asked.definition.deadline_ms.map(|it| now.plus(it));
+        let deadline_at = asked.definition.deadline_ms.map(|deadline_ms| now.plus(deadline_ms));
         let new = NewWorkflow {
             namespace: asked.namespace,
             definition: asked.definition,
             input: asked.input,
-            key: asked.key.map(|it| fingerprint(&it)),
+            key: asked.key.map(|key| fingerprint(&key)),
             progress: Progress { deadline_at, is_keyed: true, ..Progress::default() },
             wake_at: Some(now.plus(inner.options.first_look_ms)),
             by: asked.by,
@@ -104,7 +104,7 @@ impl Runner {
     /// [`Error::NotFound`], a failing store.
     pub async fn get(&self, namespace: &Name, id: WorkflowId) -> Result<(StoredWorkflow, Arc<Plan>), Error> {
         let found = self.inner.store.workflow(id).await?;
-        let stored = found.filter(|it| it.namespace == *namespace).ok_or(Error::NotFound)?;
+        let stored = found.filter(|workflow| workflow.namespace == *namespace).ok_or(Error::NotFound)?;
         let plan = self.inner.plan(&stored.namespace, stored.definition).await?.ok_or(Error::NotFound)?;
         Ok((stored, plan))
     }
@@ -119,7 +119,7 @@ impl Runner {
         let contents = if nodes.len() > TOLD_MAX {
             None
         } else {
-            let mut with_rows: Vec<u32> = nodes.iter().map(|it| it.key.node).collect();
+            let mut with_rows: Vec<u32> = nodes.iter().map(|node| node.key.node).collect();
             with_rows.sort_unstable();
             with_rows.dedup();
             values::at_most(&self.inner, id, &with_rows, TOLD_MAX_BYTES).await?

@@ -30,7 +30,7 @@ impl Step<'_> {
             }
             let plan = self.plan;
             for some in ready.chunks(NODES_AT_ONCE) {
-                let named = some.iter().flat_map(|it| plan.read_by_decision(*it));
+                let named = some.iter().flat_map(|node| plan.read_by_decision(*node));
                 self.known.read(self.inner, self.stored, named).await?;
                 let decided = self.decided(some).await?;
                 self.decide_some(some, decided);
@@ -61,16 +61,16 @@ impl Step<'_> {
     /// Of those that have a condition or an array: what they name has ended, so that none of them changes what another sees.
     async fn decided(&self, nodes: &[u32]) -> Result<HashMap<u32, Decided>, BackendError> {
         let plan = Arc::clone(self.plan);
-        let asked: Vec<u32> = nodes.iter().copied().filter(|it| plan.is_decided(*it)).collect();
+        let asked: Vec<u32> = nodes.iter().copied().filter(|node| plan.is_decided(*node)).collect();
         if asked.is_empty() {
             return Ok(HashMap::new());
         }
         self.marked.begin(self.inner, self.stored).await?;
-        let named: BTreeSet<u32> = asked.iter().flat_map(|it| plan.read_by_decision(*it)).collect();
+        let named: BTreeSet<u32> = asked.iter().flat_map(|node| plan.read_by_decision(*node)).collect();
         let sources = self.known.sources(self.stored, &plan, &self.run, named.into_iter());
         let work = move |turn: &Turn| {
             let (mut read, mut budget) = (Read::of(sources), Budget::of_request(turn));
-            let one = |node| decision(&plan, node, &mut read, &mut budget).map(|it| (node, it));
+            let one = |node| decision(&plan, node, &mut read, &mut budget).map(|decision| (node, decision));
             asked.into_iter().map(one).collect()
         };
         evaluate::for_engine(self.inner.options.pool, &self.stored.namespace, work).await
@@ -92,7 +92,7 @@ fn decision(plan: &Plan, node: u32, read: &mut Read, budget: &mut Budget) -> Res
             Err(problem) => return recorded(problem).map(Err),
         }
     }
-    match plan.for_each(node).map(|it| value(it, &variables, budget)) {
+    match plan.for_each(node).map(|result| value(result, &variables, budget)) {
         None => Ok(Ok((Decision::Run, None))),
         Some(Ok((text, value))) => Ok(items(text, &value)),
         Some(Err(problem)) => recorded(problem).map(Err),

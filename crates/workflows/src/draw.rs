@@ -31,12 +31,15 @@ pub fn dot(plan: &Plan, run: &Run) -> String {
     let mut text = "digraph workflow {\n    node [shape=box, style=filled];\n".to_owned();
     for (number, name, document) in nodes(plan) {
         let state = run.state_of(number);
-        let colour = COLOURS.into_iter().find(|it| it.0.word() == state.word()).map_or("#ffffff", |it| it.1);
+        let colour = COLOURS
+            .into_iter()
+            .find(|colour| colour.0.word() == state.word())
+            .map_or("#ffffff", |colour| colour.1);
         let label = label(name, &shown(document, run, number), "\\n");
         let _ = writeln!(text, "    n{number} [label=\"{label}\", fillcolor=\"{colour}\"];");
     }
     edges(plan, |from, to, join| {
-        let label = join.map(|it| format!(" [label=\"{it}\"]")).unwrap_or_default();
+        let label = join.map(|join| format!(" [label=\"{join}\"]")).unwrap_or_default();
         let _ = writeln!(text, "    n{from} -> n{to}{label};");
     });
     text.push_str("}\n");
@@ -59,7 +62,7 @@ fn nodes(plan: &Plan) -> impl Iterator<Item = (u32, &str, &punctual_domain::work
 /// What is said below the name: names are plain, so that nothing has to be escaped.
 fn shown(node: &punctual_domain::workflow::Node, run: &Run, number: u32) -> String {
     let state = run.state_of(number).word();
-    let items = run.row(&punctual_domain::workflow::NodeKey::node(number)).and_then(|it| it.items);
+    let items = run.row(&punctual_domain::workflow::NodeKey::node(number)).and_then(|row| row.items);
     match (items, node.for_each.is_some()) {
         (Some(items), _) => format!("{state}, {items} items"),
         (None, true) => format!("{state}, for each"),

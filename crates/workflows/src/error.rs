@@ -41,8 +41,8 @@ impl From<Refused> for Error {
     }
 }
 
-const fn told(it: Refused) -> &'static str {
-    match it {
+const fn told(refused: Refused) -> &'static str {
+    match refused {
         Refused::Finished => "the workflow is over, or about to be",
         Refused::Running => "the workflow is not over",
         Refused::Ended => "the node has ended",

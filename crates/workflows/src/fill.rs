@@ -97,7 +97,7 @@ impl Seen {
             Self::Stored(sources, items) => (sources, items),
         };
         let variables = Read::of(sources).variables(plan.read_by(node, role))?;
-        let items = items.map_or(Ok(Value::Null), |it| read_json(&it))?;
+        let items = items.map_or(Ok(Value::Null), |text| read_json(&text))?;
         Ok(Arc::new(Common { variables, items }))
     }
 }
@@ -105,7 +105,7 @@ impl Seen {
 fn own(step: &Step<'_>, key: &NodeKey) -> Own {
     let result = (key.role == Role::Compensation).then(|| {
         let done = NodeKey { role: Role::Action, ..*key };
-        let state = step.run.row(&done).map(|it| it.state).unwrap_or_default();
+        let state = step.run.row(&done).map(|row| row.state).unwrap_or_default();
         // A result that was not kept is null here: what was done is undone all the same.
         step.known.own_result(&done, state).unwrap_or_default()
     });

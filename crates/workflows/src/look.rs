@@ -135,8 +135,13 @@ async fn results(inner: &Inner, stored: &StoredWorkflow) -> Result<Result<String
     let Some(plan) = inner.plan(&stored.namespace, stored.definition).await? else {
         return Ok(Ok("null".to_owned()));
     };
-    let rows: BTreeMap<_, _> =
-        inner.store.node_rows(stored.id).await?.into_iter().map(|it| (it.key, it.row)).collect();
+    let rows: BTreeMap<_, _> = inner
+        .store
+        .node_rows(stored.id)
+        .await?
+        .into_iter()
+        .map(|node_row| (node_row.key, node_row.row))
+        .collect();
     let run = Run::of(stored.state, stored.progress.ending, stored.progress.completed, rows);
     let mut known = values::Known::default();
     known.read(inner, stored, plan.leaves().into_iter()).await?;
@@ -162,7 +167,7 @@ pub(crate) async fn at_open(
 ) -> Result<Looked, BackendError> {
     let mut looked = Looked::default();
     let (mut places, mut children) = (Vec::<(&StoredNode, TaskRef)>::new(), Vec::new());
-    for node in nodes.iter().filter(|it| it.row.state.is_open() && it.row.items.is_none()) {
+    for node in nodes.iter().filter(|node| node.row.state.is_open() && node.row.items.is_none()) {
         let Some(text) = &node.task_ref else { continue };
         if let Ok(id) = text.parse::<WorkflowId>() {
             children.push(async move { (node, inner.store.workflow(id).await) });
@@ -186,9 +191,9 @@ pub(crate) async fn at_open(
             looked.is_cut = true;
             break;
         }
-        let found = read(inner, some.iter().map(|it| it.1).collect()).await?;
+        let found = read(inner, some.iter().map(|pair| pair.1).collect()).await?;
         for ((node, _), task) in some.iter().zip(found) {
-            let Some(task) = task.filter(|it| make::node_of(it, stored, plan, secret.as_ref()).is_some())
+            let Some(task) = task.filter(|task| make::node_of(task, stored, plan, secret.as_ref()).is_some())
             else {
                 looked.ended.push(gone(node));
                 continue;
@@ -206,7 +211,7 @@ pub(crate) async fn at_open(
 
 impl Looked {
     fn result_bytes(&self) -> usize {
-        self.ended.iter().filter_map(|it| it.carried.result.as_ref()).map(String::len).sum()
+        self.ended.iter().filter_map(|ended| ended.carried.result.as_ref()).map(String::len).sum()
     }
 
     fn at(&mut self, inner: &Inner, at: Millis, now: Millis) {
@@ -217,10 +222,10 @@ impl Looked {
 
 /// When a task that has not ended could have: it may also be buried because it was not started in time.
 fn next_at(inner: &Inner, task: &Task, now: Millis) -> Millis {
-    let deadline = task.ask.deadline_ms.map(|it| task.ask.execute_at.plus(it));
+    let deadline = task.ask.deadline_ms.map(|deadline_ms| task.ask.execute_at.plus(deadline_ms));
     let pending_timeout_ms = inner.engine.known_settings(&task.ask.queue).pending_timeout_ms;
     let timeout = task.fired_at.zip(pending_timeout_ms).map(|(fired_at, ms)| fired_at.plus(ms));
-    let buried = deadline.into_iter().chain(timeout).map(|it| it.max(now).plus(GRACE_MS));
+    let buried = deadline.into_iter().chain(timeout).map(|at| at.max(now).plus(GRACE_MS));
     let buried = buried.filter(|_| !task.state.is_in_flight()).min();
     buried.into_iter().chain([by_itself(inner, task, now)]).min().unwrap_or(now)
 }
@@ -231,7 +236,7 @@ fn by_itself(inner: &Inner, task: &Task, now: Millis) -> Millis {
             task.due_at.max(now).plus(GRACE_MS)
         }
         State::Dispatched | State::Running => {
-            let until = task.lease.as_ref().map_or(now, |it| it.until);
+            let until = task.lease.as_ref().map_or(now, |lease| lease.until);
             until.max(now).plus(GRACE_MS)
         }
         _ => rarely(inner, task.due_at, now),
@@ -255,7 +260,7 @@ pub(crate) fn end_of(task: &Task) -> Option<(End, Carried)> {
     let error = || Carried { error: task.last_error.as_deref().and_then(kept), ..Carried::default() };
     match task.state {
         State::Succeeded | State::Stopped => {
-            let content = task.result.as_ref().and_then(|it| it.content.as_ref());
+            let content = task.result.as_ref().and_then(|result| result.content.as_ref());
             Some((End::Succeeded, content.map(result).unwrap_or_default()))
         }
         State::Dead => Some((End::Failed, error())),
@@ -271,7 +276,7 @@ pub(crate) fn end_of(task: &Task) -> Option<(End, Carried)> {
 fn result(content: &Content) -> Carried {
     let too_long = |bytes: usize| Carried { error: Some(too_long(bytes)), ..Carried::default() };
     if content.is_outside {
-        return too_long(content.reference().map_or(0, |it| it.len));
+        return too_long(content.reference().map_or(0, |reference| reference.len));
     }
     if content.bytes.len() > values::RESULT_MAX_BYTES {
         return too_long(content.bytes.len());

@@ -124,7 +124,7 @@ async fn make_some(
                     }
                 }
             }
-            let bytes: usize = tasks.iter().map(|it| it.task.payload.bytes.len()).sum();
+            let bytes: usize = tasks.iter().map(|task| task.task.payload.bytes.len()).sum();
             if bytes > PAYLOADS_MAX_BYTES {
                 insert_all(step, &mut tasks).await?;
             }
@@ -167,7 +167,7 @@ async fn tasks_of<'a>(
     let queue = QueueKey { namespace: namespace.clone(), queue: template.queue.clone() };
     let set = step.inner.engine.known_settings(&queue);
     let of_actions = filling.role == Role::Action;
-    let delay_ms = plan.node(filling.node).and_then(|it| it.delay_ms).filter(|_| of_actions);
+    let delay_ms = plan.node(filling.node).and_then(|node| node.delay_ms).filter(|_| of_actions);
     let mut like = template.task(namespace, step.inner.engine.now(), &set);
     like.on_conflict = OnConflict::Keep;
     like.labels.insert(LABEL.to_owned(), step.stored.id.to_string());
@@ -180,7 +180,7 @@ async fn tasks_of<'a>(
             task.execute_at = step.begun.get(&key).copied().unwrap_or(step.now).plus(delay_ms);
         }
         task.labels.insert(LABEL_ATTEMPT.to_owned(), attempt.to_string());
-        task.labels.extend(key.item.map(|it| (LABEL_ITEM.to_owned(), it.to_string())));
+        task.labels.extend(key.item.map(|number| (LABEL_ITEM.to_owned(), number.to_string())));
         if key.role == Role::Compensation {
             task.labels.insert(LABEL_ROLE.to_owned(), COMPENSATION.to_owned());
         }
@@ -207,7 +207,7 @@ async fn filled(
 ) -> Result<Vec<Wanted>, BackendError> {
     let rows = plain(step, keys, &None);
     let Some(text) = text else { return Ok(rows) };
-    let keys: Vec<NodeKey> = rows.iter().map(|it| it.key).collect();
+    let keys: Vec<NodeKey> = rows.iter().map(|wanted| wanted.key).collect();
     let contents = filling.fill(step, &keys, text).await?;
     let mut all = Vec::with_capacity(rows.len());
     for (row, content) in rows.into_iter().zip(contents) {
@@ -230,34 +230,35 @@ async fn insert(step: &mut Step<'_>, all: &[Prepared<'_>]) -> Result<(), Backend
         if left.is_empty() {
             break;
         }
-        let with_id = |it: &&Prepared<'_>| {
-            let id = identity(step.stored, it.node, &it.key, it.attempt).task_id(step.secret.as_ref(), salt);
-            NewTask { task_id: Some(id), ..it.task.clone() }
+        let with_id = |prepared: &&Prepared<'_>| {
+            let id = identity(step.stored, prepared.node, &prepared.key, prepared.attempt)
+                .task_id(step.secret.as_ref(), salt);
+            NewTask { task_id: Some(id), ..prepared.task.clone() }
         };
         let tasks = left.iter().map(with_id).collect();
         let inserted = step.inner.engine.insert_each(tasks, BY).await.map_err(backend)?;
         let mut taken = Vec::new();
-        for (it, inserted) in left.into_iter().zip(inserted) {
+        for (prepared, inserted) in left.into_iter().zip(inserted) {
             match inserted {
                 Ok(Inserted { task, .. }) => {
                     match node_of(&task, step.stored, step.plan, step.secret.as_ref()) {
                         Some(_) => made.push(MadeNode {
-                            key: it.key,
-                            attempt: it.attempt,
+                            key: prepared.key,
+                            attempt: prepared.attempt,
                             task_ref: task.place.to_string(),
                         }),
                         // Its id is another's.
                         None => {
                             let workflow = step.stored.id;
-                            tracing::error!(%workflow, node = %it.node, task = %task.place, "another task has the id of a node's; the node's gets another");
+                            tracing::error!(%workflow, node = %prepared.node, task = %task.place, "another task has the id of a node's; the node's gets another");
                             step.inner.engine.count_identity_conflict();
-                            taken.push(it);
+                            taken.push(prepared);
                         }
                     }
                 }
                 Err(error) => {
                     let workflow = step.stored.id;
-                    tracing::warn!(%workflow, node = %it.node, %error, "a task could not be made; it is tried again");
+                    tracing::warn!(%workflow, node = %prepared.node, %error, "a task could not be made; it is tried again");
                 }
             }
         }
@@ -267,7 +268,7 @@ async fn insert(step: &mut Step<'_>, all: &[Prepared<'_>]) -> Result<(), Backend
 }
 
 async fn note(step: &mut Step<'_>, made: Vec<MadeNode>) -> Result<(), BackendError> {
-    step.refs.extend(made.iter().map(|it| (it.key, it.task_ref.clone())));
+    step.refs.extend(made.iter().map(|node| (node.key, node.task_ref.clone())));
     if made.is_empty() { Ok(()) } else { step.inner.store.nodes_made(step.stored.id, made).await }
 }
 
@@ -276,7 +277,9 @@ async fn begin(step: &mut Step<'_>, sub: &SubWorkflow, wanted: Wanted) -> Result
     let Wanted { key, attempt, content } = wanted;
     let (stored, now) = (step.stored, step.inner.engine.now());
     let parent = ParentNode { workflow: stored.id.0, node: key.node, item: key.item, attempt };
-    let input = content.and_then(|it| String::from_utf8(it.bytes).ok()).unwrap_or_else(|| "null".to_owned());
+    let input = content
+        .and_then(|content| String::from_utf8(content.bytes).ok())
+        .unwrap_or_else(|| "null".to_owned());
     let named = format!("{}/{}/{parent:?}", stored.id, stored.created_at.0);
     let new = NewWorkflow {
         namespace: stored.namespace.clone(),
@@ -286,7 +289,7 @@ async fn begin(step: &mut Step<'_>, sub: &SubWorkflow, wanted: Wanted) -> Result
         progress: Progress {
             parent: Some(parent),
             is_keyed: true,
-            deadline_at: sub.definition.deadline_ms.map(|it| now.plus(it)),
+            deadline_at: sub.definition.deadline_ms.map(|deadline_ms| now.plus(deadline_ms)),
             ..Progress::default()
         },
         wake_at: Some(now.plus(step.inner.options.first_look_ms)),

@@ -47,7 +47,7 @@ impl Marked {
 }
 
 async fn begin(inner: &Inner, stored: &StoredWorkflow) -> Result<Evaluating, BackendError> {
-    let name = stored.name.as_ref().map(|it| format!("{it} ")).unwrap_or_default();
+    let name = stored.name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
     let name = format!("{name}{}", stored.id);
     let subject = Subject { id: stored.id.0, namespace: stored.namespace.clone(), name };
     let (engine, store) = (&inner.engine, &*inner.store);
@@ -58,7 +58,7 @@ async fn begin(inner: &Inner, stored: &StoredWorkflow) -> Result<Evaluating, Bac
         Some(Verdict::Alone) => {
             engine.begin_alone(store, EvaluationKind::Workflow, &subject).await?.map_err(not)
         }
-        Some(Verdict::Not(it)) => Err(not(it)),
+        Some(Verdict::Not(not_evaluated)) => Err(not(not_evaluated)),
         Some(Verdict::Go) | None => Ok(evaluating),
     }
 }

@@ -83,7 +83,7 @@ impl Marks {
     /// A mark is in the store, and stands for the one before.
     pub(crate) fn made(&self, mark: WorkflowMark, at: Millis) {
         let before = self.known.lock().entry(mark.workflow).or_default().mark.replace((mark.id, at));
-        self.gone.lock().extend(before.map(|it| it.0));
+        self.gone.lock().extend(before.map(|pair| pair.0));
     }
 
     /// So much of what was awaited is gone on with, or did not come.
@@ -101,10 +101,10 @@ impl Marks {
     /// Marks that nothing is awaited behind.
     fn idle(&self, now: Millis) -> Vec<i64> {
         let mut gone = std::mem::take(&mut *self.gone.lock());
-        self.known.lock().retain(|_, it| {
-            let stays = it.awaited > 0 || it.is_fresh(now);
+        self.known.lock().retain(|_, known| {
+            let stays = known.awaited > 0 || known.is_fresh(now);
             if !stays {
-                gone.extend(it.mark.map(|it| it.0));
+                gone.extend(known.mark.map(|mark| mark.0));
             }
             stays
         });
@@ -125,8 +125,8 @@ impl Marks {
 
     fn set_aside(&self, marks: &[WorkflowMark], silent_from: Option<Millis>) {
         let mut silence = self.silence.lock();
-        silence.until = silent_from.map(|it| it.plus(SILENT_FOR_MS)).or(silence.until);
-        silence.unmarked.extend(marks.iter().map(|it| it.workflow));
+        silence.until = silent_from.map(|at| at.plus(SILENT_FOR_MS)).or(silence.until);
+        silence.unmarked.extend(marks.iter().map(|mark| mark.workflow));
     }
 
     /// Those that are awaited still, and have no mark.
@@ -134,17 +134,17 @@ impl Marks {
         let unmarked = std::mem::take(&mut self.silence.lock().unmarked);
         let known = self.known.lock();
         let is_awaited =
-            |it: &WorkflowId| known.get(it).is_some_and(|it| it.awaited > 0 && it.mark.is_none());
+            |id: &WorkflowId| known.get(id).is_some_and(|known| known.awaited > 0 && known.mark.is_none());
         unmarked.into_iter().filter(is_awaited).map(new).collect()
     }
 
     fn own(&self) -> BTreeSet<i64> {
-        self.known.lock().values().filter_map(|it| Some(it.mark?.0)).collect()
+        self.known.lock().values().filter_map(|known| Some(known.mark?.0)).collect()
     }
 
     fn is_time(&self, now: Millis) -> bool {
         let mut looked_at = self.looked_at.lock();
-        if looked_at.is_some_and(|it| (0..LOOK_INTERVAL_MS).contains(&now.since(it))) {
+        if looked_at.is_some_and(|looked_at| (0..LOOK_INTERVAL_MS).contains(&now.since(looked_at))) {
             return false;
         }
         *looked_at = Some(now);
@@ -168,8 +168,8 @@ impl Expected {
 
 impl Drop for Expected {
     fn drop(&mut self) {
-        for it in &self.workflows {
-            self.runner.inner.marks.settled(*it, 1);
+        for workflow in &self.workflows {
+            self.runner.inner.marks.settled(*workflow, 1);
         }
     }
 }
@@ -186,7 +186,7 @@ impl Runner {
         let now = self.inner.engine.now();
         let workflows: BTreeSet<WorkflowId> = workflows.into_iter().collect();
         let marks: Vec<WorkflowMark> =
-            workflows.iter().filter_map(|it| self.inner.marks.awaits(*it, now)).collect();
+            workflows.iter().filter_map(|workflow| self.inner.marks.awaits(*workflow, now)).collect();
         let expected = Expected { runner: self.clone(), workflows };
         if !marks.is_empty() {
             self.mark(marks, now).await;
@@ -203,7 +203,7 @@ impl Runner {
         match marking.await.unwrap_or_else(|_| Err(silent())) {
             Ok(()) => {
                 self.inner.marks.silence.lock().until = None;
-                marks.into_iter().for_each(|it| self.inner.marks.made(it, now));
+                marks.into_iter().for_each(|mark| self.inner.marks.made(mark, now));
             }
             Err(error) => {
                 self.inner.marks.set_aside(&marks, Some(self.inner.engine.now()));
@@ -222,7 +222,7 @@ impl Runner {
                 return made;
             }
             self.inner.marks.silence.lock().until = None;
-            unmarked.into_iter().for_each(|it| self.inner.marks.made(it, now));
+            unmarked.into_iter().for_each(|mark| self.inner.marks.made(mark, now));
         }
         let idle = self.inner.marks.idle(now);
         if idle.is_empty() {
@@ -245,9 +245,9 @@ impl Runner {
         let own = self.inner.marks.own();
         let before = now.plus(-STALE_AFTER_MS);
         let mut by_workflow: BTreeMap<WorkflowId, Vec<i64>> = BTreeMap::new();
-        for it in self.inner.store.marked_workflows(slots, before, BATCH).await? {
-            if !own.contains(&it.id) {
-                by_workflow.entry(it.workflow).or_default().push(it.id);
+        for marked_workflow in self.inner.store.marked_workflows(slots, before, BATCH).await? {
+            if !own.contains(&marked_workflow.id) {
+                by_workflow.entry(marked_workflow.workflow).or_default().push(marked_workflow.id);
             }
         }
         let looks: Vec<_> =

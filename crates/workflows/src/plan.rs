@@ -89,9 +89,9 @@ impl Plan {
         const OF_A_NODE: usize = 1_024;
         /// Of a byte of an expression: a name or sign of one letter is a node of a tree.
         const OF_A_BYTE: usize = 64;
-        let expressions = self.nodes.iter().flat_map(|it| [&it.when, &it.for_each]);
-        let own = expressions.flatten().flatten().map(|it| it.text().len());
-        let templates = self.nodes.iter().flat_map(|it| [&it.action, &it.compensation]);
+        let expressions = self.nodes.iter().flat_map(|node| [&node.when, &node.for_each]);
+        let own = expressions.flatten().flatten().map(|expression| expression.text().len());
+        let templates = self.nodes.iter().flat_map(|node| [&node.action, &node.compensation]);
         let within = templates.flatten().flatten().map(Template::bytes_of_expressions);
         self.nodes.len() * OF_A_NODE + own.chain(within).sum::<usize>() * OF_A_BYTE
     }
@@ -103,14 +103,14 @@ impl Plan {
 
     /// Nodes that the condition and the array of a node name.
     pub(crate) fn read_by_decision(&self, node: u32) -> impl Iterator<Item = u32> {
-        self.of_node(node).into_iter().flat_map(|it| it.reads.decision.iter().copied())
+        self.of_node(node).into_iter().flat_map(|read| read.reads.decision.iter().copied())
     }
 
     /// Nodes that what a node carries names.
     pub(crate) fn read_by(&self, node: u32, role: Role) -> impl Iterator<Item = u32> {
-        self.of_node(node).into_iter().flat_map(move |it| match role {
-            Role::Action => it.reads.action.iter().copied(),
-            Role::Compensation => it.reads.compensation.iter().copied(),
+        self.of_node(node).into_iter().flat_map(move |read| match role {
+            Role::Action => read.reads.action.iter().copied(),
+            Role::Compensation => read.reads.compensation.iter().copied(),
         })
     }
 
@@ -122,8 +122,8 @@ impl Plan {
     pub(crate) fn leaves(&self) -> Vec<u32> {
         let nodes = 0..u32::try_from(self.graph.len()).unwrap_or(u32::MAX);
         let parents: BTreeSet<u32> =
-            nodes.clone().flat_map(|it| self.graph.parents(it).iter().copied()).collect();
-        nodes.filter(|it| !parents.contains(it)).collect()
+            nodes.clone().flat_map(|node| self.graph.parents(node).iter().copied()).collect();
+        nodes.filter(|node| !parents.contains(node)).collect()
     }
 }
 
@@ -223,7 +223,7 @@ impl<'a> Checker<'a> {
     ) -> Result<Option<Stored<Template>>, Invalid> {
         short(path, text.len())?;
         let template = self.kept(path, Template::parse(text))?;
-        for (below, names) in template.iter().flatten().flat_map(|it| it.names("nodes")) {
+        for (below, names) in template.iter().flatten().flat_map(|template| template.names("nodes")) {
             self.names(allowed, &format!("{path}{below}"), &names, reads)?;
         }
         Ok(template.transpose())
@@ -266,7 +266,7 @@ impl<'a> Checker<'a> {
     }
 
     fn entry(&mut self, allowed: Allowed, path: &str, entry: &str) -> Result<u32, Invalid> {
-        let found = Name::new(entry).ok().and_then(|it| self.graph.number(&it));
+        let found = Name::new(entry).ok().and_then(|name| self.graph.number(&name));
         let Some(above) = found else {
             return Err(invalid(path, format!("names the node {entry:?}, and there is none")));
         };

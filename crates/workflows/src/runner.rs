@@ -115,18 +115,18 @@ impl Runner {
     }
 
     async fn look(&self, due: Vec<StoredWorkflow>, now: Millis) -> Result<usize, BackendError> {
-        let looks = due.into_iter().map(|it| {
+        let looks = due.into_iter().map(|workflow| {
             let runner = self.clone();
             async move {
                 let inner = &runner.inner;
-                if inner.engine.closed(&it.namespace).is_some() {
-                    return inner.later(it, now, inner.options.look_max_ms).await;
+                if inner.engine.closed(&workflow.namespace).is_some() {
+                    return inner.later(workflow, now, inner.options.look_max_ms).await;
                 }
-                match inner.advance(it.id, Wish::look()).await {
+                match inner.advance(workflow.id, Wish::look()).await {
                     Ok(done) => Ok(usize::from(done.moved)),
-                    Err(error) if is_set_aside(&error) => inner.later(it, now, SET_ASIDE_LOOK_MS).await,
+                    Err(error) if is_set_aside(&error) => inner.later(workflow, now, SET_ASIDE_LOOK_MS).await,
                     Err(error) => {
-                        inner.later(it, now, AFTER_FAILURE_MS).await?;
+                        inner.later(workflow, now, AFTER_FAILURE_MS).await?;
                         Err(error)
                     }
                 }
@@ -149,7 +149,12 @@ impl Runner {
         Box::pin(async move {
             let adrift: Vec<WorkflowId> = self.inner.adrift.lock().iter().copied().collect();
             for id in &adrift {
-                let still = self.inner.store.workflow(*id).await?.is_some_and(|it| !it.state.is_finished());
+                let still = self
+                    .inner
+                    .store
+                    .workflow(*id)
+                    .await?
+                    .is_some_and(|workflow| !workflow.state.is_finished());
                 if still {
                     match self.inner.advance(*id, Wish::look()).await {
                         Err(error) if !is_set_aside(&error) => return Err(error),
@@ -174,7 +179,7 @@ impl Runner {
         let inner = &self.inner;
         {
             let mut last = inner.forgot_at.lock();
-            if last.is_some_and(|it| (0..inner.options.forget_interval_ms).contains(&now.since(it))) {
+            if last.is_some_and(|at| (0..inner.options.forget_interval_ms).contains(&now.since(at))) {
                 return Ok(());
             }
             *last = Some(now);
@@ -228,7 +233,8 @@ impl Inner {
         let Some(stored) = self.store.definition(definition).await? else { return Ok(None) };
         let document = Arc::new(stored.definition);
         let plan = evaluate::for_engine(self.options.pool, namespace, |_| Ok(Plan::stored(document))).await?;
-        let plan = plan.map_err(|it| BackendError::did_not_happen("read the document of a workflow", it))?;
+        let plan =
+            plan.map_err(|invalid| BackendError::did_not_happen("read the document of a workflow", invalid))?;
         let plan = Arc::new(plan);
         self.plans.lock().keep(definition, &plan);
         Ok(Some(plan))

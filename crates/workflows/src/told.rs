@@ -83,15 +83,15 @@ impl Told {
     }
 
     fn try_later(&self, at: Millis, left: impl Iterator<Item = Heard>) {
-        self.queue.lock().later.extend(left.map(|it| (at, it)));
+        self.queue.lock().later.extend(left.map(|heard| (at, heard)));
     }
 
     /// What is to be tried again by now. A clock that was set back makes nothing wait for longer.
     fn come_back(&self, now: Millis) {
         let mut queue = self.queue.lock();
-        let is_due = |it: &mut (Millis, Heard)| it.0 <= now || it.0.since(now) > AGAIN_AFTER_MS;
+        let is_due = |pair: &mut (Millis, Heard)| pair.0 <= now || pair.0.since(now) > AGAIN_AFTER_MS;
         let due: Vec<_> = queue.later.extract_if(.., is_due).collect();
-        queue.ready.extend(due.into_iter().map(|it| it.1));
+        queue.ready.extend(due.into_iter().map(|pair| pair.1));
     }
 
     fn is_empty(&self) -> bool {
@@ -112,7 +112,7 @@ impl Inner {
     fn hear(&self, all: impl Iterator<Item = What>) {
         let now = self.engine.now();
         let all: Vec<Heard> = all.map(|what| Heard { what, tries: 0 }).collect();
-        for of in all.iter().filter_map(|it| it.what.of()) {
+        for of in all.iter().filter_map(|heard| heard.what.of()) {
             // Its mark is there, or could not be made.
             self.marks.awaits(of, now);
         }
@@ -120,8 +120,8 @@ impl Inner {
     }
 
     fn push(&self, all: Vec<Heard>) {
-        for it in self.told.push(all) {
-            it.what.of().into_iter().for_each(|of| self.marks.left(of));
+        for heard in self.told.push(all) {
+            heard.what.of().into_iter().for_each(|of| self.marks.left(of));
         }
     }
 
@@ -148,7 +148,7 @@ impl Pass {
 impl Runner {
     /// Tasks of workflows may have ended.
     pub fn ended(&self, tasks: impl IntoIterator<Item = TaskRef>) {
-        self.inner.hear_tasks(tasks.into_iter().map(|it| (None, it)));
+        self.inner.hear_tasks(tasks.into_iter().map(|task| (None, task)));
     }
 
     /// Waits until something may have ended.
@@ -183,10 +183,10 @@ impl Runner {
     }
 
     fn again(&self, now: Millis, left: Vec<Heard>) {
-        let tried = left.into_iter().map(|it| Heard { tries: it.tries + 1, ..it });
-        let (again, given_up): (Vec<_>, Vec<_>) = tried.partition(|it| it.tries < TRIES_MAX);
+        let tried = left.into_iter().map(|heard| Heard { tries: heard.tries + 1, ..heard });
+        let (again, given_up): (Vec<_>, Vec<_>) = tried.partition(|heard| heard.tries < TRIES_MAX);
         self.inner.told.try_later(now.plus(AGAIN_AFTER_MS), again.into_iter());
-        given_up.iter().filter_map(|it| it.what.of()).for_each(|it| self.inner.marks.left(it));
+        given_up.iter().filter_map(|heard| heard.what.of()).for_each(|id| self.inner.marks.left(id));
     }
 
     async fn pass(&self, some: Vec<Heard>) -> Pass {
@@ -209,12 +209,14 @@ impl Runner {
         let done: Vec<_> = stream::iter(steps).buffer_unordered(AT_ONCE).collect().await;
         for (heard, advanced) in done {
             match advanced {
-                Ok(it) => {
-                    pass.moved += usize::from(it.moved);
-                    heard.iter().for_each(|it| self.inner.gone_on(it));
+                Ok(advanced) => {
+                    pass.moved += usize::from(advanced.moved);
+                    heard.iter().for_each(|heard| self.inner.gone_on(heard));
                 }
                 // A look finds what has ended, when it is released.
-                Err(error) if is_set_aside(&error) => heard.iter().for_each(|it| self.inner.gone_on(it)),
+                Err(error) if is_set_aside(&error) => {
+                    heard.iter().for_each(|heard| self.inner.gone_on(heard))
+                }
                 Err(error) => pass.fails(heard, error),
             }
         }
@@ -235,8 +237,8 @@ impl Runner {
                 }
                 What::Workflow { id, parent } => {
                     let ended = look::workflow(&self.inner, id, parent).await;
-                    let of_parent = |it| (WorkflowId(parent.workflow), it);
-                    all.push((heard, ended.map(|it| it.map(of_parent))));
+                    let of_parent = |ended| (WorkflowId(parent.workflow), ended);
+                    all.push((heard, ended.map(|ended| ended.map(of_parent))));
                 }
             }
         }

@@ -22,7 +22,7 @@ const RESULT_MIN_BYTES: usize = 256;
 
 /// Of an item of so many, or of a node.
 pub(crate) fn most_bytes(items: Option<u32>) -> usize {
-    let items = items.and_then(|it| usize::try_from(it).ok()).unwrap_or(1).max(1);
+    let items = items.and_then(|number| usize::try_from(number).ok()).unwrap_or(1).max(1);
     (RESULTS_MAX_BYTES / items).clamp(RESULT_MIN_BYTES, RESULT_MAX_BYTES)
 }
 
@@ -57,13 +57,13 @@ impl Known {
         if self.bytes > READ_MAX_BYTES && !wanted.is_subset(&self.read) {
             (self.bytes, self.read, self.carried) = (0, BTreeSet::new(), HashMap::new());
         }
-        let missing: Vec<u32> = wanted.into_iter().filter(|it| self.read.insert(*it)).collect();
+        let missing: Vec<u32> = wanted.into_iter().filter(|number| self.read.insert(*number)).collect();
         if missing.is_empty() {
             return Ok(());
         }
         let found = inner.store.node_contents(stored.id, missing).await?;
-        self.bytes += found.iter().map(|it| bytes_of(&it.carried)).sum::<usize>();
-        self.carried.extend(found.into_iter().map(|it| (it.key, it.carried)));
+        self.bytes += found.iter().map(|content| bytes_of(&content.carried)).sum::<usize>();
+        self.carried.extend(found.into_iter().map(|content| (content.key, content.carried)));
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Known {
             Some(row) if row.items.is_some() => {
                 let mut bytes = 0;
                 let items = run.items(node).map(|(key, row)| {
-                    bytes += self.of(key).and_then(|it| it.result.as_ref()).map_or(0, String::len);
+                    bytes += self.of(key).and_then(|carried| carried.result.as_ref()).map_or(0, String::len);
                     if bytes > RESULTS_MAX_BYTES {
                         return Err(format!(
                             "its results are longer than {RESULTS_MAX_BYTES} bytes together"
@@ -191,7 +191,7 @@ impl Read {
         }
         let text = &self.sources.input;
         let input =
-            self.input.get_or_insert_with(|| read_json(text).map_err(|it| format!("the input: {it}")));
+            self.input.get_or_insert_with(|| read_json(text).map_err(|error| format!("the input: {error}")));
         Ok(vec![("input", input.clone()?), ("nodes", Value::map(nodes))])
     }
 }
@@ -200,13 +200,13 @@ impl Source {
     fn value(&self) -> Result<Value, String> {
         let Self { name, state, result } = self;
         let result = result.as_ref().map_err(Clone::clone).and_then(Text::read);
-        let result = result.map_err(|it| format!("node {name:?}: {it}"))?;
+        let result = result.map_err(|error| format!("node {name:?}: {error}"))?;
         Ok(Value::map([("state".to_owned(), (*state).into()), ("result".to_owned(), result)]))
     }
 }
 
-fn bytes_of(it: &Carried) -> usize {
-    [&it.result, &it.error, &it.items].into_iter().flatten().map(String::len).sum()
+fn bytes_of(carried: &Carried) -> usize {
+    [&carried.result, &carried.error, &carried.items].into_iter().flatten().map(String::len).sum()
 }
 
 /// What these nodes carry, if it is no longer than so many bytes together; a few are read at a time.
@@ -219,7 +219,7 @@ pub(crate) async fn at_most(
     let (mut all, mut sum) = (Vec::new(), 0);
     for some in nodes.chunks(NODES_AT_ONCE) {
         let found = inner.store.node_contents(id, some.to_vec()).await?;
-        sum += found.iter().map(|it| bytes_of(&it.carried)).sum::<usize>();
+        sum += found.iter().map(|content| bytes_of(&content.carried)).sum::<usize>();
         if sum > bytes {
             return Ok(None);
         }

@@ -93,8 +93,8 @@ impl Table {
     /// `parts`: each time that they were measured, in that order.
     pub(super) fn measured(parts: Vec<PartsReport>, figures: Vec<Figure>) -> Self {
         let mut text = String::new();
-        for it in parts {
-            let (pipeline, inserts) = (it.pipeline, it.inserts);
+        for report in parts {
+            let (pipeline, inserts) = (report.pipeline, report.inserts);
             let _ = writeln!(
                 text,
                 "bare parts: {:.0} tasks/s at {:.1} us of CPU a task; inserts {:.0}/s in batches, {:.0}/s one by one",

@@ -283,7 +283,9 @@ impl Site {
 
     /// One server, measured empty and again with tasks that wait.
     async fn pending(&self, what: &str) -> anyhow::Result<Figure> {
-        let Command::Run(options) = self.parsed(&format!("run --scenario sustained --rate 1 {ONE} --databases 2"))? else {
+        let Command::Run(options) =
+            self.parsed(&format!("run --scenario sustained --rate 1 {ONE} --databases 2"))?
+        else {
             anyhow::bail!("the words say run")
         };
         let (server, target) = prepare(&options.server, None).await?;

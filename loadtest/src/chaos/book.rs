@@ -142,7 +142,7 @@ impl Book {
     }
 
     pub(crate) fn sent(&mut self, n: usize, at_us: i64) {
-        if let Some(track) = self.tracks.get_mut(n).filter(|it| it.first_sent_us == 0) {
+        if let Some(track) = self.tracks.get_mut(n).filter(|track| track.first_sent_us == 0) {
             track.first_sent_us = at_us;
         }
     }
@@ -200,7 +200,8 @@ impl Book {
         self.executions += 1;
         self.in_hand += 1;
         if track.receipts.is_empty() && track.change.is_none() {
-            let late_us = receipt.at_us - track.expected_ms.map_or(receipt.at_us, |it| it * 1_000);
+            let late_us =
+                receipt.at_us - track.expected_ms.map_or(receipt.at_us, |expected_ms| expected_ms * 1_000);
             self.lateness.record_us(late_us.max(0));
         }
         track.receipts.push(receipt);
@@ -210,7 +211,7 @@ impl Book {
     }
 
     pub(crate) fn reporting(&mut self, n: usize, nth: usize, is_success: bool, sent_us: i64) {
-        if let Some(receipt) = self.tracks.get_mut(n).and_then(|it| it.receipts.get_mut(nth)) {
+        if let Some(receipt) = self.tracks.get_mut(n).and_then(|track| track.receipts.get_mut(nth)) {
             let (answered_us, status, is_repeat) = (None, None, false);
             receipt.report = Some(Report { is_success, sent_us, answered_us, status, is_repeat });
         }
@@ -225,8 +226,9 @@ impl Book {
     ) {
         let Some(track) = self.tracks.get_mut(n) else { return };
         let (max_attempts, change) = (track.spec.max_attempts, &track.change);
-        let is_cancelled =
-            change.as_ref().is_some_and(|it| it.to_ms.is_none() && !matches!(it.answer, Answer::Refused(_)));
+        let is_cancelled = change
+            .as_ref()
+            .is_some_and(|change| change.to_ms.is_none() && !matches!(change.answer, Answer::Refused(_)));
         let Some(receipt) = track.receipts.get_mut(nth) else { return };
         let attempt = receipt.attempt;
         let Some(report) = &mut receipt.report else { return };
@@ -250,7 +252,8 @@ impl Book {
         while let Some(first) = self.changes.first().copied().filter(|(at_us, _)| *at_us <= now_us) {
             self.changes.remove(&first);
             let track = self.tracks.get(first.1);
-            let found = track.and_then(|it| Some((first.1, it.spec.change?.wish, it.reference.clone()?)));
+            let found =
+                track.and_then(|track| Some((first.1, track.spec.change?.wish, track.reference.clone()?)));
             due.extend(found);
         }
         self.changing += due.len();

@@ -41,7 +41,7 @@ pub(crate) fn lateness(
     peace: &[(i64, i64)],
 ) -> Vec<Healthy> {
     let mut spans: Vec<Spans> = std::iter::repeat_with(Spans::default).take(away.len() + 1).collect();
-    for (database, due_us, late_us) in book.tracks.iter().filter_map(|it| arrival(it, databases)) {
+    for (database, due_us, late_us) in book.tracks.iter().filter_map(|track| arrival(track, databases)) {
         let is_within = |&(from_us, to_us): &(i64, i64)| from_us <= due_us && due_us < to_us;
         let (in_peace, in_faults) = spans.split_first_mut().expect("one more than there are faults");
         if peace.iter().any(is_within) {
@@ -53,7 +53,7 @@ pub(crate) fn lateness(
             }
         }
     }
-    let of = |it: &Away| (Some(format!("{} {}", it.what.name(), it.whom)), it.database == CATALOG);
+    let of = |away: &Away| (Some(format!("{} {}", away.what.name(), away.whom)), away.database == CATALOG);
     let whats = std::iter::once((None, false)).chain(away.iter().map(of));
     let told = whats.zip(&spans);
     told.map(|((what, is_of_catalog), spans)| Healthy { what, is_of_catalog, late: spans.percentiles() })
@@ -80,14 +80,20 @@ pub(crate) struct OfWindow {
 
 pub(crate) fn of_windows(book: &Book, databases: &HashMap<u16, u64>, windows: &[Window]) -> Vec<OfWindow> {
     let mut spans: Vec<Spans> = std::iter::repeat_with(Spans::default).take(windows.len()).collect();
-    for (_, due_us, late_us) in book.tracks.iter().filter_map(|it| arrival(it, databases)) {
-        let within =
-            windows.iter().zip(&mut spans).filter(|(it, _)| (it.from_us..it.to_us).contains(&due_us));
+    for (_, due_us, late_us) in book.tracks.iter().filter_map(|track| arrival(track, databases)) {
+        let within = windows
+            .iter()
+            .zip(&mut spans)
+            .filter(|(window, _)| (window.from_us..window.to_us).contains(&due_us));
         within.for_each(|(_, spans)| spans.record_us(late_us));
     }
     let told = windows.iter().zip(&spans);
-    told.map(|(it, spans)| OfWindow { what: it.what.clone(), at_s: it.at_s, late: spans.percentiles() })
-        .collect()
+    told.map(|(window, spans)| OfWindow {
+        what: window.what.clone(),
+        at_s: window.at_s,
+        late: spans.percentiles(),
+    })
+    .collect()
 }
 
 /// The first database: it has the catalog, and with it the signs of life of all engines.
@@ -109,10 +115,10 @@ pub(crate) fn late(book: &Book, databases: &HashMap<u16, u64>, away: &[Away]) ->
         };
         let told = move |(n, track): (usize, &Track)| {
             let (_, due_us, late_us) = arrival(track, databases).unwrap_or_default();
-            let place = track.reference.as_ref().and_then(|it| it.parse::<TaskRef>().ok());
+            let place = track.reference.as_ref().and_then(|reference| reference.parse::<TaskRef>().ok());
             let told = json!({
                 "fault": what, "fault_for_us": fault.to_us - fault.from_us, "due_after_us": due_us - fault.from_us,
-                "late_us": late_us, "partition": place.map(|it| it.partition.0), "track": track,
+                "late_us": late_us, "partition": place.map(|place| place.partition.0), "track": track,
             });
             (n, told)
         };
@@ -215,7 +221,7 @@ mod tests {
         let windows = [window(due_us - 5, due_us + 5), window(due_us + 1, due_us + 5)];
         let told = of_windows(&book, &HashMap::from([(0, 0), (1, 1)]), &windows);
         assert_eq!(
-            [&told[0], &told[1]].map(|it| (it.late.count, it.late.max_ms.round())),
+            [&told[0], &told[1]].map(|of_window| (of_window.late.count, of_window.late.max_ms.round())),
             [(2, 1_300.0), (0, 0.0)]
         );
         assert!(told[0].line().ends_with("redis-one-silent engine 1 at 3.0 s"), "{}", told[0].line());

@@ -39,7 +39,7 @@ pub(crate) async fn begin(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Ef
         What::LogClosed => member(stack, fault)?.log.close(),
         What::LogStuck => member(stack, fault)?.log.fill(),
         What::Clock => set_clock(stack, fault, fault.by_ms)?,
-        _ => ways(stack, fault).into_iter().for_each(|it| break_way(it, fault)),
+        _ => ways(stack, fault).into_iter().for_each(|way| break_way(way, fault)),
     }
     Ok(Effect::AsPlanned)
 }
@@ -57,7 +57,7 @@ pub(crate) async fn end(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Effe
         What::DiskFull => member(stack, fault)?.disk.as_ref().context("it was filled")?.free()?,
         What::LogClosed | What::LogStuck => member(stack, fault)?.log.mend(),
         What::Clock => set_clock(stack, fault, 0)?,
-        _ => ways(stack, fault).into_iter().for_each(|it| mend_way(it, fault)),
+        _ => ways(stack, fault).into_iter().for_each(|way| mend_way(way, fault)),
     }
     Ok(Effect::AsPlanned)
 }
@@ -174,8 +174,14 @@ fn ways<'a>(stack: &'a Stack, fault: &Fault) -> Vec<&'a Proxy> {
             member.redis.as_ref()
         }
     };
-    let is_hit = |n: usize| fault.engine.is_none_or(|it| it == n);
-    stack.members.iter().enumerate().filter(|(n, _)| is_hit(*n)).filter_map(|(_, it)| of(it)).collect()
+    let is_hit = |n: usize| fault.engine.is_none_or(|engine| engine == n);
+    stack
+        .members
+        .iter()
+        .enumerate()
+        .filter(|(n, _)| is_hit(*n))
+        .filter_map(|(_, member)| of(member))
+        .collect()
 }
 
 fn member<'a>(stack: &'a mut Stack, fault: &Fault) -> anyhow::Result<&'a mut Member> {

@@ -79,10 +79,10 @@ impl Judge<'_> {
     }
 
     fn is_never_early(&mut self, n: usize, track: &Track) {
-        let moved = track.change.as_ref().and_then(|it| Some((it.to_ms?, &it.answer)));
+        let moved = track.change.as_ref().and_then(|change| Some((change.to_ms?, &change.answer)));
         // The answer shows the task as it is by then: what it was moved to may have come before.
         let answered_us =
-            track.change.as_ref().map_or(0..0, |it| it.sent_us..it.answered_us.saturating_add(1));
+            track.change.as_ref().map_or(0..0, |change| change.sent_us..change.answered_us.saturating_add(1));
         let mut retry_from_us: Option<(u32, i64)> = None;
         for receipt in &track.receipts {
             let earliest_ms = match moved {
@@ -107,7 +107,7 @@ impl Judge<'_> {
                     self.tell("early", n, text);
                 }
             }
-            if let Some(report) = receipt.report.filter(|it| it.is_accepted() && !it.is_success) {
+            if let Some(report) = receipt.report.filter(|report| report.is_accepted() && !report.is_success) {
                 retry_from_us = Some((receipt.attempt, report.sent_us));
             }
         }
@@ -149,9 +149,9 @@ impl Judge<'_> {
     }
 
     fn keeps_its_changes(&mut self, n: usize, track: &Track) {
-        let Some(change) = track.change.as_ref().filter(|it| it.to_ms.is_none()) else { return };
+        let Some(change) = track.change.as_ref().filter(|change| change.to_ms.is_none()) else { return };
         let Answer::Confirmed { attempt } = change.answer else { return };
-        if let Some(receipt) = track.receipts.iter().find(|it| it.attempt > attempt) {
+        if let Some(receipt) = track.receipts.iter().find(|receipt| receipt.attempt > attempt) {
             let text = format!(
                 "cancelled after {attempt} attempts, and attempt {} came {} ms after the answer",
                 receipt.attempt,
@@ -162,9 +162,10 @@ impl Judge<'_> {
     }
 
     fn ends_rightly(&mut self, n: usize, track: &Track, end: &End) {
-        let reports = || track.receipts.iter().filter_map(|it| it.report.as_ref());
-        let has_success = reports().any(|it| it.is_success && it.is_accepted());
-        let cancel = track.change.as_ref().filter(|it| it.to_ms.is_none()).map(|it| &it.answer);
+        let reports = || track.receipts.iter().filter_map(|receipt| receipt.report.as_ref());
+        let has_success = reports().any(|report| report.is_success && report.is_accepted());
+        let cancel =
+            track.change.as_ref().filter(|change| change.to_ms.is_none()).map(|change| &change.answer);
         if has_success && end.state != "succeeded" {
             self.tell(
                 "lost success",
@@ -174,7 +175,7 @@ impl Judge<'_> {
         }
         match end.state.as_str() {
             "succeeded" => {
-                if !reports().any(|it| it.is_success && it.may_count()) {
+                if !reports().any(|report| report.is_success && report.may_count()) {
                     self.tell("made up", n, "it succeeded, and no executor said so".into());
                 }
             }
@@ -207,10 +208,11 @@ impl Judge<'_> {
             );
         }
         for attempt in 1..=end.attempt {
-            if track.receipts.iter().any(|it| it.attempt == attempt) {
+            if track.receipts.iter().any(|receipt| receipt.attempt == attempt) {
                 continue;
             }
-            let leased = end.leases.iter().find(|(it, _)| *it == attempt).map(|(_, at_ms)| at_ms * 1_000);
+            let leased =
+                end.leases.iter().find(|(lease, _)| *lease == attempt).map(|(_, at_ms)| at_ms * 1_000);
             if !leased.is_some_and(|at_us| self.was_lost_on_its_way(track, at_us)) {
                 let text = format!("dead, and attempt {attempt} was never with an executor");
                 self.tell("dead unseen", n, text);
@@ -222,22 +224,23 @@ impl Judge<'_> {
     fn was_lost_on_its_way(&self, track: &Track, leased_us: i64) -> bool {
         // The engine's clock may be off by as much as it may without being found out.
         let slack_us = self.around.clock_bound_ms * 1_000;
-        self.book.lost_calls.iter().any(|it| {
-            it.queue == track.spec.lane.queue()
-                && it.sent_us - slack_us <= leased_us
-                && leased_us <= it.ended_us + slack_us
+        self.book.lost_calls.iter().any(|lost_call| {
+            lost_call.queue == track.spec.lane.queue()
+                && lost_call.sent_us - slack_us <= leased_us
+                && leased_us <= lost_call.ended_us + slack_us
         })
     }
 
     /// By leases: from the receipt until the outcome was sent, or the lease had to be over.
     fn limit_holds(&mut self) {
-        let limited = self.book.tracks.iter().enumerate().filter(|(_, it)| it.spec.lane == Lane::Limited);
+        let limited =
+            self.book.tracks.iter().enumerate().filter(|(_, track)| track.spec.lane == Lane::Limited);
         let mut edges = Vec::new();
         for (n, track) in limited {
             for receipt in &track.receipts {
                 let over_us = receipt.asked_us + self.around.lease_ms * 1_000;
                 let over_us = over_us - self.around.slack_us(receipt.asked_us, over_us);
-                let to_us = receipt.report.map_or(over_us, |it| it.sent_us.min(over_us));
+                let to_us = receipt.report.map_or(over_us, |report| report.sent_us.min(over_us));
                 if to_us > receipt.at_us {
                     edges.extend([(receipt.at_us, 1, n), (to_us, -1, n)]);
                 }

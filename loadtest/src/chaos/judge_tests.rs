@@ -54,7 +54,7 @@ fn end(state: &str, attempt: u32) -> HashMap<usize, End> {
 }
 
 fn broken(book: &Book, ends: &HashMap<usize, End>) -> Vec<&'static str> {
-    judge(book, ends, &around()).into_iter().map(|it| it.promise).collect()
+    judge(book, ends, &around()).into_iter().map(|broken| broken.promise).collect()
 }
 
 fn change(to_ms: Option<i64>, answer: Answer) -> Change {
@@ -195,7 +195,7 @@ fn a_limit_is_counted_by_leases() {
         }
         let ends = (0..many).map(|n| (n, End { state: "dead".into(), attempt: 100, leases: Vec::new() }));
         let broken = judge(&book, &ends.collect(), &around());
-        broken.iter().any(|it| it.promise == "limit")
+        broken.iter().any(|broken| broken.promise == "limit")
     };
     assert!(!with(CONCURRENCY, None));
     assert!(with(CONCURRENCY + 1, None));

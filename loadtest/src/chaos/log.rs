@@ -112,21 +112,21 @@ mod tests {
     async fn writes_arrive_then_wait_then_arrive_then_fail_then_arrive() {
         let directory = tempfile::tempdir().unwrap();
         let (pipe, log) = (directory.path().join("pipe"), directory.path().join("log"));
-        let it = LogPipe::make(pipe.clone(), log.clone()).await.unwrap();
+        let log_pipe = LogPipe::make(pipe.clone(), log.clone()).await.unwrap();
         let writer = OpenOptions::new().open_sender(&pipe).unwrap();
         writer.writable().await.unwrap();
         writer.try_write(b"one\n").unwrap();
         until_read(&log, "one").await;
-        it.fill();
+        log_pipe.fill();
         assert_eq!(writer.try_write(b"two\n").unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-        it.mend();
+        log_pipe.mend();
         writer.writable().await.unwrap();
         until_read(&log, "(chaos fills this pipe)").await;
-        it.close();
+        log_pipe.close();
         while writer.try_write(b"lost\n").is_ok() {
             tokio::task::yield_now().await;
         }
-        it.mend();
+        log_pipe.mend();
         while writer.try_write(b"three\n").is_err() {
             tokio::task::yield_now().await;
         }

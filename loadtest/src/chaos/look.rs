@@ -39,7 +39,7 @@ pub(crate) async fn unrest(field: &Field, partitions: Option<u64>) -> Vec<String
     for n in 0..field.engines {
         let mut connection = Connection::new(field.target.only(n));
         let ready = get(&mut connection, "/readyz").await;
-        let status = ready.as_ref().map_or("nothing", |it| text(it, "status"));
+        let status = ready.as_ref().map_or("nothing", |value| text(value, "status"));
         if status != "ready" {
             unrest.push(format!("engine {n} says {status:?} of its readiness"));
         }
@@ -61,10 +61,10 @@ pub(crate) async fn unrest(field: &Field, partitions: Option<u64>) -> Vec<String
         }
         match get(&mut connection, "/v1/alerts").await {
             None => unrest.push(format!("engine {n} tells no alerts")),
-            Some(alerts) => unrest.extend(unexpected(&alerts).map(|it| format!("engine {n}: {it}"))),
+            Some(alerts) => unrest.extend(unexpected(&alerts).map(|text| format!("engine {n}: {text}"))),
         }
     }
-    if partitions.is_some_and(|it| it != owned) {
+    if partitions.is_some_and(|partitions| partitions != owned) {
         unrest.push(format!("{owned} partitions are owned"));
     }
     unrest.extend(unrest_of_queues(field).await);
@@ -73,8 +73,8 @@ pub(crate) async fn unrest(field: &Field, partitions: Option<u64>) -> Vec<String
 
 fn unexpected(alerts: &Value) -> impl Iterator<Item = String> {
     let items = alerts.get("items").and_then(Value::as_array).into_iter().flatten();
-    let unexpected = items.filter(|it| !EXPECTED_ALERTS.contains(&text(it, "name")));
-    unexpected.map(|it| format!("alert {}: {}", text(it, "name"), text(it, "text")))
+    let unexpected = items.filter(|item| !EXPECTED_ALERTS.contains(&text(item, "name")));
+    unexpected.map(|entry| format!("alert {}: {}", text(entry, "name"), text(entry, "text")))
 }
 
 async fn unrest_of_queues(field: &Field) -> Vec<String> {
@@ -92,7 +92,7 @@ async fn unrest_of_queues(field: &Field) -> Vec<String> {
                 unrest.push(format!("queue {name}: {count} {state}"));
             }
         }
-        let held = queue.get("slots").map_or(0, |it| integer(it, "held"));
+        let held = queue.get("slots").map_or(0, |slots| integer(slots, "held"));
         if held != 0 {
             unrest.push(format!("queue {name}: {held} slots are held"));
         }
@@ -108,8 +108,8 @@ pub(crate) fn is_over(state: &str) -> bool {
 async fn metrics(connection: &mut Connection) -> Option<HashMap<String, f64>> {
     let answer = connection.get("/metrics", ANSWER_LIMIT).await.ok()?;
     let text = std::str::from_utf8(answer.body).ok().filter(|_| answer.status == 200)?;
-    let lines = text.lines().filter(|it| !it.starts_with('#'));
-    let single = lines.filter_map(|it| it.split_once(' ')).filter(|(name, _)| !name.contains('{'));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let single = lines.filter_map(|line| line.split_once(' ')).filter(|(name, _)| !name.contains('{'));
     Some(single.filter_map(|(name, number)| Some((name.to_owned(), number.parse().ok()?))).collect())
 }
 
@@ -123,8 +123,8 @@ pub(crate) async fn databases(field: &Field) -> anyhow::Result<HashMap<u16, u64>
     let mut connection = Connection::new(field.target.clone());
     let page = asked(&mut connection, "/v1/partitions?limit=1000").await?;
     let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
-    let number = |it: &Value, name: &str| it.get(name).and_then(Value::as_u64);
-    let of = |it| Some((u16::try_from(number(it, "partition")?).ok()?, number(it, "database")?));
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
+    let of = |name| Some((u16::try_from(number(name, "partition")?).ok()?, number(name, "database")?));
     Ok(items.filter_map(of).collect())
 }
 
@@ -165,11 +165,11 @@ fn doubtful(field: &Field, ends: &HashMap<usize, End>) -> Vec<usize> {
     let is_doubtful = |n: usize, track: &super::book::Track| match ends.get(&n) {
         None => track.acked_us.is_some(),
         Some(end) => {
-            let seen = |attempt| track.receipts.iter().any(|it| it.attempt == attempt);
+            let seen = |attempt| track.receipts.iter().any(|receipt| receipt.attempt == attempt);
             end.state == "dead" && !(1..=end.attempt).all(seen)
         }
     };
-    tracks.filter(|(n, it)| is_doubtful(*n, it)).map(|(n, _)| n).collect()
+    tracks.filter(|(n, track)| is_doubtful(*n, track)).map(|(n, _)| n).collect()
 }
 
 /// With its history; None: it is not there.
@@ -180,11 +180,11 @@ pub(crate) async fn one(
 ) -> anyhow::Result<Option<(End, Value)>> {
     let task_id = field.task_id(n);
     let found = asked(connection, &format!("/v1/tasks?task_id={task_id}")).await?;
-    let Some(item) = found.get("items").and_then(|it| it.get(0)) else { return Ok(None) };
+    let Some(item) = found.get("items").and_then(|value| value.get(0)) else { return Ok(None) };
     let task = asked(connection, &format!("/v1/tasks/{}", text(item, "ref"))).await?;
     let history = task.get("history").and_then(Value::as_array).into_iter().flatten();
-    let leased = history.filter(|it| text(it, "to") == "dispatched");
-    let leases = leased.map(|it| (attempt(it), integer(it, "at_ms"))).collect();
+    let leased = history.filter(|entry| text(entry, "to") == "dispatched");
+    let leases = leased.map(|entry| (attempt(entry), integer(entry, "at_ms"))).collect();
     let end = End { state: text(&task, "state").to_owned(), attempt: attempt(&task), leases };
     Ok(Some((end, task)))
 }

@@ -60,7 +60,8 @@ enum Victim {
 
 impl What {
     pub(crate) fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned())
+        self.to_possible_value()
+            .map_or_else(String::new, |possible_value| possible_value.get_name().to_owned())
     }
 
     const fn victim(self) -> Victim {
@@ -114,10 +115,10 @@ impl What {
 
     /// What can happen to this installation.
     pub(crate) fn possible(has_mysql: bool, has_redis: bool) -> Vec<Self> {
-        let fits = |it: &Self| match it.victim() {
+        let fits = |what: &Self| match what.victim() {
             Victim::Mariadb => has_mysql,
             Victim::Redis => has_redis,
-            Victim::Engine => *it != Self::DiskFull || !has_mysql,
+            Victim::Engine => *what != Self::DiskFull || !has_mysql,
             Victim::Log | Victim::Clock => true,
         };
         Self::value_variants().iter().copied().filter(fits).collect()
@@ -198,7 +199,7 @@ impl Plan {
         let mut faults = vec![self.fault()];
         if self.random.u8(..100) < 20 {
             let second = self.fault();
-            if faults.iter().all(|it| it.what.victim() != second.what.victim())
+            if faults.iter().all(|fault| fault.what.victim() != second.what.victim())
                 && self.goes_with_others(&second)
             {
                 faults.push(second);
@@ -259,7 +260,7 @@ mod tests {
         for longest_ms in [1_500, LONGEST_MS] {
             let mut plan = Plan::new(7, What::possible(true, true), 3, 2).lasting_at_most(longest_ms);
             let faults: Vec<Fault> = (0..30).flat_map(|_| plan.next_step().faults).collect();
-            let longest = faults.iter().map(|it| it.for_ms).max().unwrap();
+            let longest = faults.iter().map(|fault| fault.for_ms).max().unwrap();
             assert!((longest_ms * 3 / 4..=longest_ms).contains(&longest), "{longest}");
         }
     }
@@ -270,8 +271,8 @@ mod tests {
             let possible = What::possible(has_mysql, has_redis);
             let come: HashSet<What> = steps(1, possible.clone(), engines)
                 .into_iter()
-                .flat_map(|it| it.faults)
-                .map(|it| it.what)
+                .flat_map(|step| step.faults)
+                .map(|fault| fault.what)
                 .collect();
             assert_eq!(come, possible.into_iter().collect());
         }
@@ -283,8 +284,8 @@ mod tests {
     #[test]
     fn two_at_a_time_fall_on_different_parts_and_one_engine_has_one_at_a_time() {
         let steps = |engines| steps(3, What::possible(engines > 1, engines > 1), engines);
-        assert!(steps(1).iter().all(|it| it.faults.len() == 1));
-        let pairs: Vec<Step> = steps(3).into_iter().filter(|it| it.faults.len() == 2).collect();
+        assert!(steps(1).iter().all(|step| step.faults.len() == 1));
+        let pairs: Vec<Step> = steps(3).into_iter().filter(|step| step.faults.len() == 2).collect();
         assert!(!pairs.is_empty());
         for pair in pairs {
             assert_ne!(pair.faults[0].what.victim(), pair.faults[1].what.victim(), "{pair:?}");

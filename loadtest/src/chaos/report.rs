@@ -94,12 +94,12 @@ const TOLD_MAX: usize = 8;
 
 pub(crate) fn in_words(broken: &[Broken]) -> (BTreeMap<&'static str, usize>, Vec<String>) {
     let (mut promises, mut told) = (BTreeMap::new(), Vec::new());
-    for it in broken {
-        let count = promises.entry(it.promise).or_insert(0);
+    for broken in broken {
+        let count = promises.entry(broken.promise).or_insert(0);
         *count += 1;
         if *count <= TOLD_MAX {
-            let task = it.task.map_or_else(String::new, |n| format!("task {n}: "));
-            told.push(format!("{}: {task}{}", it.promise, it.text));
+            let task = broken.task.map_or_else(String::new, |n| format!("task {n}: "));
+            told.push(format!("{}: {task}{}", broken.promise, broken.text));
         }
     }
     (promises, told)
@@ -113,18 +113,19 @@ impl ChaosReport {
                 "the same, while that was the catalog's database (takeovers are in it):",
             ];
             for (head, is_of_catalog) in heads.into_iter().zip([false, true]) {
-                let mut told = self.healthy.iter().filter(|it| it.is_of_catalog == is_of_catalog).peekable();
+                let mut told =
+                    self.healthy.iter().filter(|healthy| healthy.is_of_catalog == is_of_catalog).peekable();
                 if told.peek().is_some() {
                     let _ = writeln!(text, "{head}");
                 }
-                told.for_each(|it| text.extend([it.line().as_str(), "\n"]));
+                told.for_each(|healthy| text.extend([healthy.line().as_str(), "\n"]));
             }
         }
         if !self.ways.is_empty() {
             let _ =
                 writeln!(text, "everything that was due while a way was broken, until all had recovered:");
         }
-        self.ways.iter().for_each(|it| text.extend([it.line().as_str(), "\n"]));
+        self.ways.iter().for_each(|way| text.extend([way.line().as_str(), "\n"]));
     }
 
     /// The lines of faults have been printed as they happened.
@@ -157,8 +158,8 @@ impl ChaosReport {
             self.quiet_after_s,
         );
         self.tell_lateness(&mut text);
-        for it in &self.broken {
-            let _ = writeln!(text, "  {it}");
+        for word in &self.broken {
+            let _ = writeln!(text, "  {word}");
         }
         if let Some(logs) = &self.logs {
             let _ = writeln!(text, "logs and records: {logs}");

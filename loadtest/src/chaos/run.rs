@@ -88,7 +88,7 @@ impl Over {
     /// None: nothing happened.
     fn of(step: &Step, ends_us: impl Iterator<Item = i64>) -> Option<Self> {
         let ended_us = ends_us.max()?;
-        let is_instant = step.faults.iter().all(|it| it.what.is_instant());
+        let is_instant = step.faults.iter().all(|fault| fault.what.is_instant());
         let shows_after_ms = if is_instant { LATE_MS + CAME_WITHIN_MS } else { 0 };
         Some(Self { ended_us, seen_from_us: ended_us + shows_after_ms * 1_000 })
     }
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
     }
 
     async fn step(&mut self, step: &Step) -> anyhow::Result<()> {
-        self.is_a_server_broken = step.faults.iter().any(|it| it.what.breaks_a_server());
+        self.is_a_server_broken = step.faults.iter().any(|fault| fault.what.breaks_a_server());
         let begun_us = now_us();
         let mut going_on: Vec<(&Fault, FaultLine, i64)> = Vec::new();
         for fault in &step.faults {
@@ -340,7 +340,7 @@ impl<'a> Run<'a> {
             ended.context("a worker panicked")??;
         }
         for (n, member) in self.stack.members.iter_mut().enumerate() {
-            if faults.iter().any(|it| it.engine == Some(n)) {
+            if faults.iter().any(|fault| fault.engine == Some(n)) {
                 continue;
             }
             if let Err(error) = member.engine.check_alive() {
@@ -384,7 +384,7 @@ impl<'a> Run<'a> {
         self.asking.spawn(async move {
             let mut connection = Connection::new(field.target.beginning_at(fastrand::usize(..field.engines)));
             for n in overdue.into_iter().take(ASKED_MAX) {
-                let reference = field.book.lock().tracks.get(n).and_then(|it| it.reference.clone());
+                let reference = field.book.lock().tracks.get(n).and_then(|track| track.reference.clone());
                 let Some(reference) = reference else { continue };
                 match look::is_task_over(&mut connection, &reference).await {
                     Some(true) => field.book.lock().settled(n),
@@ -424,7 +424,7 @@ impl<'a> Run<'a> {
             }
             self.tick(&[]).await?;
         }
-        let texts = unrest.into_iter().chain([self.left()]).filter(|it| !it.is_empty());
+        let texts = unrest.into_iter().chain([self.left()]).filter(|text| !text.is_empty());
         self.broken.extend(texts.map(|text| Broken { promise: "quiet", task: None, text }));
         Ok(())
     }
@@ -473,7 +473,7 @@ impl<'a> Run<'a> {
             healthy: healthy::lateness(&book, &databases, &self.away, &self.peace),
             ways: healthy::of_windows(&book, &databases, &self.windows),
             quiet_after_s: self.quiet_after_s,
-            logs: logs.map(|it| it.display().to_string()),
+            logs: logs.map(|logs| logs.display().to_string()),
         })
     }
 
@@ -483,14 +483,14 @@ impl<'a> Run<'a> {
             std::fs::File::create(self.stack.path().join("late.jsonl")).context("the late tasks")?;
         let late = healthy::late(&self.field.book.lock(), databases, &self.away);
         let mut connection = Connection::new(self.field.target.clone());
-        for (i, (n, mut it)) in late.into_iter().enumerate() {
+        for (i, (n, mut value)) in late.into_iter().enumerate() {
             if i < TOLD_MAX {
                 let task = look::one(&self.field, &mut connection, n).await.ok().flatten();
-                if let (Some(it), Some((_, task))) = (it.as_object_mut(), task) {
-                    it.insert("task".to_owned(), task);
+                if let (Some(map), Some((_, task))) = (value.as_object_mut(), task) {
+                    map.insert("task".to_owned(), task);
                 }
             }
-            writeln!(file, "{it}").context("the late tasks")?;
+            writeln!(file, "{value}").context("the late tasks")?;
         }
         Ok(())
     }
@@ -500,15 +500,15 @@ impl<'a> Run<'a> {
         let path = self.stack.path().join("broken.jsonl");
         let mut file = std::fs::File::create(&path).context("the records of what broke")?;
         let mut connection = Connection::new(self.field.target.clone());
-        for (i, it) in broken.iter().enumerate() {
-            let track = it.task.and_then(|n| self.field.book.lock().tracks.get(n).cloned());
+        for (i, broken) in broken.iter().enumerate() {
+            let track = broken.task.and_then(|n| self.field.book.lock().tracks.get(n).cloned());
             // Their histories are asked for one by one: those of the first tell enough.
-            let task = match it.task {
+            let task = match broken.task {
                 Some(n) if i < TOLD_MAX => look::one(&self.field, &mut connection, n).await.ok().flatten(),
                 _ => None,
             };
             let task = task.map(|(_, task)| task);
-            writeln!(file, "{}", serde_json::json!({"broken": it, "track": track, "task": task}))?;
+            writeln!(file, "{}", serde_json::json!({"broken": broken, "track": track, "task": task}))?;
         }
         let lines: Vec<String> = self.lines.iter().map(FaultLine::line).collect();
         let begun = format!("load began at {} ms\n", self.begun_us / 1_000);
@@ -520,13 +520,13 @@ impl<'a> Run<'a> {
 
 fn counts(book: &Book, ends: &HashMap<usize, End>, lines: &[FaultLine]) -> ChaosCounts {
     let mut of_state = BTreeMap::new();
-    ends.values().for_each(|it| *of_state.entry(it.state.clone()).or_insert(0) += 1);
-    let changes = || book.tracks.iter().filter_map(|it| it.change.as_ref());
+    ends.values().for_each(|end| *of_state.entry(end.state.clone()).or_insert(0) += 1);
+    let changes = || book.tracks.iter().filter_map(|track| track.change.as_ref());
     let confirmed = |is_move| {
-        let is_confirmed = |it: &Answer| matches!(it, Answer::Confirmed { .. });
-        changes().filter(|it| it.to_ms.is_some() == is_move && is_confirmed(&it.answer)).count()
+        let is_confirmed = |answer: &Answer| matches!(answer, Answer::Confirmed { .. });
+        changes().filter(|change| change.to_ms.is_some() == is_move && is_confirmed(&change.answer)).count()
     };
-    let impossible = lines.iter().filter(|it| it.impossible.is_some()).count();
+    let impossible = lines.iter().filter(|line| line.impossible.is_some()).count();
     ChaosCounts {
         acknowledged: book.acked,
         unknown: book.tracks.len() - book.acked,
@@ -536,8 +536,8 @@ fn counts(book: &Book, ends: &HashMap<usize, End>, lines: &[FaultLine]) -> Chaos
         lost_calls: book.lost_calls.len(),
         cancels_confirmed: confirmed(false),
         moves_confirmed: confirmed(true),
-        changes_refused: changes().filter(|it| matches!(it.answer, Answer::Refused(_))).count(),
-        changes_unknown: changes().filter(|it| matches!(it.answer, Answer::Unknown(_))).count(),
+        changes_refused: changes().filter(|change| matches!(change.answer, Answer::Refused(_))).count(),
+        changes_unknown: changes().filter(|change| matches!(change.answer, Answer::Unknown(_))).count(),
         ends: of_state,
         faults: lines.len() - impossible,
         faults_impossible: impossible,
@@ -569,6 +569,6 @@ mod tests {
         let instant = step(&[What::RedisOneSilent]);
         let over = Over::of(&instant, [7].into_iter()).unwrap();
         assert!(over.seen_from_us > over.ended_us + LATE_MS * 1_000);
-        assert_eq!(alone(&instant).map(|it| it.what), Some(What::RedisOneSilent));
+        assert_eq!(alone(&instant).map(|alone| alone.what), Some(What::RedisOneSilent));
     }
 }

@@ -61,7 +61,7 @@ impl Stack {
         let whats: HashSet<What> = whats.iter().copied().collect();
         let directory =
             tempfile::Builder::new().prefix("punctual-chaos-").tempdir().context("a directory")?;
-        let mut it = Self { members: Vec::new(), mariadb: None, redis: None, no_disk: None, directory };
+        let mut stack = Self { members: Vec::new(), mariadb: None, redis: None, no_disk: None, directory };
         let mut databases = Vec::new();
         if options.store == Store::Mysql {
             let mariadb = MariaDb::with(&MARIADB).await;
@@ -69,10 +69,10 @@ impl Stack {
                 let url = mariadb.fresh_database().await;
                 databases.push(url.rsplit('/').next().unwrap_or_default().to_owned());
             }
-            it.mariadb = Some(mariadb);
+            stack.mariadb = Some(mariadb);
         }
         if options.hot() == Hot::Redis {
-            it.redis = Some(Redis::with(&REDIS).await);
+            stack.redis = Some(Redis::with(&REDIS).await);
         }
         let common = Common {
             program: find_program(options.server_bin.as_deref())?,
@@ -82,11 +82,11 @@ impl Stack {
         };
         // One after the other: the first makes the tables.
         for n in 0..options.engines() {
-            let mut member = it.member(n, &common).await?;
+            let mut member = stack.member(n, &common).await?;
             member.engine.wait_until_ready().await?;
-            it.members.push(member);
+            stack.members.push(member);
         }
-        Ok(it)
+        Ok(stack)
     }
 
     async fn member(&mut self, n: usize, common: &Common) -> anyhow::Result<Member> {
@@ -95,9 +95,10 @@ impl Stack {
         let small = own.join("disk");
         std::fs::create_dir(&small).context("an engine's directory")?;
         let disk = match common.disk_mib {
-            Some(size_mib) => {
-                Disk::mount(&small, size_mib).await.map_err(|it| self.no_disk = Some(it.to_string())).ok()
-            }
+            Some(size_mib) => Disk::mount(&small, size_mib)
+                .await
+                .map_err(|error| self.no_disk = Some(error.to_string()))
+                .ok(),
             None => None,
         };
         let log = LogPipe::make(own.join("pipe"), self.log_of(n)).await?;
@@ -111,7 +112,7 @@ impl Stack {
             let urls: Vec<String> = common.databases.iter().zip(&databases).map(url).collect();
             environment.push(("PUNCTUAL_STORE_URL", urls.join(",")));
         }
-        let redis = self.redis.as_ref().map(|it| Proxy::before(it.port()));
+        let redis = self.redis.as_ref().map(|redis| Proxy::before(redis.port()));
         if let Some(way) = &redis {
             environment.push(("PUNCTUAL_HOT_URL", format!("redis://127.0.0.1:{}", way.port())));
         }
@@ -129,7 +130,7 @@ impl Stack {
 
     /// Of all engines, with commas.
     pub(crate) fn urls(&self) -> String {
-        self.members.iter().map(|it| it.engine.url()).collect::<Vec<_>>().join(",")
+        self.members.iter().map(|member| member.engine.url()).collect::<Vec<_>>().join(",")
     }
 
     /// Before the run is over everything that tells what happened is copied to where it stays.

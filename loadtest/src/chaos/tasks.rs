@@ -170,7 +170,7 @@ mod tests {
     fn every_kind_comes_and_none_is_due_after_the_end() {
         let mut maker = Maker::new(1, 100_000);
         let all: Vec<Spec> = (0..2_000).map(|_| maker.next(50_000)).collect();
-        assert_eq!(all.iter().map(|it| it.lane).collect::<HashSet<_>>().len(), LANES.len());
+        assert_eq!(all.iter().map(|spec| spec.lane).collect::<HashSet<_>>().len(), LANES.len());
         for spec in &all {
             let due_ms = match spec.due {
                 Due::AtMs(at_ms) => at_ms,
@@ -178,10 +178,10 @@ mod tests {
             };
             assert!((50_000..=100_000).contains(&due_ms), "{spec:?}");
         }
-        for wish in [|it: &Wish| *it == Wish::Cancel, |it: &Wish| *it != Wish::Cancel] {
-            assert!(all.iter().any(|it| it.change.is_some_and(|it| wish(&it.wish))));
+        for wish in [|wish: &Wish| *wish == Wish::Cancel, |wish: &Wish| *wish != Wish::Cancel] {
+            assert!(all.iter().any(|spec| spec.change.is_some_and(|change| wish(&change.wish))));
         }
-        assert!(all.iter().any(|it| it.fails == u32::MAX));
+        assert!(all.iter().any(|spec| spec.fails == u32::MAX));
     }
 
     #[test]

@@ -15,9 +15,9 @@ impl WallClock {
         let library = library().context(
             "libfaketime is missing: apt-get install libfaketime (scripts/install-servers does it), or leave out the fault `clock`",
         )?;
-        let it = Self { file, library };
-        it.set(0)?;
-        Ok(it)
+        let clock = Self { file, library };
+        clock.set(0)?;
+        Ok(clock)
     }
 
     /// From the next look at it on.
@@ -44,9 +44,9 @@ impl WallClock {
 /// Debian has a directory for each architecture.
 fn library() -> Option<PathBuf> {
     let name = Path::new("faketime/libfaketimeMT.so.1");
-    let below = std::fs::read_dir("/usr/lib").ok()?.filter_map(|it| Some(it.ok()?.path().join(name)));
-    let others = ["/usr/lib", "/usr/local/lib"].map(|it| Path::new(it).join(name));
-    below.chain(others).find(|it| it.is_file())
+    let below = std::fs::read_dir("/usr/lib").ok()?.filter_map(|entry| Some(entry.ok()?.path().join(name)));
+    let others = ["/usr/lib", "/usr/local/lib"].map(|word| Path::new(word).join(name));
+    below.chain(others).find(|path| path.is_file())
 }
 
 #[cfg(test)]
@@ -56,11 +56,11 @@ mod tests {
     #[test]
     fn a_step_is_written_in_seconds() {
         let directory = tempfile::tempdir().unwrap();
-        let it = WallClock::new(directory.path().join("clock")).unwrap();
+        let clock = WallClock::new(directory.path().join("clock")).unwrap();
         let read = || std::fs::read_to_string(directory.path().join("clock")).unwrap();
         assert_eq!(read(), "+0.000\n");
         for (by_ms, text) in [(-300, "-0.300\n"), (14_400_000, "+14400.000\n"), (-2_050, "-2.050\n")] {
-            it.set(by_ms).unwrap();
+            clock.set(by_ms).unwrap();
             assert_eq!(read(), text);
         }
     }

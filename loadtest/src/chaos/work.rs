@@ -117,7 +117,7 @@ impl Executor {
             let (attempt, executor) = (task.attempt, self.name.clone());
             let receipt = Receipt { attempt, asked_us, at_us, executor, report: None };
             let Some(nth) = book.received(n, receipt) else { continue };
-            let spec = book.tracks.get(n).map(|it| it.spec.clone());
+            let spec = book.tracks.get(n).map(|track| track.spec.clone());
             drop(book);
             let Some(spec) = spec else { continue };
             let is_success = task.attempt > spec.fails;
@@ -147,7 +147,7 @@ async fn report_all(
             batch.push(more);
         }
         body.clear();
-        wire::write_outcomes(batch.iter().map(|it| it.item.as_str()), &mut body);
+        wire::write_outcomes(batch.iter().map(|done| done.item.as_str()), &mut body);
         report(&field, &mut connection, &body, &batch).await?;
         batch.clear();
     }
@@ -163,7 +163,7 @@ async fn report(
     let sent_us = now_us();
     {
         let mut book = field.book.lock();
-        batch.iter().for_each(|it| book.reporting(it.n, it.nth, it.is_success, sent_us));
+        batch.iter().for_each(|done| book.reporting(done.n, done.nth, done.is_success, sent_us));
     }
     let (mut pause, mut is_repeat) = (Pause::default(), false);
     loop {

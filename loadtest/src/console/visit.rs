@@ -148,7 +148,7 @@ pub(super) async fn measure(
     addresses: &[(String, bool)],
 ) -> anyhow::Result<Vec<PageReport>> {
     let mut connections: Vec<Connection> =
-        visitors.viewers.iter().map(|it| Connection::new(it.clone())).collect();
+        visitors.viewers.iter().map(|viewer| Connection::new(viewer.clone())).collect();
     let mut admin = Connection::new(visitors.admin.clone());
     let mut took_ms: Vec<Vec<f64>> = vec![Vec::new(); addresses.len()];
     let mut bytes = vec![0; addresses.len()];

@@ -32,10 +32,10 @@ pub(crate) enum Topology {
 /// The kernel notices within seconds that a server is gone without closing: also on connections that only wait.
 fn tcp() -> TcpSettings {
     let alive = TcpKeepalive::new().with_time(Duration::from_secs(3)).with_interval(Duration::from_secs(1));
-    let it = TcpSettings::default().set_nodelay(true).set_keepalive(alive.with_retries(3));
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(alive.with_retries(3));
     #[cfg(target_os = "linux")]
-    let it = it.set_user_timeout(Duration::from_secs(6));
-    it
+    let tcp_settings = settings.set_user_timeout(Duration::from_secs(6));
+    tcp_settings
 }
 
 fn refused(error: impl ToString) -> Error {
@@ -65,14 +65,14 @@ impl Topology {
 fn transport(rest: &str, is_tls: bool) -> Result<(&str, Option<TlsCertificates>), Error> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (mut root_cert, mut cert, mut key) = (None, None, None);
-    for (name, path) in query.split('&').filter_map(|it| it.split_once('=')) {
+    for (name, path) in query.split('&').filter_map(|part| part.split_once('=')) {
         let place = match name {
             "tls_ca" => &mut root_cert,
             "tls_cert" => &mut cert,
             "tls_key" => &mut key,
             _ => return Err(refused("its parameters are tls_ca, tls_cert and tls_key")),
         };
-        *place = Some(fs::read(path).map_err(|it| refused(format!("{name}: {path:?}: {it}")))?);
+        *place = Some(fs::read(path).map_err(|error| refused(format!("{name}: {path:?}: {error}")))?);
     }
     if !is_tls && !query.is_empty() {
         return Err(refused("files for TLS are named, and the address is a plain one"));
@@ -88,8 +88,8 @@ fn transport(rest: &str, is_tls: bool) -> Result<(&str, Option<TlsCertificates>)
 /// One server: `[user:password@]host[:port][/db]`.
 fn client(rest: &str, tls: Option<&TlsCertificates>) -> Result<Client, Error> {
     let scheme = if tls.is_some() { "rediss" } else { "redis" };
-    let info = format!("{scheme}://{rest}").into_connection_info().map_err(|it| plain(&it))?;
-    open(info.set_tcp_settings(tcp()), tls).map_err(|it| plain(&it))
+    let info = format!("{scheme}://{rest}").into_connection_info().map_err(|error| plain(&error))?;
+    open(info.set_tcp_settings(tcp()), tls).map_err(|error| plain(&error))
 }
 
 fn open(info: ConnectionInfo, tls: Option<&TlsCertificates>) -> RedisResult<Client> {
@@ -118,7 +118,7 @@ fn plain(error: &RedisError) -> Error {
 /// `user@`, then the hosts, then what follows the first slash.
 fn split(rest: &str) -> (&str, Vec<&str>, &str) {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let at = authority.rfind('@').map_or(0, |it| it + 1);
+    let at = authority.rfind('@').map_or(0, |authority| authority + 1);
     let (user, hosts) = authority.split_at(at);
     (user, hosts.split(',').collect(), path)
 }
@@ -138,7 +138,7 @@ fn cluster(
 ) -> Result<Topology, Error> {
     let (user, hosts, _) = split(rest);
     let seeds: Vec<ConnectionInfo> =
-        hosts.into_iter().map(|it| node(user, it, "", tls)).collect::<Result<_, _>>()?;
+        hosts.into_iter().map(|host| node(user, host, "", tls)).collect::<Result<_, _>>()?;
     let mut builder = ClusterClient::builder(seeds.clone())
         .connection_timeout(connect)
         .response_timeout(response)
@@ -159,13 +159,13 @@ fn sentinel(rest: &str, tls: Option<&TlsCertificates>) -> Result<Topology, Error
     if master.is_empty() {
         return Err(refused("the name of the master is missing: redis+sentinel://host,host/name"));
     }
-    let with_port = |it: &str| {
-        let has = it.rsplit(']').next().is_some_and(|it| it.contains(':'));
-        if has { it.to_owned() } else { format!("{it}:{SENTINEL_PORT}") }
+    let with_port = |text: &str| {
+        let has = text.rsplit(']').next().is_some_and(|part| part.contains(':'));
+        if has { text.to_owned() } else { format!("{text}:{SENTINEL_PORT}") }
     };
     let hosts: Vec<ConnectionInfo> =
-        hosts.into_iter().map(|it| node(user, &with_port(it), db, tls)).collect::<Result<_, _>>()?;
-    let addresses: Vec<_> = hosts.iter().map(|it| it.addr().clone()).collect();
+        hosts.into_iter().map(|host| node(user, &with_port(host), db, tls)).collect::<Result<_, _>>()?;
+    let addresses: Vec<_> = hosts.iter().map(|host| host.addr().clone()).collect();
     let mut builder = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)
         .map_err(refused)?
         .set_client_to_redis_tcp_settings(tcp())
@@ -201,9 +201,9 @@ mod tests {
         let Topology::Cluster { seeds, .. } = parse("redis+cluster://u:p%40@a:1,b,[::1]:3").unwrap() else {
             panic!("a cluster")
         };
-        let seen: Vec<String> = seeds.iter().map(|it| it.addr().to_string()).collect();
+        let seen: Vec<String> = seeds.iter().map(|info| info.addr().to_string()).collect();
         assert_eq!(seen, ["a:1", "b:6379", "::1:3"]);
-        assert!(seeds.iter().all(|it| it.redis_settings().password() == Some("p@")));
+        assert!(seeds.iter().all(|info| info.redis_settings().password() == Some("p@")));
         for url in
             ["redis+sentinel://a,b:1/main", "redis+sentinel://:p@[::1]/main/3", "rediss+sentinel://a/main"]
         {
@@ -220,7 +220,7 @@ mod tests {
         let Topology::Cluster { seeds, .. } = parse("rediss+cluster://a:1,b").unwrap() else {
             panic!("a cluster")
         };
-        assert!(seeds.iter().all(|it| matches!(it.addr(), ConnectionAddr::TcpTls { .. })));
+        assert!(seeds.iter().all(|info| matches!(info.addr(), ConnectionAddr::TcpTls { .. })));
     }
 
     #[test]

@@ -68,7 +68,7 @@ async fn wait_for(
     for _ in 0..STEPS_MAX {
         let is_old = tap.is_some();
         let mut direct = match tap.take() {
-            Some(it) => it,
+            Some(direct) => direct,
             None => Direct::connect(&core.work, node.as_ref()).await?,
         };
         match blocking_read(core, queue, stream, count, &mut direct).await {
@@ -82,7 +82,7 @@ async fn wait_for(
                 (tap, failure) = (Some(direct), error);
             }
             Err(error) => {
-                node = error.moved_to().and_then(|it| direct.redirected(it));
+                node = error.moved_to().and_then(|address| direct.redirected(address));
                 if node.is_none() && !(is_old && matches!(error, Error::NoAnswer(_))) {
                     return Err(error);
                 }

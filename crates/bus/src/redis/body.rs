@@ -50,29 +50,29 @@ struct Body<'a> {
 /// Rough size of all but the payload, to allocate once.
 const HEAD_LEN: usize = 192;
 
-pub(crate) fn encode(it: &Assignment) -> Result<Vec<u8>, Error> {
+pub(crate) fn encode(lease: &Assignment) -> Result<Vec<u8>, Error> {
     let body = Body {
-        p: it.place.partition.0,
-        d: it.place.due_at.0,
-        i: it.place.id,
-        task: it.task_id,
-        ver: it.task_version,
-        fence: it.fence,
-        try_no: it.attempt,
-        tries: it.max_attempts,
-        kind: it.kind.as_str(),
-        prio: it.priority.level(),
-        json: it.payload.is_json,
-        body: &it.payload.bytes,
-        due: it.due_at.0,
-        asked: (it.execute_at != it.due_at).then_some(it.execute_at.0),
-        fired: it.fired_at.0,
-        lease: it.lease_until.0,
-        limit: it.timeout_ms,
-        trace: it.traceparent.as_deref(),
-        labels: it.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+        p: lease.place.partition.0,
+        d: lease.place.due_at.0,
+        i: lease.place.id,
+        task: lease.task_id,
+        ver: lease.task_version,
+        fence: lease.fence,
+        try_no: lease.attempt,
+        tries: lease.max_attempts,
+        kind: lease.kind.as_str(),
+        prio: lease.priority.level(),
+        json: lease.payload.is_json,
+        body: &lease.payload.bytes,
+        due: lease.due_at.0,
+        asked: (lease.execute_at != lease.due_at).then_some(lease.execute_at.0),
+        fired: lease.fired_at.0,
+        lease: lease.lease_until.0,
+        limit: lease.timeout_ms,
+        trace: lease.traceparent.as_deref(),
+        labels: lease.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
     };
-    let mut bytes = Vec::with_capacity(HEAD_LEN + it.payload.bytes.len());
+    let mut bytes = Vec::with_capacity(HEAD_LEN + lease.payload.bytes.len());
     bytes.push(VERSION);
     rmp_serde::encode::write_named(&mut bytes, &body)?;
     Ok(bytes)
@@ -83,27 +83,27 @@ pub(crate) fn decode(queue: &QueueKey, bytes: &[u8]) -> Result<Assignment, Error
     if *version != VERSION {
         return Err(Error::Version(*version));
     }
-    let it: Body<'_> = rmp_serde::from_slice(packed)?;
+    let body: Body<'_> = rmp_serde::from_slice(packed)?;
     Ok(Assignment {
-        place: TaskRef { partition: Partition(it.p), due_at: Millis(it.d), id: it.i },
+        place: TaskRef { partition: Partition(body.p), due_at: Millis(body.d), id: body.i },
         queue: queue.clone(),
-        task_id: it.task,
-        task_version: it.ver,
-        fence: it.fence,
-        attempt: it.try_no,
-        max_attempts: it.tries,
-        kind: Name::new(it.kind).map_err(|error| Error::Content(error.to_string()))?,
-        priority: Priority::new(it.prio).map_err(|error| Error::Content(error.to_string()))?,
-        payload: Content::inside(it.json, it.body.to_vec()),
-        execute_at: Millis(it.asked.unwrap_or(it.due)),
-        due_at: Millis(it.due),
-        fired_at: Millis(it.fired),
+        task_id: body.task,
+        task_version: body.ver,
+        fence: body.fence,
+        attempt: body.try_no,
+        max_attempts: body.tries,
+        kind: Name::new(body.kind).map_err(|error| Error::Content(error.to_string()))?,
+        priority: Priority::new(body.prio).map_err(|error| Error::Content(error.to_string()))?,
+        payload: Content::inside(body.json, body.body.to_vec()),
+        execute_at: Millis(body.asked.unwrap_or(body.due)),
+        due_at: Millis(body.due),
+        fired_at: Millis(body.fired),
         // Subscribers need no other instant.
-        leased_since: Millis(it.fired),
-        lease_until: Millis(it.lease),
-        timeout_ms: it.limit,
-        traceparent: it.trace.map(str::to_owned),
-        labels: it.labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        leased_since: Millis(body.fired),
+        lease_until: Millis(body.lease),
+        timeout_ms: body.limit,
+        traceparent: body.trace.map(str::to_owned),
+        labels: body.labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
     })
 }
 
@@ -137,7 +137,7 @@ pub(super) mod tests {
             leased_since: Millis(2),
             lease_until: Millis(3),
             timeout_ms: traceparent.as_ref().map(|_| i64::MAX),
-            labels: traceparent.iter().map(|it| (it.clone(), "v".to_owned())).collect(),
+            labels: traceparent.iter().map(|traceparent| (traceparent.clone(), "v".to_owned())).collect(),
             traceparent,
         }
     }
@@ -146,8 +146,8 @@ pub(super) mod tests {
     fn a_message_is_read_as_it_was_written() {
         for payload in [Content::default(), Content::json("{}"), Content::binary((0..=255).collect())] {
             for trace in [None, Some("00-a".to_owned())] {
-                let it = with(payload.clone(), trace);
-                assert_eq!(decode(&queue(), &encode(&it).unwrap()).unwrap(), it);
+                let lease = with(payload.clone(), trace);
+                assert_eq!(decode(&queue(), &encode(&lease).unwrap()).unwrap(), lease);
             }
         }
     }
@@ -155,8 +155,8 @@ pub(super) mod tests {
     /// Messages of older builds are read.
     #[test]
     fn the_format_is_pinned() {
-        let it = with(Content::binary(vec![0xff]), None);
-        let hex: String = encode(&it).unwrap().iter().map(|it| format!("{it:02x}")).collect();
+        let lease = with(Content::binary(vec![0xff]), None);
+        let hex: String = encode(&lease).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, PINNED);
     }
     const PINNED: &str = "018fa170cdffffa164cf0000e677d21fdbffa169d38000000000000000a47461736bcf7fffffffffffffffa3766572ff\

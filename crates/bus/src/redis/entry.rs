@@ -21,7 +21,7 @@ pub(crate) struct EntryId {
 
 impl EntryId {
     pub(crate) fn pack(self, stream: u8) -> Result<u64, Error> {
-        let fits = |it: &u64| *it < 1 << MS_BITS && self.seq < 1 << SEQ_BITS && stream < STREAMS_MAX;
+        let fits = |number: &u64| *number < 1 << MS_BITS && self.seq < 1 << SEQ_BITS && stream < STREAMS_MAX;
         let ms =
             self.ms.checked_sub(EPOCH_MS).filter(fits).ok_or(Error::Id { ms: self.ms, seq: self.seq })?;
         Ok((((ms << SEQ_BITS) | self.seq) << STREAM_BITS) | u64::from(stream))

@@ -219,7 +219,7 @@ impl Lanes {
             }
             lacking
         });
-        lacking.filter(|it| *it > 0)
+        lacking.filter(|number| *number > 0)
     }
 
     /// What the latest caller's clock shows by now.
@@ -232,7 +232,7 @@ impl Lanes {
     pub(super) async fn deserted(&self, queue: &QueueKey) {
         loop {
             let Some((callers, left)) =
-                self.by_queue.lock().get(queue).map(|it| (it.callers, Arc::clone(&it.left)))
+                self.by_queue.lock().get(queue).map(|lane| (lane.callers, Arc::clone(&lane.left)))
             else {
                 return;
             };
@@ -267,7 +267,7 @@ impl Lanes {
     /// Ends when it is so, or the lane is gone.
     async fn when(&self, queue: &QueueKey, is_so: impl Fn(&Lane) -> bool) {
         loop {
-            let Some(changed) = self.by_queue.lock().get(queue).map(|it| Arc::clone(&it.changed)) else {
+            let Some(changed) = self.by_queue.lock().get(queue).map(|lane| Arc::clone(&lane.changed)) else {
                 return;
             };
             let mut signal = std::pin::pin!(changed.notified());
@@ -280,7 +280,7 @@ impl Lanes {
     }
 
     pub(super) fn is_deserted(&self, queue: &QueueKey) -> bool {
-        self.by_queue.lock().get(queue).is_none_or(|it| it.callers == 0)
+        self.by_queue.lock().get(queue).is_none_or(|lane| lane.callers == 0)
     }
 
     /// What was read for callers that are gone.
@@ -291,7 +291,7 @@ impl Lanes {
     }
 
     pub(super) fn has_orphans(&self, queue: &QueueKey) -> bool {
-        self.by_queue.lock().get(queue).is_some_and(|it| it.callers == 0 && !it.ready.is_empty())
+        self.by_queue.lock().get(queue).is_some_and(|lane| lane.callers == 0 && !lane.ready.is_empty())
     }
 }
 
@@ -310,12 +310,12 @@ mod tests {
     }
 
     fn ids(found: &[Delivery]) -> Vec<u64> {
-        found.iter().map(|it| it.id).collect()
+        found.iter().map(|delivery| delivery.id).collect()
     }
 
     fn unread(found: Found) -> u16 {
         match found {
-            Found::Unread(it) => it,
+            Found::Unread(unread) => unread,
             other => panic!("{other:?}"),
         }
     }

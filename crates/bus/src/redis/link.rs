@@ -59,8 +59,8 @@ enum Wire {
 impl Wire {
     async fn run(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         match self {
-            Self::One(it) => commands.query_async(it).await,
-            Self::Cluster(it) => commands.query_async(it).await,
+            Self::One(connection) => commands.query_async(connection).await,
+            Self::Cluster(connection) => commands.query_async(connection).await,
         }
     }
 }
@@ -255,7 +255,7 @@ impl Direct {
         let mut failed = Error::ConnectTimeout;
         for info in named.into_iter().chain(seeds.iter().cloned()) {
             match Self::to(info, patience).await {
-                Ok(it) => return Ok(it),
+                Ok(direct) => return Ok(direct),
                 Err(error) => failed = error,
             }
         }

@@ -23,7 +23,7 @@ struct Chunk {
 pub(super) async fn publish(core: &Core, messages: &[Assignment]) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> = messages.iter().map(|_| Ok(())).collect();
     let chunks = chunks(core, messages, &mut outcomes);
-    let sent = futures_util::future::join_all(chunks.into_iter().map(|it| send(&core.out, it))).await;
+    let sent = futures_util::future::join_all(chunks.into_iter().map(|chunk| send(&core.out, chunk))).await;
     for (number, outcome) in sent.into_iter().flatten() {
         if let Some(place) = outcomes.get_mut(number) {
             *place = outcome;
@@ -51,7 +51,7 @@ fn chunks(core: &Core, messages: &[Assignment], outcomes: &mut [Outcome]) -> Vec
             Err(error) => *outcome = Err(Arc::new(error)),
         }
     }
-    full.extend(open.into_values().filter(|it| !it.commands.is_empty()));
+    full.extend(open.into_values().filter(|chunk| !chunk.commands.is_empty()));
     full
 }
 
@@ -83,5 +83,5 @@ fn outcome(answer: Value) -> Outcome {
 
 fn all(numbers: Vec<usize>, error: Error) -> Vec<(usize, Outcome)> {
     let error = Arc::new(error);
-    numbers.into_iter().map(|it| (it, Err(Arc::clone(&error)))).collect()
+    numbers.into_iter().map(|number| (number, Err(Arc::clone(&error)))).collect()
 }

@@ -78,7 +78,7 @@ async fn first(
             Found::Messages(messages) => return Ok(messages),
             Found::Failed(error) => return Err(error),
             Found::Unread(unread) => {
-                for number in (0..core.options.streams_per_queue).filter(|it| unread & (1 << it) != 0) {
+                for number in (0..core.options.streams_per_queue).filter(|nth| unread & (1 << nth) != 0) {
                     run_to_its_end(block::run(Arc::clone(core), queue.clone(), number));
                 }
             }
@@ -161,7 +161,7 @@ pub(super) async fn delivered(
 
 /// If it fails, Redis's own instant stands: the message is reclaimed somewhat sooner or later.
 async fn stamp(core: &Core, stream: &Stream, entries: &[Entry], now: Millis) {
-    let ids: Vec<_> = entries.iter().map(|it| it.id).collect();
+    let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
     let stamp = stream.stamp(&core.options.consumer, &ids, now);
     if let Err(error) = core.work.run(redis::pipe().add_command(stamp)).await {
         tracing::warn!(stream = stream.key, error = %error, "the instant of a delivery could not be written");

@@ -56,9 +56,10 @@ async fn reclaim_stream(core: &Core, stream: &Stream, before: Millis) -> Result<
     let (mut moved, mut after) = (0, None);
     loop {
         let Some((page, now)) = look(core, stream, after).await? else { return Ok(0) };
-        let late = page.iter().filter(|it| now.plus(-it.idle_ms) < before);
-        moved += requeue(core, stream, &late.map(|it| (it.id, it.times)).collect::<Vec<_>>()).await?;
-        after = page.last().map(|it| it.id);
+        let late = page.iter().filter(|pending| now.plus(-pending.idle_ms) < before);
+        moved += requeue(core, stream, &late.map(|pending| (pending.id, pending.times)).collect::<Vec<_>>())
+            .await?;
+        after = page.last().map(|pending| pending.id);
         if page.len() < PENDING_MAX {
             break;
         }
@@ -133,8 +134,8 @@ pub(super) fn give_back_later(core: &Arc<Core>, queue: &QueueKey) {
 async fn give_back(core: Arc<Core>, queue: QueueKey) {
     sleep(LINGER).await;
     let orphans = core.lanes.orphans(&queue);
-    for (stream, ids) in by_stream(&core, &queue, orphans.iter().map(|it| it.id)) {
-        let uncounted: Vec<_> = ids.into_iter().map(|it| (it, 0)).collect();
+    for (stream, ids) in by_stream(&core, &queue, orphans.iter().map(|orphan| orphan.id)) {
+        let uncounted: Vec<_> = ids.into_iter().map(|id| (id, 0)).collect();
         if let Err(error) = requeue(&core, &stream, &uncounted).await {
             tracing::warn!(stream = stream.key, error = %error, "messages could not be given back; they wait to be reclaimed");
         }

@@ -34,15 +34,15 @@ impl Stream {
     }
 
     pub(super) fn add(&self, body: &[u8]) -> Cmd {
-        let mut it = redis::cmd("XADD");
-        it.arg(&self.key).arg("*").arg(BODY).arg(body);
-        it
+        let mut command = redis::cmd("XADD");
+        command.arg(&self.key).arg("*").arg(BODY).arg(body);
+        command
     }
 
     pub(super) fn create_group(&self) -> Cmd {
-        let mut it = redis::cmd("XGROUP");
-        it.arg("CREATE").arg(&self.key).arg(GROUP).arg(0).arg("MKSTREAM");
-        it
+        let mut command = redis::cmd("XGROUP");
+        command.arg("CREATE").arg(&self.key).arg(GROUP).arg(0).arg("MKSTREAM");
+        command
     }
 
     /// What was given to nobody yet, then the server's time: two answers. `block` of None: answers at once.
@@ -61,13 +61,13 @@ impl Stream {
 
     /// Writes `at` as the instant of delivery, and does not count another one.
     pub(super) fn stamp(&self, consumer: &str, ids: &[EntryId], at: Millis) -> Cmd {
-        let mut it = redis::cmd("XCLAIM");
-        it.arg(&self.key).arg(GROUP).arg(consumer).arg(0);
+        let mut command = redis::cmd("XCLAIM");
+        command.arg(&self.key).arg(GROUP).arg(consumer).arg(0);
         for id in ids {
-            it.arg(id.to_string());
+            command.arg(id.to_string());
         }
-        it.arg("TIME").arg(at.0).arg("JUSTID");
-        it
+        command.arg("TIME").arg(at.0).arg("JUSTID");
+        command
     }
 
     /// Both or neither: an entry that is acknowledged and still there would never leave the memory.
@@ -88,7 +88,7 @@ impl Stream {
     /// Entries that are with consumers, between two readings of the clock: three answers.
     pub(super) fn pending(&self, after: Option<EntryId>) -> Pipeline {
         let mut pending = redis::cmd("XPENDING");
-        let from = after.map_or_else(|| "-".to_owned(), |it| format!("({it}"));
+        let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
         pending.arg(&self.key).arg(GROUP).arg(from).arg("+").arg(PENDING_MAX);
         let mut all = redis::pipe();
         all.atomic().add_command(redis::cmd("TIME")).add_command(pending).add_command(redis::cmd("TIME"));
@@ -97,27 +97,27 @@ impl Stream {
 
     /// `EVAL` with the text: it is seldom called, and never meets a server that does not know it.
     pub(super) fn requeue(&self, ids: &[(EntryId, u32)]) -> Cmd {
-        let mut it = redis::cmd("EVAL");
-        it.arg(include_str!("requeue.lua")).arg(1).arg(&self.key).arg(GROUP);
+        let mut command = redis::cmd("EVAL");
+        command.arg(include_str!("requeue.lua")).arg(1).arg(&self.key).arg(GROUP);
         for (id, times) in ids {
-            it.arg(id.to_string()).arg(*times);
+            command.arg(id.to_string()).arg(*times);
         }
-        it
+        command
     }
 
     pub(super) fn forget(&self, silent_for: Duration) -> Cmd {
-        let mut it = redis::cmd("EVAL");
-        it.arg(include_str!("forget.lua")).arg(1).arg(&self.key).arg(GROUP);
-        it.arg(u64::try_from(silent_for.as_millis()).unwrap_or(u64::MAX));
-        it
+        let mut command = redis::cmd("EVAL");
+        command.arg(include_str!("forget.lua")).arg(1).arg(&self.key).arg(GROUP);
+        command.arg(u64::try_from(silent_for.as_millis()).unwrap_or(u64::MAX));
+        command
     }
 
     /// An entry that this build cannot read stays with the consumer: a reclaim may bring it to one that can, and the
     /// lease in the store makes a new message in any case.
     pub(super) fn deliveries(&self, queue: &QueueKey, entries: Vec<Entry>) -> Vec<Delivery> {
-        let made = entries.into_iter().map(|it| (it.id, self.delivery(queue, it)));
-        made.filter_map(|(id, it)| {
-            it.inspect_err(|error| {
+        let made = entries.into_iter().map(|entry| (entry.id, self.delivery(queue, entry)));
+        made.filter_map(|(id, result)| {
+            result.inspect_err(|error| {
                 tracing::error!(queue = %queue.queue, namespace = %queue.namespace, entry = %id, error = %error, "a message was left lying");
             })
             .ok()
@@ -158,9 +158,9 @@ pub(super) fn entries(answer: Value) -> Result<Vec<Entry>, Error> {
     let stream = match accepted(answer)? {
         Value::Nil => return Ok(Vec::new()),
         Value::Array(streams) => {
-            streams.into_iter().next().map(list).transpose()?.and_then(|mut it| it.pop())
+            streams.into_iter().next().map(list).transpose()?.and_then(|mut list| list.pop())
         }
-        Value::Map(streams) => streams.into_iter().next().map(|(_, it)| it),
+        Value::Map(streams) => streams.into_iter().next().map(|(_, stream)| stream),
         _ => return Err(Error::Reply("to a read, no list")),
     };
     list(stream.ok_or(Error::Reply("to a read, an empty list"))?)?.into_iter().map(entry).collect()
@@ -206,7 +206,7 @@ pub(super) fn time(answer: Value) -> Result<Millis, Error> {
 
 pub(super) fn count(answer: Value) -> Result<usize, Error> {
     match accepted(answer)? {
-        Value::Int(it) => usize::try_from(it).map_err(|_| Error::Reply("a negative count")),
+        Value::Int(number) => usize::try_from(number).map_err(|_| Error::Reply("a negative count")),
         _ => Err(Error::Reply("no count")),
     }
 }
@@ -218,14 +218,14 @@ pub(super) fn exactly<const N: usize>(answers: Vec<Value>) -> Result<[Value; N],
 
 fn list(value: Value) -> Result<Vec<Value>, Error> {
     match value {
-        Value::Array(it) => Ok(it),
+        Value::Array(list) => Ok(list),
         _ => Err(Error::Reply("no list")),
     }
 }
 
 fn bytes(value: Value) -> Result<Vec<u8>, Error> {
     match value {
-        Value::BulkString(it) => Ok(it),
+        Value::BulkString(bytes) => Ok(bytes),
         _ => Err(Error::Reply("no text")),
     }
 }

@@ -20,11 +20,11 @@ struct Found {
 /// Words as a shell has them, a list for each command of a pipeline or a list. Quotes are taken away.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), None::<String>, None);
-    for it in line.chars() {
-        match (quote, it) {
-            (Some(end), _) if it == end => quote = None,
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(end), _) if letter == end => quote = None,
             (None, '\'' | '"') => {
-                quote = Some(it);
+                quote = Some(letter);
                 word.get_or_insert_default();
             }
             (None, '#') if word.is_none() => break,
@@ -32,8 +32,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
                 words.extend(word.take());
                 all.push(std::mem::take(&mut words));
             }
-            (None, _) if it.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(it),
+            (None, _) if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
         }
     }
     words.extend(word);
@@ -43,13 +43,13 @@ fn commands(line: &str) -> Vec<Vec<String>> {
 
 /// From the program on, if it is what is called.
 fn of_punctual(words: &[String]) -> Option<&[String]> {
-    let is_it = |it: &String| it == "punctual" || (it.ends_with("/punctual") && !it.contains('='));
-    let of_user = |it: &String| ["-u", "-o", "-g"].contains(&it.as_str());
+    let is_it = |text: &String| text == "punctual" || (text.ends_with("/punctual") && !text.contains('='));
+    let of_user = |text: &String| ["-u", "-o", "-g"].contains(&text.as_str());
     let is_user = |nth: usize| nth > 0 && words.get(nth - 1).is_some_and(of_user);
-    let nth = words.iter().enumerate().position(|(nth, it)| is_it(it) && !is_user(nth))?;
+    let nth = words.iter().enumerate().position(|(nth, word)| is_it(word) && !is_user(nth))?;
     let (before, from) = words.split_at_checked(nth)?;
-    let is_setting = |it: &String| it.split_once('=').is_some_and(|it| !it.0.is_empty());
-    let begins = before.first().is_none_or(|it| BEFORE.contains(&it.as_str()) || is_setting(it));
+    let is_setting = |text: &String| text.split_once('=').is_some_and(|parts| !parts.0.is_empty());
+    let begins = before.first().is_none_or(|before| BEFORE.contains(&before.as_str()) || is_setting(before));
     // By itself it is a name: of the package, of the service.
     (begins && from.len() > 1).then_some(from)
 }
@@ -74,7 +74,7 @@ fn of_page(page: &str, text: &str) -> Vec<Found> {
                 take(&std::mem::take(&mut joined), true);
             }
         } else {
-            line.split('`').skip(1).step_by(2).for_each(|it| take(it, false));
+            line.split('`').skip(1).step_by(2).for_each(|part| take(part, false));
         }
     }
     found
@@ -82,15 +82,17 @@ fn of_page(page: &str, text: &str) -> Vec<Found> {
 
 /// What stands for something of the reader's own.
 fn stands_for_another(word: &str) -> bool {
-    let is_name = |it: &str| it.len() > 1 && it.chars().all(|it| it.is_ascii_uppercase() || it == '_');
-    let parts = word.split(['=', ',', '/', ':']).any(|it| is_name(it) || it == "N");
+    let is_name = |text: &str| {
+        text.len() > 1 && text.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
+    };
+    let parts = word.split(['=', ',', '/', ':']).any(|part| is_name(part) || part == "N");
     parts || word.contains(['$', '…', '<']) || word.contains("...")
 }
 
 fn refusal(found: &Found) -> Option<String> {
-    let given = found.words.iter().filter(|it| !matches!(it.as_str(), "..." | "…" | "\\"));
+    let given = found.words.iter().filter(|word| !matches!(word.as_str(), "..." | "…" | "\\"));
     let error = Cli::try_parse_from(given).err()?;
-    let is_open = found.words.iter().any(|it| stands_for_another(it));
+    let is_open = found.words.iter().any(|word| stands_for_another(word));
     let is_good = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
         // The page says that it is in the environment.
@@ -109,8 +111,8 @@ fn refusal(found: &Found) -> Option<String> {
 #[test]
 fn every_command_that_a_page_names_is_one_that_there_is() {
     let mut pages = vec![PathBuf::from(ROOT).join("README.md")];
-    let of_docs = fs::read_dir(PathBuf::from(ROOT).join("docs")).unwrap().map(|it| it.unwrap().path());
-    pages.extend(of_docs.filter(|it| it.extension().is_some_and(|it| it == "md")));
+    let of_docs = fs::read_dir(PathBuf::from(ROOT).join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(of_docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
     let mut found = Vec::new();
     for page in pages {
         let name = page.file_name().unwrap().to_string_lossy().into_owned();
@@ -119,7 +121,7 @@ fn every_command_that_a_page_names_is_one_that_there_is() {
             found.extend(of_page(&name, &fs::read_to_string(&page).unwrap()));
         }
     }
-    assert!(found.len() > 100 && found.iter().filter(|it| it.is_whole).count() > 25, "{}", found.len());
+    assert!(found.len() > 100 && found.iter().filter(|found| found.is_whole).count() > 25, "{}", found.len());
     let refused: Vec<String> = found.iter().filter_map(refusal).collect();
     assert!(refused.is_empty(), "{} of {}:\n{}", refused.len(), found.len(), refused.join("\n"));
 }
@@ -128,8 +130,11 @@ fn every_command_that_a_page_names_is_one_that_there_is() {
 fn what_the_command_line_does_not_take_is_found() {
     let page = "`punctual task lst`, `punctual shard`, `punctual token revoke ID`\n```sh\nsudo -u punctual punctual serve --nope  # x\npunctual task get\n\
                 PUNCTUAL_URL=x punctual task list --limit none | jq '. | punctual nothing'\npunctual task list \\\n  --limit 5\n```\n";
-    let refused: Vec<Vec<String>> =
-        of_page("page", page).into_iter().filter(|it| refusal(it).is_some()).map(|it| it.words).collect();
+    let refused: Vec<Vec<String>> = of_page("page", page)
+        .into_iter()
+        .filter(|found| refusal(found).is_some())
+        .map(|found| found.words)
+        .collect();
     let want: [&[&str]; 4] = [
         &["punctual", "task", "lst"],
         &["punctual", "serve", "--nope"],

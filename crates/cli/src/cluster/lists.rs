@@ -29,8 +29,8 @@ fn more(cursor: Option<&str>) {
     }
 }
 
-fn event(it: &Event) -> [String; 3] {
-    [times::stamp(it.at), it.event.clone(), it.text.clone()]
+fn event(event: &Event) -> [String; 3] {
+    [times::stamp(event.at), event.event.clone(), event.text.clone()]
 }
 
 pub(super) async fn engines(args: AskArgs) -> Result<ExitCode> {
@@ -43,31 +43,31 @@ pub(super) async fn engines(args: AskArgs) -> Result<ExitCode> {
 }
 
 pub(super) fn print_engines(engines: &[Engine]) {
-    let rows = engines.iter().map(|it| {
+    let rows = engines.iter().map(|engine| {
         let rate = |of: fn(&punctual_protocol::Rates) -> f64| {
-            it.rates.as_ref().map_or_else(|| "-".to_owned(), |rates| format!("{:.1}", of(rates)))
+            engine.rates.as_ref().map_or_else(|| "-".to_owned(), |rates| format!("{:.1}", of(rates)))
         };
         [
-            it.name.clone(),
-            state(it),
-            it.partitions.to_string(),
-            if it.has_hot_set { "yes" } else { "no" }.to_owned(),
-            rate(|it| it.inserted),
-            rate(|it| it.fired),
-            it.version.clone().unwrap_or_default(),
+            engine.name.clone(),
+            state(engine),
+            engine.partitions.to_string(),
+            if engine.has_hot_set { "yes" } else { "no" }.to_owned(),
+            rate(|rates| rates.inserted),
+            rate(|rates| rates.fired),
+            engine.version.clone().unwrap_or_default(),
         ]
     });
     output::table(["ENGINE", "STATE", "PARTITIONS", "HOT SET", "INSERTS/S", "FIRES/S", "VERSION"], rows);
 }
 
-fn state(it: &Engine) -> String {
-    let away = it.databases_away.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    match (it.state, it.silent_ms) {
+fn state(engine: &Engine) -> String {
+    let away = engine.databases_away.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    match (engine.state, engine.silent_ms) {
         (EngineState::Silent, silent_ms) => {
             format!("silent for {}", spans::span(silent_ms.unwrap_or_default()))
         }
         (EngineState::Alive, _) if !away.is_empty() => format!("without database {away}"),
-        (EngineState::Alive, _) if it.leads => "alive, leads".to_owned(),
+        (EngineState::Alive, _) if engine.leads => "alive, leads".to_owned(),
         (EngineState::Alive, _) => "alive".to_owned(),
     }
 }
@@ -79,17 +79,17 @@ pub(super) async fn partitions(args: PartitionsArgs) -> Result<ExitCode> {
         output::json(&page)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = page.items.iter().map(|it| {
+    let rows = page.items.iter().map(|partition| {
         [
-            it.partition.to_string(),
-            match it.moving_to {
-                Some(to) => format!("{}, moving to {to}", it.database),
-                None => it.database.to_string(),
+            partition.partition.to_string(),
+            match partition.moving_to {
+                Some(to) => format!("{}, moving to {to}", partition.database),
+                None => partition.database.to_string(),
             },
-            it.engine.clone().unwrap_or_else(|| "(nobody)".to_owned()),
-            it.term.to_string(),
-            it.lease_left_ms.map(spans::span).unwrap_or_default(),
-            it.overdue_since.map(times::away).unwrap_or_default(),
+            partition.engine.clone().unwrap_or_else(|| "(nobody)".to_owned()),
+            partition.term.to_string(),
+            partition.lease_left_ms.map(spans::span).unwrap_or_default(),
+            partition.overdue_since.map(times::away).unwrap_or_default(),
         ]
     });
     output::table(["PARTITION", "DATABASE", "ENGINE", "TERM", "LEASE LEFT", "OVERDUE"], rows);
@@ -112,24 +112,24 @@ pub(super) async fn alerts(args: AskArgs) -> Result<ExitCode> {
 }
 
 pub(super) fn print_alerts(alerts: &[Alert]) {
-    for it in alerts {
-        output::prose(&said(it), "", "  ");
-        for consequence in &it.consequences {
+    for alert in alerts {
+        output::prose(&said(alert), "", "  ");
+        for consequence in &alert.consequences {
             let about = about(consequence.namespace.as_deref(), consequence.queue.as_deref());
             output::prose(&format!("- {}{about}: {}", consequence.name, consequence.text), "    ", "      ");
         }
-        output::prose(&it.what_to_do, "    ", "    ");
+        output::prose(&alert.what_to_do, "    ", "    ");
     }
 }
 
 /// One line.
-pub(super) fn said(it: &Alert) -> String {
-    let severity = match it.severity {
+pub(super) fn said(alert: &Alert) -> String {
+    let severity = match alert.severity {
         Severity::Critical => "critical",
         Severity::Warning => "warning",
     };
-    let about = about(it.namespace.as_deref(), it.queue.as_deref());
-    format!("{severity} {}{about} since {}: {}", it.name, times::full(it.since), it.text)
+    let about = about(alert.namespace.as_deref(), alert.queue.as_deref());
+    format!("{severity} {}{about} since {}: {}", alert.name, times::full(alert.since), alert.text)
 }
 
 /// The queue that it is about, with its namespace.

@@ -82,25 +82,28 @@ fn flow(rates: &Rates, lately: &Lateness, hour: &Lateness) -> Vec<(&'static str,
 }
 
 /// On one line.
-pub(crate) fn lateness(it: &Lateness) -> String {
-    let (Some(p50), Some(p99), Some(p999), Some(max)) = (it.p50_ms, it.p99_ms, it.p999_ms, it.max_ms) else {
+pub(crate) fn lateness(lateness: &Lateness) -> String {
+    let (Some(p50), Some(p99), Some(p999), Some(max)) =
+        (lateness.p50_ms, lateness.p99_ms, lateness.p999_ms, lateness.max_ms)
+    else {
         return "nothing fired".to_owned();
     };
     let bound = |ms: i64| if ms >= BEYOND_MS { "over 5 min".to_owned() } else { spans::span(ms) };
-    let early = if it.early > 0 { format!(", {} EARLY", it.early) } else { String::new() };
+    let early = if lateness.early > 0 { format!(", {} EARLY", lateness.early) } else { String::new() };
     format!(
         "p50 {}, p99 {}, p99.9 {}, at most {}; {} over budget{early}",
         bound(p50),
         bound(p99),
         bound(p999),
         bound(max),
-        count(it.over_budget),
+        count(lateness.over_budget),
     )
 }
 
 /// What falls due, on one line.
 pub(super) fn ahead(due: &Due) {
-    let within = |minutes: usize| -> Option<u64> { due.steps.iter().take(minutes).map(|it| it.tasks).sum() };
+    let within =
+        |minutes: usize| -> Option<u64> { due.steps.iter().take(minutes).map(|step| step.tasks).sum() };
     let said = |minutes| within(minutes).map_or_else(|| "too many to count".to_owned(), count);
     let about = if due.is_estimate { "about " } else { "" };
     output::facts(&[(
@@ -110,22 +113,24 @@ pub(super) fn ahead(due: &Due) {
 }
 
 fn steps(steps: &[StatsStep]) {
-    let rows = steps.iter().map(|it| {
+    let rows = steps.iter().map(|step| {
         [
-            times::stamp(it.at),
-            count(it.inserted),
-            count(it.fired),
-            count(it.succeeded),
-            count(it.retried),
-            count(it.dead),
-            it.lateness.p99_ms.map(spans::span).unwrap_or_default(),
+            times::stamp(step.at),
+            count(step.inserted),
+            count(step.fired),
+            count(step.succeeded),
+            count(step.retried),
+            count(step.dead),
+            step.lateness.p99_ms.map(spans::span).unwrap_or_default(),
         ]
     });
     output::table(["MINUTE", "INSERTED", "FIRED", "SUCCEEDED", "RETRIED", "DEAD", "P99 LATE"], rows);
 }
 
 fn due_steps(due: &Due) {
-    let rows =
-        due.steps.iter().map(|it| [times::stamp(it.at), it.tasks.map_or_else(|| "?".to_owned(), count)]);
+    let rows = due
+        .steps
+        .iter()
+        .map(|step| [times::stamp(step.at), step.tasks.map_or_else(|| "?".to_owned(), count)]);
     output::table(["MINUTE FROM", "FALL DUE"], rows);
 }

@@ -67,13 +67,15 @@ async fn look(client: &Client, seen: &mut Seen, lines: u32, form: Form) -> Resul
     let mut events = new_events(client, seen.newest, lines).await?;
     events.reverse();
     let shown = if seen.newest.is_none() && lines == 0 { &[] } else { events.as_slice() };
-    for it in shown {
+    for event in shown {
         match form {
-            Form::Json => output::json(&serde_json::json!({ "event": it }))?,
-            Form::Text => output::line(&format!("{}  {}: {}", times::stamp_ms(it.at), it.event, it.text)),
+            Form::Json => output::json(&serde_json::json!({ "event": event }))?,
+            Form::Text => {
+                output::line(&format!("{}  {}: {}", times::stamp_ms(event.at), event.event, event.text))
+            }
         }
     }
-    let newest = events.last().map(|it| it.id).or(seen.newest);
+    let newest = events.last().map(|event| event.id).or(seen.newest);
     seen.newest = Some(newest.unwrap_or(0));
     alerts(seen, client.alerts().await?.items, form)
 }
@@ -88,8 +90,8 @@ async fn new_events(client: &Client, newest: Option<i64>, lines: u32) -> Result<
     for _ in 0..PAGES_MAX {
         let search = SearchEvents { limit: Some(PAGE_MAX / 10), cursor, ..SearchEvents::default() };
         let page = client.events(&search).await?;
-        let is_through = page.items.iter().any(|it| it.id <= newest);
-        found.extend(page.items.into_iter().filter(|it| it.id > newest));
+        let is_through = page.items.iter().any(|event| event.id <= newest);
+        found.extend(page.items.into_iter().filter(|event| event.id > newest));
         cursor = page.next_cursor;
         if is_through || cursor.is_none() {
             break;
@@ -100,8 +102,9 @@ async fn new_events(client: &Client, newest: Option<i64>, lines: u32) -> Result<
 
 fn alerts(seen: &mut Seen, active: Vec<Alert>, form: Form) -> Result<()> {
     let active: BTreeMap<_, _> = active.into_iter().map(|alert| (key(&alert), alert)).collect();
-    let began = active.iter().filter(|it| !seen.alerts.contains_key(it.0)).map(|it| (true, it.1));
-    let ended = seen.alerts.iter().filter(|it| !active.contains_key(it.0)).map(|it| (false, it.1));
+    let began = active.iter().filter(|entry| !seen.alerts.contains_key(entry.0)).map(|entry| (true, entry.1));
+    let ended =
+        seen.alerts.iter().filter(|alert| !active.contains_key(alert.0)).map(|alert| (false, alert.1));
     for (begins, alert) in began.chain(ended) {
         let what = if begins { "alert_began" } else { "alert_ended" };
         match form {

@@ -27,7 +27,7 @@ pub(super) async fn run(args: TopArgs) -> Result<ExitCode> {
             _ = ticks.tick() => {}
         }
         look(&client, form).await?;
-        left = left.map(|it| it - 1);
+        left = left.map(|left| left - 1);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -50,11 +50,14 @@ async fn look(client: &Client, form: Form) -> Result<()> {
     lists::print_engines(&engines.items);
     if !alerts.items.is_empty() {
         output::line("");
-        alerts.items.iter().for_each(|it| output::prose(&lists::said(it), "", "  "));
+        alerts.items.iter().for_each(|alert| output::prose(&lists::said(alert), "", "  "));
     }
     if !events.items.is_empty() {
         output::line("");
-        events.items.iter().for_each(|it| output::line(&format!("{}  {}", times::stamp(it.at), it.text)));
+        events
+            .items
+            .iter()
+            .for_each(|event| output::line(&format!("{}  {}", times::stamp(event.at), event.text)));
     }
     Ok(())
 }

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 
 /// The part of a key before its last dot; empty: it stands before all tables.
 fn table(key: &Key) -> &'static str {
-    key.name.rsplit_once('.').map_or("", |it| it.0)
+    key.name.rsplit_once('.').map_or("", |parts| parts.0)
 }
 
 fn field(key: &Key) -> &'static str {
-    key.name.rsplit_once('.').map_or(key.name, |it| it.1)
+    key.name.rsplit_once('.').map_or(key.name, |parts| parts.1)
 }
 
 /// As TOML has it.
@@ -39,12 +39,12 @@ pub(super) fn file(layers: &Layers) -> String {
         }
     }
     // What has no table must come first.
-    tables.sort_by_key(|it| !it.is_empty());
+    tables.sort_by_key(|table| !table.is_empty());
     for name in tables {
         if !name.is_empty() {
             let _ = write!(out, "\n[{name}]\n");
         }
-        KEYS.iter().filter(|it| table(it) == name).for_each(|it| entry(&mut out, it, layers));
+        KEYS.iter().filter(|key| table(key) == name).for_each(|key| entry(&mut out, key, layers));
     }
     out
 }
@@ -69,16 +69,16 @@ mod tests {
     use std::path::Path;
 
     fn effective(layers: &Layers) -> Vec<(&'static str, String)> {
-        KEYS.iter().map(|it| (it.name, layers.get(it.name).text)).collect()
+        KEYS.iter().map(|key| (key.name, layers.get(key.name).text)).collect()
     }
 
     /// Of each line that begins with a key, the comment taken away.
     fn uncommented(file: &str) -> String {
-        let line = |it: &str| match it.strip_prefix("# ") {
-            Some(rest) if rest.split_once(" = ").is_some_and(|it| !it.0.contains([' ', '('])) => {
+        let line = |text: &str| match text.strip_prefix("# ") {
+            Some(rest) if rest.split_once(" = ").is_some_and(|parts| !parts.0.contains([' ', '('])) => {
                 rest.to_owned()
             }
-            _ => it.to_owned(),
+            _ => text.to_owned(),
         };
         file.lines().map(line).collect::<Vec<_>>().join("\n")
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn no_secret_comes_into_it() {
         let mut layers = Layers::defaults();
-        for key in KEYS.iter().filter(|it| it.is_secret()) {
+        for key in KEYS.iter().filter(|key| key.is_secret()) {
             layers.flag("--set", key.name, "mysql://u:hidden@h/d".to_owned()).unwrap();
         }
         assert!(!file(&layers).contains("hidden"));

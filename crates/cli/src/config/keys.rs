@@ -516,13 +516,13 @@ pub(crate) fn find(name: &str) -> Option<&'static Key> {
 
 /// The secret setting of which this names the file.
 pub(crate) fn secret_of_file(name: &str) -> Option<&'static Key> {
-    find(name.strip_suffix(FILE_SUFFIX)?).filter(|it| it.is_secret())
+    find(name.strip_suffix(FILE_SUFFIX)?).filter(|key| key.is_secret())
 }
 
 /// The same, of a variable.
 pub(crate) fn secret_of_variable(variable: &str) -> Option<&'static Key> {
     let of = variable.strip_suffix(FILE_SUFFIX_OF_VARIABLES)?;
-    KEYS.iter().find(|it| it.variable == of && it.is_secret())
+    KEYS.iter().find(|key| key.variable == of && key.is_secret())
 }
 
 /// The settings that there are, and before them the one that was probably meant.

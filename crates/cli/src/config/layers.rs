@@ -89,7 +89,7 @@ impl Layers {
     pub(crate) fn file(&mut self, path: &Path, text: &str) -> Result<(), Error> {
         // Not the line itself, which may hold a secret.
         let not_toml = |error: toml::de::Error| {
-            let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let said = format!("line {}: {}", before.lines().count().max(1), error.message());
             Error::NotToml { path: path.to_owned(), said }
         };
@@ -97,10 +97,10 @@ impl Layers {
         let from = Source::File(path.to_owned());
         let mut flat = Vec::new();
         flatten("", table, &mut flat);
-        let names: Vec<String> = flat.iter().map(|it| it.0.clone()).collect();
+        let names: Vec<String> = flat.iter().map(|pair| pair.0.clone()).collect();
         for (key, value) in flat {
             if let Some(secret) = keys::secret_of_file(&key) {
-                if names.iter().any(|it| it == secret.name) {
+                if names.iter().any(|name| name == secret.name) {
                     return Err(Error::GivenTwice { key: secret.name, file: key, from });
                 }
                 self.set_from_file(secret, &plain(secret, value, &from)?, from.clone())?;
@@ -116,7 +116,7 @@ impl Layers {
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), Error> {
-        let is_ours = |it: &(String, String)| it.0.starts_with("PUNCTUAL_") && !it.1.is_empty();
+        let is_ours = |pair: &(String, String)| pair.0.starts_with("PUNCTUAL_") && !pair.1.is_empty();
         let variables: BTreeMap<String, String> = variables.into_iter().filter(is_ours).collect();
         for (variable, value) in &variables {
             let from = Source::Environment(variable.clone());
@@ -139,7 +139,7 @@ impl Layers {
         let from = Source::Flag(flag.to_owned());
         let secret = keys::secret_of_file(name);
         let key = secret.map_or_else(|| Self::key(name, &from), Ok)?;
-        let is_flag = |it: &Source| matches!(it, Source::Flag(_));
+        let is_flag = |source: &Source| matches!(source, Source::Flag(_));
         let before = self.get(key.name).from;
         let was_file = matches!(&before, Source::SecretFile(_, by) if is_flag(by));
         if key.is_secret() && ((secret.is_some() && is_flag(&before)) || (secret.is_none() && was_file)) {

@@ -35,7 +35,7 @@ impl Listening {
         let trusted = layers.get(TRUSTED_PROXIES).text.parse();
         let trusted_proxies = trusted.map_err(|reason: String| layers.invalid(TRUSTED_PROXIES, reason))?;
         let milliseconds = |key| layers.number(key, 100..=TEN_MINUTES_MS).map(Duration::from_millis);
-        let some = |key| Ok(Some(layers.number(key, 0..=1_000_000)?).filter(|it| *it > 0));
+        let some = |key| Ok(Some(layers.number(key, 0..=1_000_000)?).filter(|number| *number > 0));
         let listener = ListenerOptions {
             only_proxies: !address.ip().is_loopback() && tls.is_none() && !plain,
             tls,
@@ -138,7 +138,7 @@ fn address(layers: &Layers) -> Result<SocketAddr, Error> {
 
 /// The files are read: a server that cannot use them must not start.
 fn tls(layers: &Layers) -> Result<Option<TlsFiles>, Error> {
-    let [cert, key, client_ca] = [TLS_CERT, TLS_KEY, TLS_CLIENT_CA].map(|it| layers.get(it).text);
+    let [cert, key, client_ca] = [TLS_CERT, TLS_KEY, TLS_CLIENT_CA].map(|text| layers.get(text).text);
     if cert.is_empty() && key.is_empty() && client_ca.is_empty() {
         return Ok(None);
     }
@@ -148,10 +148,10 @@ fn tls(layers: &Layers) -> Result<Option<TlsFiles>, Error> {
             return Err(layers.invalid(name, format!("must name a file in PEM, as {set} is set")));
         }
     }
-    let client_ca = Some(client_ca).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let client_ca = Some(client_ca).filter(|client_ca| !client_ca.is_empty()).map(PathBuf::from);
     let files = TlsFiles { cert: cert.into(), key: key.into(), client_ca };
     files.check().map_err(|error| {
-        let because = error.source().map_or_else(String::new, |it| format!(": {it}"));
+        let because = error.source().map_or_else(String::new, |error| format!(": {error}"));
         layers.refused(TLS_CERT, format!("{error}{because}"))
     })?;
     Ok(Some(files))

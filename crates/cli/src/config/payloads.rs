@@ -68,7 +68,7 @@ fn url(layers: &Layers, place: &Place) -> Result<Option<String>, Error> {
             let mut beside = sqlite_path.clone().into_os_string();
             beside.push(".payloads");
             let beside = std::path::absolute(beside).ok();
-            Ok(beside.map(|it| format!("file://{}", it.display())))
+            Ok(beside.map(|beside| format!("file://{}", beside.display())))
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
         for (key, value) in flags {
             layers.flag("--set", key, (*value).to_owned())?;
         }
-        Settings::from_layers(&layers).map(|it| it.payloads)
+        Settings::from_layers(&layers).map(|layer| layer.payloads)
     }
 
     const SHARED: [(&str, &str); 2] = [("store.url", "mysql://h/d"), ("hot.url", "redis://h")];
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn a_body_has_room_for_the_longest_payload_as_base_64() {
-        let it = with(&[("payloads.max_bytes", "100000000")]).unwrap();
-        assert!(it.batch_body_max_bytes > it.payload_max_bytes.div_ceil(3) * 4);
+        let payloads = with(&[("payloads.max_bytes", "100000000")]).unwrap();
+        assert!(payloads.batch_body_max_bytes > payloads.payload_max_bytes.div_ceil(3) * 4);
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Place {
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Embedded { sqlite_path } => format!("sqlite://{}", sqlite_path.display()),
-            Self::Shared(it) => shown(STORE_URL, &it.mysql_urls.join(",")),
+            Self::Shared(place) => shown(STORE_URL, &place.mysql_urls.join(",")),
         }
     }
 }
@@ -77,7 +77,9 @@ impl Place {
 /// Both halves of one kind: a hot set in memory is that of one engine, and a file is that of one process. Databases need none.
 pub(super) fn place(layers: &Layers) -> Result<Place, Error> {
     let (store, hot) = (layers.get(STORE_URL).text, layers.get(HOT_URL).text);
-    let in_redis = REDIS_SCHEMES.iter().any(|it| hot.starts_with(it) && hot.len() > it.len());
+    let in_redis = REDIS_SCHEMES
+        .iter()
+        .any(|redis_scheme| hot.starts_with(redis_scheme) && hot.len() > redis_scheme.len());
     let is_none = matches!(hot.as_str(), "" | "none");
     if !in_redis && !is_none && hot != "memory://" {
         let schemes = REDIS_SCHEMES.join(", ");
@@ -139,12 +141,12 @@ fn over_tls(layers: &Layers, mut url: String) -> Result<String, Error> {
 }
 
 fn mysql_urls(layers: &Layers, text: &str) -> Result<Vec<String>, Error> {
-    let urls: Vec<String> = text.split(',').map(|it| it.trim().to_owned()).collect();
-    let names_a_database = |it: &String| {
-        let rest = it.strip_prefix("mysql://").and_then(|it| it.split_once('/'));
+    let urls: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
+    let names_a_database = |text: &String| {
+        let rest = text.strip_prefix("mysql://").and_then(|rest| rest.split_once('/'));
         rest.is_some_and(|(host, database)| !host.is_empty() && !database.is_empty())
     };
-    if let Some(odd) = urls.iter().find(|it| !names_a_database(it)) {
+    if let Some(odd) = urls.iter().find(|url| !names_a_database(url)) {
         let reason = format!(
             "each of them must be mysql://user:password@host:port/database, and {:?} is not",
             shown(STORE_URL, odd)

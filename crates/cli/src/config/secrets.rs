@@ -21,19 +21,19 @@ pub(super) fn read(key: &'static str, path: &Path, named_by: &Source) -> Result<
         from: Box::new(named_by.clone()),
         said,
     };
-    let text = fs::read_to_string(path).map_err(|it| unusable(it.to_string()))?;
+    let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
     let text = text.trim_end_matches(['\n', '\r']);
     match text {
         "" => Err(unusable("it is empty".to_owned())),
-        it if it.contains('\n') => Err(unusable("it has more than one line".to_owned())),
-        it => Ok(it.to_owned()),
+        text if text.contains('\n') => Err(unusable("it has more than one line".to_owned())),
+        text => Ok(text.to_owned()),
     }
 }
 
 /// Said at the start; not refused, because volumes of containers often cannot do better.
 pub(crate) fn is_open_to_all(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(path).is_ok_and(|it| it.permissions().mode() & 0o004 != 0)
+    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }
 
 /// The address of Redis as people may see it.
@@ -103,7 +103,7 @@ mod tests {
         let path = dir.path().join("secret");
         let read = |text: &str| {
             fs::write(&path, text).unwrap();
-            read("store.url", &path, &Source::Default).map_err(|it| it.to_string())
+            read("store.url", &path, &Source::Default).map_err(|error| error.to_string())
         };
         assert_eq!(read("mysql://u:p@h/d\r\n").unwrap(), "mysql://u:p@h/d");
         for (text, part) in [("\n", "empty"), ("geheim\nzwei\n", "more than one line")] {

@@ -136,7 +136,7 @@ pub(super) fn object_url(
             Mistake::OfValue(reason) => layers.invalid(key, reason),
         });
     }
-    Ok(Some(url).filter(|it| !it.is_empty()))
+    Ok(Some(url).filter(|url| !url.is_empty()))
 }
 
 /// Why an address of objects is not taken.
@@ -148,8 +148,9 @@ enum Mistake {
 }
 
 fn object_url_mistake(url: &str, folder: &str, without: &str, has_object_stores: bool) -> Option<Mistake> {
-    let is_s3 = url.strip_prefix("s3://").is_some_and(|it| !it.is_empty() && !it.starts_with('/'));
-    let is_directory = url.strip_prefix("file://").is_some_and(|it| it.starts_with('/') && it.len() > 1);
+    let is_s3 = url.strip_prefix("s3://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    let is_directory =
+        url.strip_prefix("file://").is_some_and(|rest| rest.starts_with('/') && rest.len() > 1);
     if is_s3 && !has_object_stores {
         return Some(Mistake::OfBuild(format!(
             "this program was built without object stores; use one that was built with the feature s3, or a \
@@ -238,7 +239,7 @@ fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     if text.is_empty() {
         return Ok(None);
     }
-    if text.len() < CHARS_MIN || !text.bytes().all(|it| it.is_ascii_graphic()) {
+    if text.len() < CHARS_MIN || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         let reason = format!("must have at least {CHARS_MIN} characters, all of them visible ASCII");
         return Err(layers.invalid(AUTH_ADMIN_TOKEN, reason));
     }
@@ -261,21 +262,21 @@ fn can_push(layers: &Layers, place: &Place) -> Result<bool, Error> {
 /// `queue` or `namespace/queue`, several with commas.
 fn push_queues(layers: &Layers) -> Result<Vec<QueueKey>, Error> {
     let text = layers.get(PUSH_QUEUES).text;
-    let names = text.split(',').map(str::trim).filter(|it| !it.is_empty());
-    let key = |it: &str| {
-        let (namespace, queue) = match it.split_once('/') {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let key = |text: &str| {
+        let (namespace, queue) = match text.split_once('/') {
             Some((namespace, queue)) => (Name::chosen(namespace).ok()?, queue),
-            None => (Name::default_namespace(), it),
+            None => (Name::default_namespace(), text),
         };
         Some(QueueKey { namespace, queue: Name::chosen(queue).ok()? })
     };
-    let odd = |it: &str| {
+    let odd = |text: &str| {
         layers.invalid(
             PUSH_QUEUES,
-            format!("must be names of queues with commas between them, and {it:?} is none"),
+            format!("must be names of queues with commas between them, and {text:?} is none"),
         )
     };
-    names.map(|it| key(it).ok_or_else(|| odd(it))).collect()
+    names.map(|name| key(name).ok_or_else(|| odd(name))).collect()
 }
 
 fn log_filter(layers: &Layers) -> Result<String, Error> {
@@ -380,8 +381,8 @@ mod tests {
         let urls = "mysql://u:geheim@a:3306/p0, mysql://u:gehe@im@b/p1";
         let settings = with(&[("store.url", urls), ("hot.url", "redis://h:6379")]).unwrap();
         assert_eq!(settings.place.shown(), "mysql://u@a:3306/p0,mysql://u@b/p1");
-        let Place::Shared(it) = settings.place else { panic!("two databases are shared") };
-        assert_eq!((it.mysql_urls.len(), it.partitions), (2, 16));
+        let Place::Shared(place) = settings.place else { panic!("two databases are shared") };
+        assert_eq!((place.mysql_urls.len(), place.partitions), (2, 16));
         let odd = [("store.url", "mysql://a/p0,mysql://u:geheim@b"), ("hot.url", "redis://h")];
         let said = with(&odd).unwrap_err().to_string();
         assert!(said.contains("mysql://u@b\" is not"), "{said}");
@@ -397,7 +398,7 @@ mod tests {
         );
         let s3 = with(&[("archive.url", "s3://bucket/prefix")]);
         assert_eq!(s3.is_ok(), punctual_store::HAS_OBJECT_STORES);
-        assert!(!s3.is_err_and(|it| it.is_usage()), "another build would take it");
+        assert!(!s3.is_err_and(|error| error.is_usage()), "another build would take it");
         let mistake = |has| object_url_mistake("s3://bucket/prefix", "archive", "none", has);
         assert_eq!(mistake(true), None);
         let Some(Mistake::OfBuild(said)) = mistake(false) else { panic!("this build takes it") };

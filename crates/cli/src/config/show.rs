@@ -97,18 +97,22 @@ fn shown(layers: &Layers, settings: &Settings) -> Result<Vec<Shown>, super::Erro
 }
 
 /// Milliseconds in words too: `600000 (10 min)`.
-fn said(it: &Shown) -> String {
-    match it.value.parse() {
-        Ok(ms) if it.key.ends_with("_ms") && ms > 0 => format!("{} ({})", it.value, spans::whole_span(ms)),
-        _ => it.value.clone(),
+fn said(shown: &Shown) -> String {
+    match shown.value.parse() {
+        Ok(ms) if shown.key.ends_with("_ms") && ms > 0 => {
+            format!("{} ({})", shown.value, spans::whole_span(ms))
+        }
+        _ => shown.value.clone(),
     }
 }
 
 fn print(settings: &[Shown], layers: &Layers) {
-    let rows = settings.iter().map(|it| {
-        let from =
-            it.from.as_ref().map_or_else(|| it.source.to_owned(), |from| format!("{} {from}", it.source));
-        [it.key.to_owned(), said(it), from, it.about.to_owned()]
+    let rows = settings.iter().map(|setting| {
+        let from = setting
+            .from
+            .as_ref()
+            .map_or_else(|| setting.source.to_owned(), |from| format!("{} {from}", setting.source));
+        [setting.key.to_owned(), said(setting), from, setting.about.to_owned()]
     });
     output::table(["KEY", "VALUE", "FROM", "WHAT IT IS"], rows);
     for variable in &layers.unused_variables {

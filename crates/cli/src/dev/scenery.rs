@@ -68,7 +68,7 @@ fn noted<T, E: Display>(what: &str, done: Result<T, E>) {
 async fn set_up(client: &Client) {
     let keep = json!({ "succeeded_ms": KEEP_MS, "dead_ms": KEEP_MS, "cancelled_ms": KEEP_MS });
     let limits = |more: Value| -> Map<String, Value> {
-        let both = [json!({ "keep": keep }), more].into_iter().filter_map(|it| it.as_object().cloned());
+        let both = [json!({ "keep": keep }), more].into_iter().filter_map(|entry| entry.as_object().cloned());
         both.flatten().collect()
     };
     let rate = json!({ "limit": 5, "period_ms": 1_000, "burst": 5 });
@@ -114,7 +114,7 @@ async fn go_on(client: &Client, second: u64) {
         ..InsertTask::new(MAIL)
     };
     let tasks = [mail("welcome", 2_000), mail("receipt", 30_000)];
-    noted("mail", client.insert_batch(&tasks).await.map_err(|it| it.source));
+    noted("mail", client.insert_batch(&tasks).await.map_err(|error| error.source));
     if second.is_multiple_of(WORKFLOW_EVERY) {
         noted("a workflow", client.create_workflow(&order()).await);
     }
@@ -134,7 +134,9 @@ async fn bulk(client: &Client) {
         reason: Some(reason.to_owned()),
     };
     match client.preview_bulk(&of(BulkAction::Redrive, State::Dead, "the mail server is back")).await {
-        Ok(it) => noted("a bulk operation", client.confirm_bulk(it.id, Some(it.revision)).await),
+        Ok(preview_bulk) => {
+            noted("a bulk operation", client.confirm_bulk(preview_bulk.id, Some(preview_bulk.revision)).await)
+        }
         Err(error) => noted("a bulk operation", Err::<(), _>(error)),
     }
     let cancel = of(BulkAction::Cancel, State::Scheduled, "these customers have left");

@@ -38,7 +38,7 @@ pub(super) fn instant(text: &str) -> Option<i64> {
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let words: Vec<&str> = text.split_whitespace().collect();
     let [month, day, time, year, "GMT"] = words.as_slice() else { return None };
-    let month = i64::try_from(MONTHS.iter().position(|it| it == month)?).ok()? + 1;
+    let month = i64::try_from(MONTHS.iter().position(|candidate| candidate == month)?).ok()? + 1;
     let (day, year): (i64, i64) = (day.parse().ok()?, year.parse().ok()?);
     let mut parts = time.split(':').map(str::parse::<i64>);
     let (hours, minutes, seconds) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
@@ -58,12 +58,12 @@ const fn days(year: i64, month: i64, day: i64) -> i64 {
 /// When the certificate ends that a server shows to whoever greets it. Nothing is sent but the greeting.
 pub(super) async fn shown(host: &str, port: u16) -> Result<i64, String> {
     let host = host.trim_matches(['[', ']']);
-    let stream = TcpStream::connect((host, port)).await.map_err(|it| it.to_string())?;
-    let name = ServerName::try_from(host.to_owned()).map_err(|it| it.to_string())?;
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     let witness = Arc::new(Witness { provider: Arc::new(ring::default_provider()), seen: OnceLock::new() });
     let config = ClientConfig::builder_with_provider(Arc::clone(&witness.provider))
         .with_safe_default_protocol_versions()
-        .map_err(|it| it.to_string())?
+        .map_err(|error| error.to_string())?
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(&witness) as Arc<dyn ServerCertVerifier>)
         .with_no_client_auth();

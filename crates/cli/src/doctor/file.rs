@@ -12,7 +12,7 @@ pub(super) async fn examine(path: &Path) -> Found {
     let at = path.display().to_string();
     let doctor = SqliteDoctor::new(path);
     let facts = match limited(blocking(&doctor, SqliteDoctor::facts)).await {
-        Ok(it) => it,
+        Ok(sqlite_facts) => sqlite_facts,
         Err(said) => {
             let way_out = "another file, or the program that made this one; serve refuses it as it is";
             return vec![finding(&FILE_SCHEMA, &at, Judged::wrong(said, way_out))];
@@ -46,5 +46,5 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, String> {
     let doctor = doctor.clone();
     let looked = tokio::task::spawn_blocking(move || look(&doctor)).await;
-    looked.map_err(|it| it.to_string())?.map_err(|it| it.to_string())
+    looked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }

@@ -149,8 +149,9 @@ mod tests {
     #[test]
     fn the_page_lists_every_check_and_no_other() {
         let page = include_str!("../../../../docs/doctor.md");
-        let listed: Vec<&str> = page.lines().filter(|it| it.starts_with("| `")).collect();
-        let wanted: Vec<String> = ALL.iter().map(|it| format!("| `{}` | {} |", it.name, it.about)).collect();
+        let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        let wanted: Vec<String> =
+            ALL.iter().map(|check| format!("| `{}` | {} |", check.name, check.about)).collect();
         assert_eq!(listed, wanted, "docs/doctor.md should say:\n{}", wanted.join("\n"));
     }
 }

@@ -88,7 +88,7 @@ fn private(key: &Path) -> Judged {
 fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
     let mut places = Vec::new();
     if let Place::Embedded { sqlite_path } = &settings.place {
-        let parent = sqlite_path.parent().filter(|it| !it.as_os_str().is_empty());
+        let parent = sqlite_path.parent().filter(|parent| !parent.as_os_str().is_empty());
         places.push(("data", Some(parent.unwrap_or_else(|| Path::new(".")).to_owned())));
     }
     if let Some(journal) = &settings.journal {
@@ -105,7 +105,11 @@ fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
 /// The directory, or the nearest above it that is there.
 fn standing(directory: &Path) -> &Path {
     let here = Path::new(".");
-    directory.ancestors().find(|it| it.exists()).filter(|it| !it.as_os_str().is_empty()).unwrap_or(here)
+    directory
+        .ancestors()
+        .find(|ancestor| ancestor.exists())
+        .filter(|ancestor| !ancestor.as_os_str().is_empty())
+        .unwrap_or(here)
 }
 
 fn writable(directory: &Path) -> Judged {
@@ -123,9 +127,10 @@ fn writable(directory: &Path) -> Judged {
 
 pub(super) fn disk(directory: &Path) -> Judged {
     match statvfs(standing(directory)) {
-        Ok(it) => {
-            verdicts::disk(it.f_bavail.saturating_mul(it.f_frsize), it.f_blocks.saturating_mul(it.f_frsize))
-        }
+        Ok(statvfs) => verdicts::disk(
+            statvfs.f_bavail.saturating_mul(statvfs.f_frsize),
+            statvfs.f_blocks.saturating_mul(statvfs.f_frsize),
+        ),
         Err(error) => super::unanswered(&error.to_string()),
     }
 }
@@ -133,7 +138,7 @@ pub(super) fn disk(directory: &Path) -> Judged {
 /// Whether a server of this name is on this machine.
 pub(super) fn is_near(host: &str) -> bool {
     let host = host.trim_matches(['[', ']']);
-    host == "localhost" || host.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback())
+    host == "localhost" || host.parse().is_ok_and(|host: std::net::IpAddr| host.is_loopback())
 }
 
 #[cfg(test)]

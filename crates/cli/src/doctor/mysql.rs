@@ -19,18 +19,18 @@ const COMMITS: usize = 5;
 
 /// The number of the cluster that this is the catalog of, if it says.
 pub(super) async fn cluster(url: &str) -> Result<Option<i64>, String> {
-    let doctor = MysqlDoctor::new(url).map_err(|it| it.to_string())?;
+    let doctor = MysqlDoctor::new(url).map_err(|error| error.to_string())?;
     limited(doctor.cluster()).await
 }
 
 pub(super) async fn examine(url: &str, allows_weak_durability: bool, clock: &SystemClock) -> Found {
     let doctor = match MysqlDoctor::new(url) {
-        Ok(it) => it,
+        Ok(doctor) => doctor,
         Err(error) => return vec![unreachable("store.url", &error.to_string())],
     };
     let at = doctor.at();
     let tls = match limited(doctor.tls()).await {
-        Ok(it) => it,
+        Ok(tls) => tls,
         Err(said) => return vec![unreachable(&at, &said)],
     };
     let host = doctor.host();
@@ -52,16 +52,19 @@ pub(super) async fn examine(url: &str, allows_weak_durability: bool, clock: &Sys
     let mut add = |check: &Check, judged: Result<Judged, String>| {
         found.push(finding(check, &at, judged.unwrap_or_else(|why| unanswered(&why))));
     };
-    add(&MYSQL_DURABILITY, weaknesses.map(|it| verdicts::durability(&it, allows_weak_durability)));
-    add(&MYSQL_ISOLATION, isolation.map(|it| verdicts::isolation(&it)));
-    add(&MYSQL_RIGHTS, rights.map(|it| verdicts::rights(&it)));
-    add(&MYSQL_CLOCK, ahead.map(|it| verdicts::clock(it.ahead_ms)));
+    add(
+        &MYSQL_DURABILITY,
+        weaknesses.map(|weaknesses| verdicts::durability(&weaknesses, allows_weak_durability)),
+    );
+    add(&MYSQL_ISOLATION, isolation.map(|isolation| verdicts::isolation(&isolation)));
+    add(&MYSQL_RIGHTS, rights.map(|mysql_rights| verdicts::rights(&mysql_rights)));
+    add(&MYSQL_CLOCK, ahead.map(|ahead| verdicts::clock(ahead.ahead_ms)));
     for (check, judged) in stands {
         found.push(finding(check, &at, judged));
     }
     // Only its own machine can be looked at.
-    let data = settings.ok().and_then(|it| it.get("datadir").map(str::to_owned));
-    if let Some(data) = data.filter(|it| is_near && Path::new(it).is_dir()) {
+    let data = settings.ok().and_then(|mysql_settings| mysql_settings.get("datadir").map(str::to_owned));
+    if let Some(data) = data.filter(|text| is_near && Path::new(text).is_dir()) {
         found.push(finding(&PLACE_DISK, &data, machine::disk(Path::new(&data))));
     }
     found
@@ -96,7 +99,7 @@ fn of_settings(at: &str, settings: &Result<MysqlSettings, String>) -> Found {
 /// What stands in the database; only one that is ours has more than a schema.
 async fn stands(doctor: &MysqlDoctor, clock: &SystemClock) -> Vec<(&'static Check, Judged)> {
     let schema = match limited(doctor.schema()).await {
-        Ok(it) => it,
+        Ok(schema) => schema,
         Err(said) => {
             let way_out =
                 "the program that made it, or an empty database of its own; serve refuses it as it is";
@@ -111,8 +114,12 @@ async fn stands(doctor: &MysqlDoctor, clock: &SystemClock) -> Vec<(&'static Chec
     let (commits, buckets) = tokio::join!(limited(doctor.commits(COMMITS)), limited(doctor.buckets(now)));
     vec![
         (&MYSQL_SCHEMA, judged),
-        (&MYSQL_COMMIT, commits.map_or_else(|why| not_written(&why), |it| verdicts::commits(&it))),
-        (&MYSQL_BUCKETS, buckets.map_or_else(|why| unanswered(&why), |it| verdicts::buckets(it, now.0))),
+        (&MYSQL_COMMIT, commits.map_or_else(|why| not_written(&why), |commits| verdicts::commits(&commits))),
+        (
+            &MYSQL_BUCKETS,
+            buckets
+                .map_or_else(|why| unanswered(&why), |buckets_ahead| verdicts::buckets(buckets_ahead, now.0)),
+        ),
     ]
 }
 

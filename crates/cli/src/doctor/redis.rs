@@ -28,11 +28,11 @@ pub(super) async fn examine(
 ) -> Found {
     let at = shown_hot_url(redis_url);
     let doctor = match RedisDoctor::new(redis_url, &place.prefix, super::LIMIT) {
-        Ok(it) => it,
+        Ok(doctor) => doctor,
         Err(error) => return vec![unreachable(&at, &error.to_string())],
     };
     let servers = match limited(doctor.servers()).await {
-        Ok(it) => it,
+        Ok(redis_servers) => redis_servers,
         Err(said) => return vec![unreachable(&at, &said)],
     };
     let marker = async {
@@ -49,9 +49,9 @@ pub(super) async fn examine(
     let mut add = |check: &Check, judged: Result<Judged, String>| {
         found.push(finding(check, &at, judged.unwrap_or_else(|why| unanswered(&why))));
     };
-    add(&REDIS_MARKER, marker.map(|it| verdicts::marker(&it)));
-    add(&REDIS_CLOCK, script.clone().map(|it| verdicts::clock(it.ahead_ms)));
-    add(&REDIS_SCRIPT, script.map(|it| verdicts::scripts(&it.took)));
+    add(&REDIS_MARKER, marker.map(|marker| verdicts::marker(&marker)));
+    add(&REDIS_CLOCK, script.clone().map(|script| verdicts::clock(script.ahead_ms)));
+    add(&REDIS_SCRIPT, script.map(|script| verdicts::scripts(&script.took)));
     found
 }
 
@@ -75,11 +75,11 @@ fn of_servers(at: &str, servers: &[RedisServer], budget: Option<u64>) -> Found {
 /// The way to all of them, and the certificate that ends first.
 async fn encrypted(doctor: &RedisDoctor, clock: &SystemClock) -> Judged {
     let hosts = match limited(doctor.hosts()).await {
-        Ok(it) => it,
+        Ok(list) => list,
         Err(why) => return unanswered(&why),
     };
     if !doctor.is_tls() {
-        let is_near = hosts.iter().all(|it| machine::is_near(&it.0));
+        let is_near = hosts.iter().all(|host| machine::is_near(&host.0));
         return verdicts::not_encrypted(is_near, "rediss:// in hot.url, and hot.tls_ca (docs/tls.md)");
     }
     let way = Judged::good("encrypted, and its certificate is for this name");

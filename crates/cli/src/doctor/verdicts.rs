@@ -20,9 +20,13 @@ pub(super) fn descriptors(most: Option<u64>) -> Judged {
     let way_out = "raise it: LimitNOFILE=65536 in the unit of systemd, or ulimit -n 65536 before it starts";
     match most {
         None => Judged::good("no limit"),
-        Some(it) if it < 256 => Judged::wrong(format!("{it} files and connections at most"), way_out),
-        Some(it) if it < 4_096 => Judged::doubtful(format!("{it} files and connections at most"), way_out),
-        Some(it) => Judged::good(format!("{it} files and connections at most")),
+        Some(number) if number < 256 => {
+            Judged::wrong(format!("{number} files and connections at most"), way_out)
+        }
+        Some(number) if number < 4_096 => {
+            Judged::doubtful(format!("{number} files and connections at most"), way_out)
+        }
+        Some(number) => Judged::good(format!("{number} files and connections at most")),
     }
 }
 
@@ -43,8 +47,8 @@ pub(super) fn disk(free: u64, whole: u64) -> Judged {
     let finding = format!("{} MiB free, {share} %", free / MIB);
     let way_out = "make room, or put it on a larger disk; see docs/capacity.md for what tasks need";
     match free {
-        it if it < 256 * MIB => Judged::wrong(finding, way_out),
-        it if it < 2 * GIB || share < 5 => Judged::doubtful(finding, way_out),
+        free if free < 256 * MIB => Judged::wrong(finding, way_out),
+        free if free < 2 * GIB || share < 5 => Judged::doubtful(finding, way_out),
         _ => Judged::good(finding),
     }
 }
@@ -54,8 +58,12 @@ pub(super) fn certificate(ends_in_ms: i64) -> Judged {
     let days = ends_in_ms / DAY_MS;
     let way_out = "renew it; docs/tls.md says what takes the new one";
     match ends_in_ms {
-        it if it <= 0 => Judged::wrong(format!("the certificate ended {} days ago", -days), way_out),
-        it if it < 14 * DAY_MS => Judged::doubtful(format!("the certificate ends in {days} days"), way_out),
+        ends_in_ms if ends_in_ms <= 0 => {
+            Judged::wrong(format!("the certificate ended {} days ago", -days), way_out)
+        }
+        ends_in_ms if ends_in_ms < 14 * DAY_MS => {
+            Judged::doubtful(format!("the certificate ends in {days} days"), way_out)
+        }
         _ => Judged::good(format!("the certificate holds for {days} more days")),
     }
 }
@@ -73,8 +81,8 @@ pub(super) fn clock(ahead_ms: i64) -> Judged {
     let way_out = "compare both with a good clock, and set the one that is wrong (docs/clocks.md): an engine follows no \
                    clock that strays by more than engine.clock_bound_ms";
     match ahead_ms.unsigned_abs() {
-        it if it >= CLOCK_WRONG_MS => Judged::wrong(finding, way_out),
-        it if it >= CLOCK_DOUBTFUL_MS => Judged::doubtful(finding, way_out),
+        ahead_ms if ahead_ms >= CLOCK_WRONG_MS => Judged::wrong(finding, way_out),
+        ahead_ms if ahead_ms >= CLOCK_DOUBTFUL_MS => Judged::doubtful(finding, way_out),
         _ => Judged::good(finding),
     }
 }
@@ -88,11 +96,11 @@ fn median_and_worst(took: &[Duration]) -> (Duration, Duration) {
 
 fn latency(took: &[Duration], (doubtful_ms, wrong_ms): (u64, u64), way_out: &str) -> Judged {
     let (median, worst) = median_and_worst(took);
-    let ms = |it: Duration| it.as_secs_f64() * 1_000.0;
+    let ms = |duration: Duration| duration.as_secs_f64() * 1_000.0;
     let finding = format!("median {:.1} ms, worst {:.1} ms, of {}", ms(median), ms(worst), took.len());
     match median {
-        it if it >= Duration::from_millis(wrong_ms) => Judged::wrong(finding, way_out),
-        it if it >= Duration::from_millis(doubtful_ms) => Judged::doubtful(finding, way_out),
+        median if median >= Duration::from_millis(wrong_ms) => Judged::wrong(finding, way_out),
+        median if median >= Duration::from_millis(doubtful_ms) => Judged::doubtful(finding, way_out),
         _ => Judged::good(finding),
     }
 }
@@ -194,8 +202,8 @@ pub(super) fn packet(settings: &MysqlSettings) -> Judged {
     let way_out =
         "max_allowed_packet = 64M in the server's configuration: a batch with long payloads is one packet";
     match bytes {
-        it if it < 4 * MIB => Judged::wrong(finding, way_out),
-        it if it < 16 * MIB => Judged::doubtful(finding, way_out),
+        bytes if bytes < 4 * MIB => Judged::wrong(finding, way_out),
+        bytes if bytes < 16 * MIB => Judged::doubtful(finding, way_out),
         _ => Judged::good(finding),
     }
 }
@@ -229,22 +237,28 @@ pub(super) fn rights(rights: &MysqlRights) -> Judged {
 pub(super) fn buckets(found: Option<BucketsAhead>, now_ms: i64) -> Judged {
     let way_out = "a running engine makes them each minute: look for the service buckets in its log and alerts, or run \
                    punctual shard archive";
-    let Some(it) = found else {
+    let Some(buckets_ahead) = found else {
         return Judged::doubtful(
             "none is made yet",
             "start an engine: it makes them before the first insert",
         );
     };
     let days = |until: i64| until.saturating_sub(now_ms) / DAY_MS;
-    let finding =
-        format!("by the day for {} days, in wider pieces for {}", days(it.narrow_until), days(it.until));
-    match it.narrow_until.saturating_sub(now_ms) {
-        _ if it.until <= now_ms => {
+    let finding = format!(
+        "by the day for {} days, in wider pieces for {}",
+        days(buckets_ahead.narrow_until),
+        days(buckets_ahead.until)
+    );
+    match buckets_ahead.narrow_until.saturating_sub(now_ms) {
+        _ if buckets_ahead.until <= now_ms => {
             Judged::wrong("none for the present: all go into the last one".to_owned(), way_out)
         }
         ahead if ahead < 2 * DAY_MS => Judged::doubtful(finding, way_out),
-        _ if it.wide > 0 => Judged::doubtful(
-            format!("{finding}; {} wider than the rate asks for, with too many tasks to be cut", it.wide),
+        _ if buckets_ahead.wide > 0 => Judged::doubtful(
+            format!(
+                "{finding}; {} wider than the rate asks for, with too many tasks to be cut",
+                buckets_ahead.wide
+            ),
             "nothing is lost: each goes as a whole, in its time, and keeps disk until then. At a quiet hour: punctual shard \
              archive --cut-rows",
         ),
@@ -253,10 +267,13 @@ pub(super) fn buckets(found: Option<BucketsAhead>, now_ms: i64) -> Judged {
 }
 
 pub(super) fn redis_version(servers: &[RedisServer]) -> Judged {
-    let mut versions: Vec<&str> = servers.iter().map(|it| it.version.as_str()).collect();
+    let mut versions: Vec<&str> = servers.iter().map(|server| server.version.as_str()).collect();
     versions.sort_unstable();
     versions.dedup();
-    let old = servers.iter().filter(|it| it.eviction == NO_EVICTION).find_map(|it| it.problem.as_ref());
+    let old = servers
+        .iter()
+        .filter(|server| server.eviction == NO_EVICTION)
+        .find_map(|server| server.problem.as_ref());
     match old {
         Some(problem) => Judged::wrong(problem.clone(), "a newer Redis; serve refuses it as it is"),
         None => Judged::good(versions.join(", ")),
@@ -266,12 +283,14 @@ pub(super) fn redis_version(servers: &[RedisServer]) -> Judged {
 const NO_EVICTION: &str = "noeviction";
 
 pub(super) fn eviction(servers: &[RedisServer]) -> Judged {
-    let evicts = servers.iter().find(|it| it.eviction != NO_EVICTION);
+    let evicts = servers.iter().find(|server| server.eviction != NO_EVICTION);
     evicts.map_or_else(
         || Judged::good(format!("{NO_EVICTION} on {} masters", servers.len())),
-        |it| {
-            let finding =
-                format!("maxmemory-policy is {:?}, which lets Redis throw away tasks that wait", it.eviction);
+        |redis_server| {
+            let finding = format!(
+                "maxmemory-policy is {:?}, which lets Redis throw away tasks that wait",
+                redis_server.eviction
+            );
             Judged::wrong(
                 finding,
                 "CONFIG SET maxmemory-policy noeviction, and in redis.conf; serve refuses it as it is",
@@ -281,11 +300,11 @@ pub(super) fn eviction(servers: &[RedisServer]) -> Judged {
 }
 
 pub(super) fn append_file(servers: &[RedisServer]) -> Judged {
-    if servers.iter().any(|it| it.has_append_file && !it.append_file_is_well) {
+    if servers.iter().any(|server| server.has_append_file && !server.append_file_is_well) {
         let way_out = "see the log of Redis, and the room on its disk";
         return Judged::doubtful("an append-only file, and its last write failed", way_out);
     }
-    if servers.iter().all(|it| it.has_append_file) {
+    if servers.iter().all(|server| server.has_append_file) {
         return Judged::good("an append-only file");
     }
     Judged::good("no append-only file: after a restart the hot set is filled again from the store")
@@ -293,9 +312,9 @@ pub(super) fn append_file(servers: &[RedisServer]) -> Judged {
 
 /// `budget`: `hot.memory_max_mib` in bytes, of all masters together.
 pub(super) fn memory(servers: &[RedisServer], budget: Option<u64>) -> Judged {
-    let used: u64 = servers.iter().map(|it| it.used_bytes).sum();
-    let is_bounded = servers.iter().all(|it| it.max_bytes > 0);
-    let most = budget.or_else(|| is_bounded.then(|| servers.iter().map(|it| it.max_bytes).sum()));
+    let used: u64 = servers.iter().map(|server| server.used_bytes).sum();
+    let is_bounded = servers.iter().all(|server| server.max_bytes > 0);
+    let most = budget.or_else(|| is_bounded.then(|| servers.iter().map(|server| server.max_bytes).sum()));
     let Some(most) = most else {
         let way_out = "CONFIG SET maxmemory, or hot.memory_max_mib: near the bound less is loaded ahead, and nothing breaks";
         return Judged::doubtful(format!("{} MiB used, without a bound", used / MIB), way_out);

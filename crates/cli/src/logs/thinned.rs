@@ -123,7 +123,7 @@ impl Repetitions {
         event.record(&mut about);
         let key = (event.metadata().callsite(), about.0);
         let runs = self.runs.lock();
-        let of_place = || runs.keys().filter(|it| it.0 == key.0).count();
+        let of_place = || runs.keys().filter(|pair| pair.0 == key.0).count();
         if runs.contains_key(&key) || of_place() < RUNS_MAX { key } else { (key.0, String::new()) }
     }
 }
@@ -149,7 +149,7 @@ impl field::Visit for About {
     fn record_debug(&mut self, field: &field::Field, value: &dyn fmt::Debug) {
         if ABOUT.contains(&field.name()) {
             let said = format!("{value:?}");
-            self.0.extend(said.chars().filter(|it| !it.is_ascii_digit()));
+            self.0.extend(said.chars().filter(|letter| !letter.is_ascii_digit()));
             self.0.push('\n');
         }
     }
@@ -243,9 +243,9 @@ mod tests {
     }
 
     fn times(lines: &[String]) -> u64 {
-        let of = |it: &String| {
-            let times = it.split_once("times=").map(|(_, it)| it.split(' ').next().unwrap().to_owned());
-            times.map_or(1, |it| it.parse::<u64>().unwrap())
+        let of = |text: &String| {
+            let times = text.split_once("times=").map(|(_, rest)| rest.split(' ').next().unwrap().to_owned());
+            times.map_or(1, |times| times.parse::<u64>().unwrap())
         };
         lines.iter().map(of).sum()
     }
@@ -281,11 +281,11 @@ mod tests {
                 tracing::info!(n, "a task");
             }
         });
-        assert_eq!(log.lines().iter().filter(|it| it.contains("WARN")).count(), 2);
-        assert_eq!(log.lines().iter().filter(|it| it.contains("INFO")).count(), 30);
+        assert_eq!(log.lines().iter().filter(|line| line.contains("WARN")).count(), 2);
+        assert_eq!(log.lines().iter().filter(|line| line.contains("INFO")).count(), 30);
         log.repetitions.write_all();
         let lines = log.lines();
-        let warnings: Vec<_> = lines.into_iter().filter(|it| it.contains("WARN")).collect();
+        let warnings: Vec<_> = lines.into_iter().filter(|line| line.contains("WARN")).collect();
         assert_eq!((warnings.len(), times(&warnings)), (4, 30), "{warnings:?}");
     }
 
@@ -301,11 +301,11 @@ mod tests {
             }
         });
         assert_eq!(log.lines().len(), 2);
-        assert_eq!(log.lines().iter().filter(|it| it.contains("a lease is missing")).count(), 1);
+        assert_eq!(log.lines().iter().filter(|line| line.contains("a lease is missing")).count(), 1);
         let log = Log::new(Shape::Text);
         log.while_logging(|| {
             for n in 0..3_000_u32 {
-                let error: String = n.to_string().bytes().map(|it| char::from(it + 50)).collect();
+                let error: String = n.to_string().bytes().map(|byte| char::from(byte + 50)).collect();
                 tracing::warn!(error, "a transaction failed");
             }
         });

@@ -74,9 +74,9 @@ pub(crate) enum Error {
 
 /// `$XDG_CONFIG_HOME/punctual/profiles.toml`, or that below `~/.config`.
 pub(crate) fn path() -> Result<PathBuf, Error> {
-    let is_absolute = |it: &PathBuf| it.is_absolute();
+    let is_absolute = |path: &PathBuf| path.is_absolute();
     let configured = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(is_absolute);
-    let of_home = || env::home_dir().filter(is_absolute).map(|it| it.join(".config"));
+    let of_home = || env::home_dir().filter(is_absolute).map(|home_dir| home_dir.join(".config"));
     let directory = configured.or_else(of_home).ok_or(Error::NoPlace)?;
     Ok(directory.join("punctual").join("profiles.toml"))
 }
@@ -91,10 +91,10 @@ impl Profiles {
             Err(error) => return Err(unreadable(error)),
         };
         let profiles: Self = toml::from_str(&text).map_err(|error| {
-            let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             Error::NotProfiles { path: path.to_owned(), line: before.matches('\n').count() + 1 }
         })?;
-        let has_token = profiles.profiles.values().any(|it| it.token.is_some());
+        let has_token = profiles.profiles.values().any(|profile| profile.token.is_some());
         let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
         if has_token && mode & OTHERS != 0 {
             return Err(Error::OpenToOthers { path: path.to_owned() });
@@ -105,7 +105,7 @@ impl Profiles {
     /// For its owner alone, from the first byte on.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let unwritable = |source| Error::Unwritable { path: path.to_owned(), source };
-        let text = toml::to_string_pretty(self).map_err(|it| unwritable(io::Error::other(it)))?;
+        let text = toml::to_string_pretty(self).map_err(|error| unwritable(io::Error::other(error)))?;
         let directory = path.parent().unwrap_or_else(|| Path::new("/"));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(unwritable)?;
         // Made with 0600.
@@ -115,7 +115,7 @@ impl Profiles {
             .and_then(|()| beside.write_all(text.as_bytes()))
             .map_err(unwritable)?;
         beside.as_file().sync_all().map_err(unwritable)?;
-        beside.persist(path).map_err(|it| unwritable(it.error))?;
+        beside.persist(path).map_err(|error| unwritable(error.error))?;
         Ok(())
     }
 

@@ -69,7 +69,7 @@ struct Done {
 pub(super) async fn run(args: &ArchiveArgs) -> Result<ExitCode> {
     logs::start_for_client();
     let archive = Archive {
-        url: args.archive_url.clone().filter(|it| !it.is_empty()),
+        url: args.archive_url.clone().filter(|archive_url| !archive_url.is_empty()),
         after_days: args.after_days,
         ..Archive::default()
     };
@@ -101,8 +101,9 @@ async fn once(buckets: &Buckets, form: Form) -> Result<Audited<ExitCode>> {
     let before = surveyed(buckets).await?;
     let done = to_the_end(buckets).await?;
     let kept = surveyed(buckets).await?;
-    let names =
-        |found: &[Bucket]| found.iter().map(|it| format!("{}/{}", it.shard, it.bucket)).collect::<Vec<_>>();
+    let names = |found: &[Bucket]| {
+        found.iter().map(|bucket| format!("{}/{}", bucket.shard, bucket.bucket)).collect::<Vec<_>>()
+    };
     let stood = serde_json::json!({ "buckets": names(&before) });
     let stands = serde_json::json!({ "done": done, "kept": names(&kept) });
     match form {
@@ -180,35 +181,35 @@ async fn surveyed(buckets: &Buckets) -> Result<Vec<Bucket>> {
 }
 
 impl From<BucketSurvey> for Bucket {
-    fn from(it: BucketSurvey) -> Self {
+    fn from(survey: BucketSurvey) -> Self {
         Self {
-            shard: it.shard,
-            bucket: it.name,
-            ends_at: it.ends_at.0,
-            rows: it.rows,
-            unfinished: it.unfinished,
-            retained: it.retained,
-            stopping: it.stopping,
-            kept_because: it.kept_because,
+            shard: survey.shard,
+            bucket: survey.name,
+            ends_at: survey.ends_at.0,
+            rows: survey.rows,
+            unfinished: survey.unfinished,
+            retained: survey.retained,
+            stopping: survey.stopping,
+            kept_because: survey.kept_because,
         }
     }
 }
 
 fn print(buckets: &[Bucket]) {
-    let rows = buckets.iter().map(|it| {
-        let carried = it.unfinished + it.retained;
-        let fate = match (it.kept_because, it.rows, carried) {
+    let rows = buckets.iter().map(|bucket| {
+        let carried = bucket.unfinished + bucket.retained;
+        let fate = match (bucket.kept_because, bucket.rows, carried) {
             (Some(why), ..) => format!("stays: {why}"),
             (None, 0, _) => "empty: dropped".to_owned(),
             (None, _, 0) => "all over: dropped".to_owned(),
             (None, _, carried) => format!("dropped, {} tasks carried over", count(carried)),
         };
         [
-            it.shard.to_string(),
-            it.bucket.clone(),
-            count(it.rows),
-            count(it.unfinished),
-            count(it.retained),
+            bucket.shard.to_string(),
+            bucket.bucket.clone(),
+            count(bucket.rows),
+            count(bucket.unfinished),
+            count(bucket.retained),
             fate,
         ]
     });

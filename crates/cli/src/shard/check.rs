@@ -37,7 +37,7 @@ pub(super) async fn run(args: &StoreArgs) -> Result<ExitCode> {
     let checked = store.check().await;
     store.close().await;
     let shown: Vec<Shown> = checked?.iter().map(shown).collect();
-    let is_sound = shown.iter().all(|it| it.is_sound);
+    let is_sound = shown.iter().all(|shown| shown.is_sound);
     match Form::json_if(args.json) {
         Form::Json => output::json(&serde_json::json!({ "shards": shown, "is_sound": is_sound }))?,
         Form::Text => print(&shown),
@@ -51,15 +51,15 @@ fn shown(check: &ShardCheck) -> Shown {
         shard: check.shard_no,
         accepted: books.accepted,
         deleted: books.deleted,
-        standing: books.standing.iter().map(|it| it.tasks).sum(),
+        standing: books.standing.iter().map(|tally| tally.tasks).sum(),
         unaccounted: books.unaccounted(),
         misplaced: misplaced(&check.books, &check.counted),
         bytes_misplaced: bytes_misplaced(&check.books, &check.counted),
         bytes_uncounted: check.bytes_uncounted,
         registry_without_task: check.entries_alone,
         moved_without_task: check.places_alone,
-        misplaced_partitions: check.misplaced.iter().map(|it| it.0).collect(),
-        partitions_elsewhere: check.strangers.iter().map(|it| it.0).collect(),
+        misplaced_partitions: check.misplaced.iter().map(|partition| partition.0).collect(),
+        partitions_elsewhere: check.strangers.iter().map(|stranger| stranger.0).collect(),
         is_sound: check.is_sound(),
     }
 }
@@ -67,54 +67,57 @@ fn shown(check: &ShardCheck) -> Shown {
 /// How far two accounts differ, over all queues and states.
 fn misplaced(books: &Books, counted: &Books) -> u64 {
     let of = |all: &Books, one: &punctual_contract::store::Tally| {
-        let same = all.standing.iter().find(|it| it.queue == one.queue && it.state == one.state);
-        same.map_or(0, |it| it.tasks)
+        let same = all.standing.iter().find(|tally| tally.queue == one.queue && tally.state == one.state);
+        same.map_or(0, |tally| tally.tasks)
     };
-    let here = books.standing.iter().map(|it| it.tasks.abs_diff(of(counted, it)));
+    let here = books.standing.iter().map(|tally| tally.tasks.abs_diff(of(counted, tally)));
     let only_there =
-        counted.standing.iter().filter(|it| of(books, it) == 0).map(|it| it.tasks.unsigned_abs());
+        counted.standing.iter().filter(|tally| of(books, tally) == 0).map(|tally| tally.tasks.unsigned_abs());
     here.chain(only_there).sum()
 }
 
 fn bytes_misplaced(books: &Books, counted: &Books) -> u64 {
     let mut sums = BTreeMap::new();
     for (all, sign) in [(books, -1), (counted, 1)] {
-        for it in &all.pending_bytes {
-            *sums.entry(&it.queue).or_insert(0) += sign * it.bytes;
+        for pending_bytes in &all.pending_bytes {
+            *sums.entry(&pending_bytes.queue).or_insert(0) += sign * pending_bytes.bytes;
         }
     }
     sums.into_values().map(i64::unsigned_abs).sum()
 }
 
 fn print(shards: &[Shown]) {
-    let rows = shards.iter().map(|it| {
+    let rows = shards.iter().map(|shard| {
         [
-            it.shard.to_string(),
-            if it.is_sound { "sound" } else { "NOT SOUND" }.to_owned(),
-            count(it.accepted.unsigned_abs()),
-            count(it.standing.unsigned_abs()),
-            count(it.deleted.unsigned_abs()),
-            differences(it),
+            shard.shard.to_string(),
+            if shard.is_sound { "sound" } else { "NOT SOUND" }.to_owned(),
+            count(shard.accepted.unsigned_abs()),
+            count(shard.standing.unsigned_abs()),
+            count(shard.deleted.unsigned_abs()),
+            differences(shard),
         ]
     });
     output::table(["SHARD", "SOUND", "ACCEPTED", "STANDING", "DELETED", "WHAT DIFFERS"], rows);
 }
 
 /// All that is not as it should be; `nothing` where all is.
-fn differences(it: &Shown) -> String {
-    let bytes = if it.bytes_uncounted { 0 } else { it.bytes_misplaced };
+fn differences(shown: &Shown) -> String {
+    let bytes = if shown.bytes_uncounted { 0 } else { shown.bytes_misplaced };
     let counted = [
-        (it.unaccounted.unsigned_abs(), "unaccounted"),
-        (it.misplaced, "misplaced"),
+        (shown.unaccounted.unsigned_abs(), "unaccounted"),
+        (shown.misplaced, "misplaced"),
         (bytes, "bytes misplaced"),
-        (it.registry_without_task.unsigned_abs(), "in the registry alone"),
-        (it.moved_without_task.unsigned_abs(), "moved, and alone"),
-        (it.misplaced_partitions.len() as u64, "partitions misplaced"),
-        (it.partitions_elsewhere.len() as u64, "partitions with rows here that are elsewhere"),
+        (shown.registry_without_task.unsigned_abs(), "in the registry alone"),
+        (shown.moved_without_task.unsigned_abs(), "moved, and alone"),
+        (shown.misplaced_partitions.len() as u64, "partitions misplaced"),
+        (shown.partitions_elsewhere.len() as u64, "partitions with rows here that are elsewhere"),
     ];
-    let mut said: Vec<String> =
-        counted.iter().filter(|it| it.0 > 0).map(|(many, what)| format!("{} {what}", count(*many))).collect();
-    if it.bytes_uncounted {
+    let mut said: Vec<String> = counted
+        .iter()
+        .filter(|pair| pair.0 > 0)
+        .map(|(many, what)| format!("{} {what}", count(*many)))
+        .collect();
+    if shown.bytes_uncounted {
         said.push("bytes not counted yet".to_owned());
     }
     if said.is_empty() { "nothing".to_owned() } else { said.join(", ") }

@@ -30,7 +30,7 @@ pub(super) async fn run(args: &StoreArgs) -> Result<ExitCode> {
     let store = args.open().await?;
     let (stats, owners) = (store.stats().await?, store.ownership().owners().await?);
     store.close().await;
-    let shown: Vec<Shown> = stats.into_iter().map(|it| shown(it, &owners)).collect();
+    let shown: Vec<Shown> = stats.into_iter().map(|stats| shown(stats, &owners)).collect();
     match Form::json_if(args.json) {
         Form::Json => output::json(&serde_json::json!({ "shards": shown }))?,
         Form::Text => print(&shown),
@@ -40,7 +40,7 @@ pub(super) async fn run(args: &StoreArgs) -> Result<ExitCode> {
 
 fn shown(stats: ShardStats, owners: &[Owner]) -> Shown {
     let mut by_engine: BTreeMap<String, Vec<u16>> = BTreeMap::new();
-    let here = |it: &&Owner| !it.left.is_zero() && stats.partitions.contains(&it.tenure.partition);
+    let here = |owner: &&Owner| !owner.left.is_zero() && stats.partitions.contains(&owner.tenure.partition);
     for owner in owners.iter().filter(here) {
         by_engine.entry(owner.engine.clone()).or_default().push(owner.tenure.partition.0);
     }
@@ -52,22 +52,22 @@ fn shown(stats: ShardStats, owners: &[Owner]) -> Shown {
         task_bytes: stats.task_bytes,
         bytes: stats.bytes,
         buckets: stats.buckets,
-        oldest_due_at: stats.oldest_due_at.map(|it| it.0),
+        oldest_due_at: stats.oldest_due_at.map(|oldest_due_at| oldest_due_at.0),
         owners: by_engine,
     }
 }
 
 fn print(shards: &[Shown]) {
-    let rows = shards.iter().map(|it| {
-        let owners = it.owners.iter().map(|(engine, partitions)| format!("{engine} {}", partitions.len()));
+    let rows = shards.iter().map(|shard| {
+        let owners = shard.owners.iter().map(|(engine, partitions)| format!("{engine} {}", partitions.len()));
         [
-            it.shard.to_string(),
-            it.database.clone(),
-            it.partitions.to_string(),
-            count(it.rows_estimated.unsigned_abs()),
-            format!("{} MiB", count(it.bytes.unsigned_abs() / 1_048_576)),
-            it.buckets.to_string(),
-            it.oldest_due_at.map_or_else(|| "-".to_owned(), |at| spans::relative(at, SystemClock.now().0)),
+            shard.shard.to_string(),
+            shard.database.clone(),
+            shard.partitions.to_string(),
+            count(shard.rows_estimated.unsigned_abs()),
+            format!("{} MiB", count(shard.bytes.unsigned_abs() / 1_048_576)),
+            shard.buckets.to_string(),
+            shard.oldest_due_at.map_or_else(|| "-".to_owned(), |at| spans::relative(at, SystemClock.now().0)),
             owners.collect::<Vec<_>>().join(", "),
         ]
     });

@@ -73,7 +73,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
                 output::table(["WHAT", "HOW MUCH", "WHY"], need.rows(&load));
                 output::line("");
             }
-            file(&settings).iter().for_each(|it| output::line(it));
+            file(&settings).iter().for_each(|text| output::line(text));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -102,9 +102,9 @@ const HORIZON: RangeInclusive<u64> = 10..=604_800;
 
 impl PlanArgs {
     fn load(&self) -> Result<Load> {
-        let per_day = self.per_day.map(|it| need::exact(it) / DAY_S);
+        let per_day = self.per_day.map(|number| need::exact(number) / DAY_S);
         let rate = self.rate.or(per_day).unwrap_or_default();
-        let is_rate = |it: f64| it > 0.0 && it <= RATE_MAX;
+        let is_rate = |number: f64| number > 0.0 && number <= RATE_MAX;
         anyhow::ensure!(is_rate(rate), "the rate must be above 0 and at most {RATE_MAX} tasks per second");
         let is_peak = self.peak >= 1.0 && self.peak <= 1_000.0;
         anyhow::ensure!(is_peak, "--peak must be from 1 to 1000, and is {}", self.peak);
@@ -126,7 +126,7 @@ impl PlanArgs {
         };
         let least = load.engines_least();
         anyhow::ensure!(
-            self.engines.is_none_or(|it| it >= least),
+            self.engines.is_none_or(|engines| engines >= least),
             "so few engines cannot carry the peak: {least} of {} cores can, and one more if one may fail",
             self.cores
         );
@@ -153,17 +153,18 @@ mod tests {
 
     /// The cells of the table whose first header is WHAT.
     fn documented() -> Vec<Vec<String>> {
-        let table = DOC.lines().skip_while(|it| !it.starts_with("| WHAT")).skip(2);
-        let cells = |line: &str| line.trim_matches('|').split('|').map(|it| it.trim().to_owned()).collect();
-        table.take_while(|it| it.starts_with('|')).map(cells).collect()
+        let table = DOC.lines().skip_while(|line| !line.starts_with("| WHAT")).skip(2);
+        let cells =
+            |line: &str| line.trim_matches('|').split('|').map(|part| part.trim().to_owned()).collect();
+        table.take_while(|text| text.starts_with('|')).map(cells).collect()
     }
 
     #[test]
     fn the_documented_plan_is_what_the_program_says() {
-        let command = DOC.lines().find_map(|it| it.strip_prefix("punctual shard plan ")).unwrap();
+        let command = DOC.lines().find_map(|line| line.strip_prefix("punctual shard plan ")).unwrap();
         let load = load(command).unwrap();
         let said: Vec<Vec<String>> = Need::of(&load).rows(&load).into_iter().map(Vec::from).collect();
-        let shown = said.iter().map(|it| format!("| {} |\n", it.join(" | "))).collect::<String>();
+        let shown = said.iter().map(|list| format!("| {} |\n", list.join(" | "))).collect::<String>();
         assert_eq!(documented(), said, "docs/capacity.md should have\n{shown}");
         let settings = file(&Need::of(&load).settings(&load)).join("\n");
         assert!(
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn every_constant_stands_in_the_document_with_its_value() {
         for (name, value) in costs::ALL {
-            let row = DOC.lines().find(|it| it.contains(&format!("`{name}`"))).unwrap_or_default();
+            let row = DOC.lines().find(|line| line.contains(&format!("`{name}`"))).unwrap_or_default();
             let cells: Vec<&str> = row.split('|').map(str::trim).collect();
             assert!(cells.contains(&value.to_string().as_str()), "{name} = {value}: {row:?}");
         }

@@ -58,8 +58,8 @@ impl fmt::Display for MoveArgs {
             let numbers: Vec<String> = self.partition.iter().map(u16::to_string).collect();
             write!(f, " --partition {}", numbers.join(","))?;
         }
-        self.from.iter().try_for_each(|it| write!(f, " --from {it}"))?;
-        self.to.iter().try_for_each(|it| write!(f, " --to {it}"))?;
+        self.from.iter().try_for_each(|number| write!(f, " --from {number}"))?;
+        self.to.iter().try_for_each(|number| write!(f, " --to {number}"))?;
         if self.undo { f.write_str(" --undo") } else { Ok(()) }
     }
 }
@@ -78,9 +78,9 @@ async fn move_or_undo(store: &MysqlStore, args: &MoveArgs) -> Result<Audited<Exi
     };
     if args.undo {
         let before = placed(store).await?;
-        for it in &partitions {
-            store.undo_move(*it, &mut progress(args.store.json)).await?;
-            output::line(&format!("partition {} stays where it was; its copies are deleted", it.0));
+        for partition in &partitions {
+            store.undo_move(*partition, &mut progress(args.store.json)).await?;
+            output::line(&format!("partition {} stays where it was; its copies are deleted", partition.0));
         }
         return told(store, before, &partitions).await;
     }
@@ -110,10 +110,10 @@ fn half(here: &[Partition], there: usize) -> Vec<Partition> {
 
 async fn of_shard(store: &MysqlStore, shard: usize) -> Result<Vec<Partition>> {
     let stats = store.stats().await?;
-    let Some(it) = stats.into_iter().find(|it| it.shard_no == shard) else {
+    let Some(stats) = stats.into_iter().find(|stats| stats.shard_no == shard) else {
         bail!("there is no database {shard}; see `punctual shard list`")
     };
-    Ok(it.partitions)
+    Ok(stats.partitions)
 }
 
 async fn move_all(
@@ -124,14 +124,14 @@ async fn move_all(
 ) -> Result<Audited<ExitCode>> {
     let before = placed(store).await?;
     let mut all = Vec::new();
-    for it in partitions {
-        match store.move_partition(*it, to, &mut progress(json)).await? {
+    for partition in partitions {
+        match store.move_partition(*partition, to, &mut progress(json)).await? {
             Some(moved) => {
                 note(store, &moved).await;
                 if json { all.push(shown(&moved)) } else { say(&moved) }
             }
             None if json => {}
-            None => output::line(&format!("partition {} is in database {to} already", it.0)),
+            None => output::line(&format!("partition {} is in database {to} already", partition.0)),
         }
     }
     if json {
@@ -145,7 +145,10 @@ async fn move_all(
 /// Which database has which partition.
 async fn placed(store: &MysqlStore) -> Result<BTreeMap<u16, usize>> {
     let stats = store.stats().await?;
-    Ok(stats.iter().flat_map(|shard| shard.partitions.iter().map(|it| (it.0, shard.shard_no))).collect())
+    Ok(stats
+        .iter()
+        .flat_map(|shard| shard.partitions.iter().map(|partition| (partition.0, shard.shard_no)))
+        .collect())
 }
 
 /// For the audit: where these were, and where they are.
@@ -156,51 +159,54 @@ async fn told(
 ) -> Result<Audited<ExitCode>> {
     let of = |all: &BTreeMap<u16, usize>| {
         let these: BTreeMap<u16, Option<&usize>> =
-            partitions.iter().map(|it| (it.0, all.get(&it.0))).collect();
+            partitions.iter().map(|partition| (partition.0, all.get(&partition.0))).collect();
         Some(serde_json::json!({ "database_of_partition": these }).to_string())
     };
     Ok(Audited { value: ExitCode::SUCCESS, before: of(&before), after: of(&placed(store).await?) })
 }
 
 /// For those who did not do it: an event of the cluster. The move is over whether or not it can be written.
-async fn note(store: &MysqlStore, it: &Moved) {
+async fn note(store: &MysqlStore, moved: &Moved) {
     let (at, kind) = (SystemClock.now(), EventKind::PartitionMoved);
     let event = Event {
         at,
         kind,
-        key: format!("{kind}:{}:{at}", it.partition.0),
+        key: format!("{kind}:{}:{at}", moved.partition.0),
         engine: None,
-        text: format!("partition {} has moved from database {} to {}", it.partition.0, it.from, it.to),
-        details: shown(it).to_string(),
+        text: format!(
+            "partition {} has moved from database {} to {}",
+            moved.partition.0, moved.from, moved.to
+        ),
+        details: shown(moved).to_string(),
     };
     if let Err(error) = store.append_event(event).await {
         tracing::warn!(%error, "the move is over, and the event of it could not be written");
     }
 }
 
-fn shown(it: &Moved) -> serde_json::Value {
+fn shown(moved: &Moved) -> serde_json::Value {
     serde_json::json!({
-        "partition": it.partition.0,
-        "from": it.from,
-        "to": it.to,
-        "tasks": it.tasks,
-        "rows_copied": it.copied,
-        "rows_copied_while_closed": it.copied_closed,
-        "rounds": it.rounds,
-        "closed_ms": u64::try_from(it.closed_for.as_millis()).unwrap_or(u64::MAX),
+        "partition": moved.partition.0,
+        "from": moved.from,
+        "to": moved.to,
+        "tasks": moved.tasks,
+        "rows_copied": moved.copied,
+        "rows_copied_while_closed": moved.copied_closed,
+        "rounds": moved.rounds,
+        "closed_ms": u64::try_from(moved.closed_for.as_millis()).unwrap_or(u64::MAX),
     })
 }
 
-fn say(it: &Moved) {
+fn say(moved: &Moved) {
     output::line(&format!(
         "partition {} is in database {} now: {} tasks, {} rows copied in {} rounds and {} while it was closed, for {}",
-        it.partition.0,
-        it.to,
-        count(it.tasks),
-        count(it.copied - it.copied_closed),
-        it.rounds,
-        count(it.copied_closed),
-        Span::of(it.closed_for),
+        moved.partition.0,
+        moved.to,
+        count(moved.tasks),
+        count(moved.copied - moved.copied_closed),
+        moved.rounds,
+        count(moved.copied_closed),
+        Span::of(moved.closed_for),
     ));
 }
 
@@ -209,33 +215,38 @@ const ROWS_PER_LINE: u64 = 100_000;
 
 fn progress(json: bool) -> impl FnMut(&MoveProgress) -> ControlFlow<()> + Send {
     let mut last = None;
-    move |it| {
-        let line = (it.step, it.round, it.rows / ROWS_PER_LINE);
+    move |progress| {
+        let line = (progress.step, progress.round, progress.rows / ROWS_PER_LINE);
         if !json && last != Some(line) {
-            output::error_line(&format!("partition {}: {}", it.partition.0, words(it)));
+            output::error_line(&format!("partition {}: {}", progress.partition.0, words(progress)));
         }
         last = Some(line);
         ControlFlow::Continue(())
     }
 }
 
-fn words(it: &MoveProgress) -> String {
-    match it.step {
+fn words(progress: &MoveProgress) -> String {
+    match progress.step {
         MoveStep::Recorded => "the move is recorded".to_owned(),
         MoveStep::Copying => {
-            format!("round {}: {} rows compared, {} copied", it.round, count(it.rows), count(it.copied))
+            format!(
+                "round {}: {} rows compared, {} copied",
+                progress.round,
+                count(progress.rows),
+                count(progress.copied)
+            )
         }
         MoveStep::Tidied => "the copy is tidy".to_owned(),
         MoveStep::Announced => "waits for transactions under way".to_owned(),
         MoveStep::Closed => "closed for writing".to_owned(),
         MoveStep::Comparing => {
-            format!("closed: {} rows compared, {} copied", count(it.rows), count(it.copied))
+            format!("closed: {} rows compared, {} copied", count(progress.rows), count(progress.copied))
         }
         MoveStep::Entered => "accounts are entered".to_owned(),
         MoveStep::Decided => "the placement says the new database".to_owned(),
         MoveStep::Left => "left the old database".to_owned(),
         MoveStep::Opened => "open in the new database".to_owned(),
-        MoveStep::Deleting => format!("{} old rows deleted", count(it.rows)),
+        MoveStep::Deleting => format!("{} old rows deleted", count(progress.rows)),
         MoveStep::Over => "the move is over".to_owned(),
     }
 }
@@ -248,8 +259,9 @@ mod tests {
     fn a_split_leaves_as_many_as_it_takes_however_often_it_is_run_again() {
         let all: Vec<Partition> = (0..16).map(Partition).collect();
         let away = half(&all, 0);
-        assert_eq!(away.iter().map(|it| it.0).collect::<Vec<_>>(), [15, 13, 11, 9, 7, 5, 3, 1]);
-        let left: Vec<Partition> = all.iter().copied().filter(|it| !away[..3].contains(it)).collect();
+        assert_eq!(away.iter().map(|partition| partition.0).collect::<Vec<_>>(), [15, 13, 11, 9, 7, 5, 3, 1]);
+        let left: Vec<Partition> =
+            all.iter().copied().filter(|partition| !away[..3].contains(partition)).collect();
         assert_eq!(half(&left, 3).len(), 5, "after three of them had moved");
         assert!(half(&all[..8], 8).is_empty());
     }

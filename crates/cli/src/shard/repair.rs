@@ -44,24 +44,24 @@ pub(super) async fn run(args: &RepairArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn json(it: &ShardRepair) -> serde_json::Value {
-    let strangers: Vec<u16> = it.strangers.iter().map(|it| it.0).collect();
+fn json(repair: &ShardRepair) -> serde_json::Value {
+    let strangers: Vec<u16> = repair.strangers.iter().map(|stranger| stranger.0).collect();
     serde_json::json!({
-        "shard": it.shard_no,
-        "registry_without_task": it.entries_alone,
-        "moved_without_task": it.places_alone,
-        "body_without_task": it.bodies_alone,
+        "shard": repair.shard_no,
+        "registry_without_task": repair.entries_alone,
+        "moved_without_task": repair.places_alone,
+        "body_without_task": repair.bodies_alone,
         "partitions_elsewhere": strangers,
-        "rows_elsewhere": it.strange_rows,
-        "accounts": it.accounts,
-        "corrected": it.corrected,
-        "corrected_bytes": it.corrected_bytes,
-        "accepted": it.accepted,
+        "rows_elsewhere": repair.strange_rows,
+        "accounts": repair.accounts,
+        "corrected": repair.corrected,
+        "corrected_bytes": repair.corrected_bytes,
+        "accepted": repair.accepted,
     })
 }
 
 fn print(repaired: &[ShardRepair], dry_run: bool) {
-    let rows = repaired.iter().map(|it| [it.shard_no.to_string(), remains(it)]);
+    let rows = repaired.iter().map(|repair| [repair.shard_no.to_string(), remains(repair)]);
     output::table(["SHARD", "WHAT IS REPAIRED"], rows);
     let is_nothing = repaired.iter().all(ShardRepair::is_nothing);
     output::line(match (is_nothing, dry_run) {
@@ -72,19 +72,22 @@ fn print(repaired: &[ShardRepair], dry_run: bool) {
 }
 
 /// All of one database that is not as it should be; `nothing` where all is.
-fn remains(it: &ShardRepair) -> String {
+fn remains(repair: &ShardRepair) -> String {
     let counted = [
-        (it.entries_alone, "in the registry alone"),
-        (it.places_alone, "moved, and alone"),
-        (it.bodies_alone, "bodies alone"),
-        (it.strange_rows, "rows of partitions that are elsewhere"),
-        (it.corrected, "tasks in the wrong account"),
-        (it.corrected_bytes, "bytes in the wrong account"),
+        (repair.entries_alone, "in the registry alone"),
+        (repair.places_alone, "moved, and alone"),
+        (repair.bodies_alone, "bodies alone"),
+        (repair.strange_rows, "rows of partitions that are elsewhere"),
+        (repair.corrected, "tasks in the wrong account"),
+        (repair.corrected_bytes, "bytes in the wrong account"),
     ];
-    let mut said: Vec<String> =
-        counted.iter().filter(|it| it.0 > 0).map(|(many, what)| format!("{} {what}", count(*many))).collect();
-    if it.accepted != 0 {
-        said.push(format!("accepted by {}", it.accepted));
+    let mut said: Vec<String> = counted
+        .iter()
+        .filter(|pair| pair.0 > 0)
+        .map(|(many, what)| format!("{} {what}", count(*many)))
+        .collect();
+    if repair.accepted != 0 {
+        said.push(format!("accepted by {}", repair.accepted));
     }
     if said.is_empty() { "nothing".to_owned() } else { said.join(", ") }
 }

@@ -83,9 +83,9 @@ pub(crate) async fn why(args: WhyArgs) -> Result<ExitCode> {
     }
     output::line(&why.reason);
     let mut facts = vec![("state", show::word(&why.state)), ("next", why.next_step.clone())];
-    facts.extend(why.blocking.clone().map(|it| ("blocked by", it)));
-    facts.extend(why.owner.clone().map(|it| ("with", it)));
-    facts.extend(why.expected_at.map(|it| ("expected", times::full(it))));
+    facts.extend(why.blocking.clone().map(|blocking| ("blocked by", blocking)));
+    facts.extend(why.owner.clone().map(|owner| ("with", owner)));
+    facts.extend(why.expected_at.map(|expected_at| ("expected", times::full(expected_at))));
     output::facts(&facts);
     Ok(ExitCode::SUCCESS)
 }

@@ -85,7 +85,7 @@ pub(crate) async fn run(args: ExportArgs) -> Result<ExitCode> {
         }
     }
     bar.finish_and_clear();
-    if let Some(path) = args.state_file.filter(|it| it.exists()) {
+    if let Some(path) = args.state_file.filter(|state_file| state_file.exists()) {
         std::fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)

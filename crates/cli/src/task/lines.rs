@@ -96,7 +96,8 @@ mod tests {
     #[tokio::test]
     async fn lines_are_numbered_and_their_ends_taken_off() {
         let lines = all(b"one\r\n\nthree, longer", 100).await;
-        let texts: Vec<_> = lines.iter().map(|it| (it.number, it.text.as_slice(), it.bytes)).collect();
+        let texts: Vec<_> =
+            lines.iter().map(|line| (line.number, line.text.as_slice(), line.bytes)).collect();
         let expected: [(u64, &[u8], u64); 3] = [(1, b"one", 5), (2, b"", 1), (3, b"three, longer", 13)];
         assert_eq!(texts, expected);
         assert!(all(b"", 100).await.is_empty());

@@ -195,7 +195,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
             Ok(items) => (items, None),
             Err(BatchError { done, source }) => (done, Some(source)),
         };
-        let last = batch.lines.last().map(|it| it.number);
+        let last = batch.lines.last().map(|line| line.number);
         let mut lines = batch.lines.into_iter();
         for (item, line) in items.into_iter().zip(lines.by_ref()) {
             self.settle_line(&line, item).await?;
@@ -211,7 +211,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
             Some(failure) => {
                 let rest: Vec<Line> = lines.collect();
                 self.report.unanswered += len(&rest);
-                self.stop_at(rest.first().map(|it| it.number), &chain(&failure));
+                self.stop_at(rest.first().map(|rest| rest.number), &chain(&failure));
                 Ok(())
             }
         }
@@ -252,7 +252,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
 
     /// No failure of a line: what is under way is still waited for.
     fn stop(&mut self, reason: &str) {
-        let unsent = self.batch.lines.first().map(|it| it.number);
+        let unsent = self.batch.lines.first().map(|line| line.number);
         self.stop_at(unsent, reason);
     }
 

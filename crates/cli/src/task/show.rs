@@ -22,7 +22,7 @@ pub(super) fn inserted(task: &Task, form: Form) -> Result<()> {
     if form == Form::Json {
         return Ok(output::json(task)?);
     }
-    let outcome = task.outcome.map_or_else(|| "inserted".to_owned(), |it| word(&it));
+    let outcome = task.outcome.map_or_else(|| "inserted".to_owned(), |outcome| word(&outcome));
     output::line(&format!("{outcome} {}", task.r#ref));
     output::facts(&[
         ("queue", task.queue.clone()),
@@ -78,10 +78,9 @@ pub(super) fn task(task: &Task, form: Form) -> Result<()> {
     output::facts(&facts(task));
     if !task.log.is_empty() {
         output::line("");
-        let rows = task
-            .log
-            .iter()
-            .map(|it| [times::stamp_ms(it.at), it.level.clone().unwrap_or_default(), it.text.clone()]);
+        let rows = task.log.iter().map(|line| {
+            [times::stamp_ms(line.at), line.level.clone().unwrap_or_default(), line.text.clone()]
+        });
         output::table(["AT", "LEVEL", "SAID"], rows);
     }
     if !task.history.is_empty() {
@@ -109,20 +108,20 @@ fn facts(task: &Task) -> Vec<(&'static str, String)> {
     for (key, value) in &task.labels {
         facts.push(("label", format!("{key}={value}")));
     }
-    facts.extend(task.payload.as_ref().map(|it| ("payload", it.get().to_owned())));
-    facts.extend(task.payload_base64.as_ref().map(|it| ("payload", word(it))));
-    facts.extend(task.handler_versions.clone().map(|it| ("versions", it)));
-    facts.extend(task.progress.as_ref().map(|it| ("progress", it.get().to_owned())));
-    facts.extend(task.result.as_ref().map(|it| ("result", result(it))));
-    facts.extend(task.last_error.clone().map(|it| ("error", it)));
+    facts.extend(task.payload.as_ref().map(|payload| ("payload", payload.get().to_owned())));
+    facts.extend(task.payload_base64.as_ref().map(|payload_base64| ("payload", word(payload_base64))));
+    facts.extend(task.handler_versions.clone().map(|handler_versions| ("versions", handler_versions)));
+    facts.extend(task.progress.as_ref().map(|progress| ("progress", progress.get().to_owned())));
+    facts.extend(task.result.as_ref().map(|task_result| ("result", result(task_result))));
+    facts.extend(task.last_error.clone().map(|last_error| ("error", last_error)));
     facts
 }
 
 fn result(result: &punctual_protocol::TaskResult) -> String {
     let said = [
-        result.result.as_ref().map(|it| it.get().to_owned()),
+        result.result.as_ref().map(|json| json.get().to_owned()),
         result.result_base64.as_ref().map(word),
-        result.status_msg.clone().filter(|it| !it.is_empty()),
+        result.status_msg.clone().filter(|status_message| !status_message.is_empty()),
     ];
     let said = said.into_iter().flatten().collect::<Vec<_>>().join(" ");
     if result.status_code == 0 { said } else { format!("status {} {said}", result.status_code) }

@@ -49,9 +49,9 @@ pub(super) async fn create(settings: &SettingArgs, asked: &CreateToken) -> Resul
 pub(super) async fn list(settings: &SettingArgs) -> Result<Vec<AccessToken>> {
     on_store(settings, async |store| {
         let mut all = store.store().tokens().await?.all;
-        all.sort_by_key(|it| std::cmp::Reverse((it.created_at, it.id.clone())));
+        all.sort_by_key(|token| std::cmp::Reverse((token.created_at, token.id.clone())));
         let now = SystemClock.now();
-        Ok(all.iter().map(|it| access_tokens::shown(it, now)).collect())
+        Ok(all.iter().map(|token| access_tokens::shown(token, now)).collect())
     })
     .await
 }

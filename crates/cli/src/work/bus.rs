@@ -72,7 +72,7 @@ impl BusArgs {
 }
 
 fn url() -> Result<String> {
-    let given = |name| env::var(name).ok().filter(|it| !it.is_empty());
+    let given = |name| env::var(name).ok().filter(|text| !text.is_empty());
     match (given(URL), given(URL_FILE)) {
         (Some(url), None) => Ok(url),
         (None, Some(path)) => Ok(config::read_bus_url(URL_FILE, Path::new(&path))?),

@@ -48,7 +48,8 @@ fn a_place_of_archives_that_cannot_be_used_is_named() {
 fn archives_are_off_by_default_and_shown_with_the_other_settings() {
     let shown = documents(&run(&["config", "--json", "--set", "archive.after_days=30"])).remove(0);
     let of = |key: &str| {
-        shown["settings"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap()["value"].clone()
+        shown["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == key).unwrap()["value"]
+            .clone()
     };
     assert_eq!((of("archive.url"), of("archive.after_days")), (json!(""), json!("30")));
     let output = run(&["shard", "archive", "--store-url", "mysql://host/db", "--after-days", "0"]);
@@ -109,7 +110,7 @@ fn how_many_tasks_are_carried_out_of_an_old_bucket_is_a_setting_that_a_run_holds
         let url = format!("{}/metrics", server.url);
         let text = blocking(async move { http().get(url).send().await.unwrap().text().await.unwrap() });
         let ran = r#"punctual_service_last_success_time_seconds{service="buckets"} "#;
-        let at = text.lines().find_map(|it| it.strip_prefix(ran)?.parse::<f64>().ok());
+        let at = text.lines().find_map(|line| line.strip_prefix(ran)?.parse::<f64>().ok());
         at.filter(|at| *at > 0.0)
     });
     assert_eq!(named("PARTITION_NAME = 'pold'"), "pold", "three are more than two");
@@ -140,7 +141,7 @@ fn how_often_a_database_was_archived_is_told_by_metrics_and_by_the_api() {
     let archives = |server: &Server| {
         let name = r#"punctual_database_archives_published_total{database="0"} "#;
         let counted: Option<i64> =
-            server.page("/metrics").lines().find_map(|it| it.strip_prefix(name)?.parse().ok());
+            server.page("/metrics").lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
         let (_, shards) = server.get("/v1/shards");
         (counted, shards["items"][0]["archives_published"].as_i64())
     };
@@ -176,8 +177,9 @@ fn how_often_a_database_was_archived_is_told_by_metrics_and_by_the_api() {
          UPDATE registry SET due_at = {due_at}"
     ));
     let server = serve();
-    let told =
-        wait_for("an archive", || Some(archives(&server)).filter(|it| it.0.is_some() && it.1.is_some()));
+    let told = wait_for("an archive", || {
+        Some(archives(&server)).filter(|archives| archives.0.is_some() && archives.1.is_some())
+    });
     assert_eq!(told, (Some(1), Some(1)));
     assert_eq!(sql("SELECT COUNT(*) FROM task"), "0");
     for task in &tasks {

@@ -157,13 +157,13 @@ fn leaves(path: &str) -> Vec<String> {
 #[test]
 fn of_every_command_it_is_said_what_it_leaves() {
     let listed: BTreeSet<String> = leaves("").into_iter().collect();
-    let known: BTreeSet<String> = COMMANDS.iter().map(|it| it.0.to_owned()).collect();
+    let known: BTreeSet<String> = COMMANDS.iter().map(|command| command.0.to_owned()).collect();
     assert!(listed.len() > 30, "{listed:?}");
     assert_eq!(listed, known, "each command stands in the table above, with the entry that it leaves");
 }
 
 fn words<'a>(command: &'a str, said: &'a [&'a str], given: &[(&str, &'a str)]) -> Vec<&'a str> {
-    let value = |word: &'a str| given.iter().find(|it| it.0 == word).map_or(word, |it| it.1);
+    let value = |word: &'a str| given.iter().find(|pair| pair.0 == word).map_or(word, |pair| pair.1);
     command.split(' ').chain(said.iter().map(|word| value(word))).collect()
 }
 
@@ -293,11 +293,13 @@ fn the_audit_is_read_page_by_page_filtered_and_exported() {
     assert!(server.client(&["queue", "resume", "a"]).status.success());
     let ids = |args: &[&str]| -> Vec<i64> {
         let pages = documents(&server.client(&[&["audit"], args].concat()));
-        let one = |it: &serde_json::Value| it["id"].as_i64().unwrap();
+        let one = |entry: &serde_json::Value| entry["id"].as_i64().unwrap();
         pages
             .iter()
-            .flat_map(|it| {
-                it["items"].as_array().map_or_else(|| vec![one(it)], |all| all.iter().map(one).collect())
+            .flat_map(|entry| {
+                entry["items"]
+                    .as_array()
+                    .map_or_else(|| vec![one(entry)], |all| all.iter().map(one).collect())
             })
             .collect()
     };

@@ -47,7 +47,7 @@ fn blocks(section: &str, part: &str) -> Vec<&'static str> {
 #[test]
 fn every_block_of_the_page_is_run_by_a_test_of_it() {
     let run = [("Embedded", "Back up"), ("Embedded", "Restore")];
-    let run = run.into_iter().chain(["Once", "Back up", "Restore"].map(|it| ("MySQL and Redis", it)));
+    let run = run.into_iter().chain(["Once", "Back up", "Restore"].map(|name| ("MySQL and Redis", name)));
     let run: usize = run.map(|(section, part)| blocks(section, part).len()).sum();
     assert_eq!(run, PAGE.matches("```sh\n").count(), "a block stands where no test looks");
     assert_eq!(blocks("MySQL and Redis", "Restore").len(), 3);

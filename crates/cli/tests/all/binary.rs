@@ -123,7 +123,7 @@ impl Running {
         lines.read_line(&mut first).unwrap();
         thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         if first.is_empty() {
-            return Err(self.said.take().map(|it| it.join().unwrap()).unwrap_or_default());
+            return Err(self.said.take().map(|handle| handle.join().unwrap()).unwrap_or_default());
         }
         Ok(first)
     }
@@ -146,7 +146,7 @@ impl Running {
 
     /// And what it has said on stderr.
     pub(crate) fn ended_saying(&mut self) -> (ExitStatus, String) {
-        (self.ended(), self.said.take().map(|it| it.join().unwrap()).unwrap_or_default())
+        (self.ended(), self.said.take().map(|handle| handle.join().unwrap()).unwrap_or_default())
     }
 }
 
@@ -189,7 +189,7 @@ impl Server {
     /// The value of a metric without labels.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.page("/metrics");
-        let line = text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(' '));
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
     }
 

@@ -39,17 +39,21 @@ fn a_bulk_cancel_goes_on_after_kill_9_and_cancels_each_task_once() {
         server.process.ended();
         server = Server::start(data.path());
     }
-    let ended = wait_for("its end", || Some(operation(&server, id)).filter(|it| it["state"] == "done"));
-    let counts = ["done", "skipped", "failed"].map(|it| ended[it].as_i64().unwrap());
+    let ended =
+        wait_for("its end", || Some(operation(&server, id)).filter(|operation| operation["state"] == "done"));
+    let counts = ["done", "skipped", "failed"].map(|name| ended[name].as_i64().unwrap());
     assert_eq!(counts, [TASKS, 0, 0], "{ended}");
     let listed = documents(&server.client(&["task", "list", "--all", "--limit", "1000"]));
     let states: Vec<String> = listed
         .iter()
-        .flat_map(|it| it["items"].as_array().unwrap().clone())
-        .map(|it| format!("{} {}", it["queue"].as_str().unwrap(), it["state"].as_str().unwrap()))
+        .flat_map(|entry| entry["items"].as_array().unwrap().clone())
+        .map(|entry| format!("{} {}", entry["queue"].as_str().unwrap(), entry["state"].as_str().unwrap()))
         .collect();
-    assert_eq!(states.iter().filter(|it| *it == "q cancelled").count(), usize::try_from(TASKS).unwrap());
-    assert_eq!(states.iter().filter(|it| *it == "other scheduled").count(), 1);
+    assert_eq!(
+        states.iter().filter(|state| *state == "q cancelled").count(),
+        usize::try_from(TASKS).unwrap()
+    );
+    assert_eq!(states.iter().filter(|state| *state == "other scheduled").count(), 1);
     assert_eq!(states.len(), usize::try_from(TASKS).unwrap() + 1);
 }
 
@@ -66,7 +70,7 @@ fn an_operation_is_previewed_confirmed_and_waited_for_and_refused_where_it_makes
     let ended = documents(&done).pop().unwrap();
     assert_eq!((&ended["state"], &ended["done"]), (&json!("done"), &json!(30)));
     let dead = documents(&server.client(&["dead", "list"])).remove(0);
-    assert!(dead["items"].as_array().unwrap().iter().all(|it| it["last_error"] == "gone"), "{dead}");
+    assert!(dead["items"].as_array().unwrap().iter().all(|entry| entry["last_error"] == "gone"), "{dead}");
     // The first preview finds none of them any more.
     assert!(server.client(&["bulk", "confirm", "1", "--wait"]).status.success());
     assert_eq!(operation(&server, 1)["done"], 0);
@@ -82,7 +86,7 @@ fn an_operation_is_previewed_confirmed_and_waited_for_and_refused_where_it_makes
     assert_eq!(stdout(&tasks).lines().count(), 30, "{}", stderr(&tasks));
     let listed = documents(&server.client(&["bulk", "list", "--limit", "2"])).remove(0);
     let ids: Vec<i64> =
-        listed["items"].as_array().unwrap().iter().map(|it| it["id"].as_i64().unwrap()).collect();
+        listed["items"].as_array().unwrap().iter().map(|entry| entry["id"].as_i64().unwrap()).collect();
     assert_eq!(ids, [3, 2], "the newest first");
     assert!(listed["next_cursor"].is_string());
     let failures = documents(&server.client(&["bulk", "failures", "2"])).remove(0);

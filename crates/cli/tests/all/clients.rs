@@ -24,7 +24,7 @@ fn blocks(section: &str, language: &str) -> Vec<&'static str> {
     let (_, rest) = PAGE.split_once(&heading).unwrap();
     let part = rest.split("\n## ").next().unwrap();
     let fence = format!("```{language}\n");
-    part.split(&fence).skip(1).map(|it| it.split_once("```").unwrap().0).collect()
+    part.split(&fence).skip(1).map(|part| part.split_once("```").unwrap().0).collect()
 }
 
 /// What `scripts/install-clients` has installed.
@@ -92,7 +92,7 @@ impl Site {
             .as_array()
             .unwrap()
             .iter()
-            .map(|it| (word(it, "kind"), word(it, "state")))
+            .map(|entry| (word(entry, "kind"), word(entry, "state")))
             .collect();
         states.sort();
         states
@@ -131,11 +131,11 @@ fn a_worker_in_typescript_with_a_generated_client_runs_tasks_with_a_token_over_t
 
 #[test]
 fn the_versions_that_the_page_names_are_those_that_are_installed() {
-    for named in blocks("Python", "sh")[0].split_whitespace().filter(|it| it.contains("==")) {
-        assert!(PYTHON.lines().any(|it| it.split_whitespace().next() == Some(named)), "{named}");
+    for named in blocks("Python", "sh")[0].split_whitespace().filter(|word| word.contains("==")) {
+        assert!(PYTHON.lines().any(|line| line.split_whitespace().next() == Some(named)), "{named}");
     }
     let pinned: Value = serde_json::from_str(NODE).unwrap();
-    let named = blocks("TypeScript", "sh")[0].split_whitespace().filter_map(|it| it.rsplit_once('@'));
+    let named = blocks("TypeScript", "sh")[0].split_whitespace().filter_map(|word| word.rsplit_once('@'));
     let mut count = 0;
     for (package, version) in named {
         let of = |kind: &str| pinned[kind][package].as_str() == Some(version);

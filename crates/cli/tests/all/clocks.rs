@@ -20,7 +20,8 @@ fn true_ms() -> i64 {
 /// Of Debian's package `libfaketime`.
 fn library() -> PathBuf {
     let found = fs::read_dir("/usr/lib").unwrap().flatten();
-    let mut found = found.map(|it| it.path().join("faketime/libfaketimeMT.so.1")).filter(|it| it.exists());
+    let mut found =
+        found.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1")).filter(|path| path.exists());
     found.next().expect("these tests need the package libfaketime (scripts/install-servers)")
 }
 
@@ -31,9 +32,9 @@ struct WallClock {
 
 impl WallClock {
     fn ahead_s(ahead_s: i64) -> Self {
-        let it = Self { dir: tempfile::tempdir().unwrap() };
-        it.set_ahead_s(ahead_s);
-        it
+        let clock = Self { dir: tempfile::tempdir().unwrap() };
+        clock.set_ahead_s(ahead_s);
+        clock
     }
 
     fn path(&self) -> PathBuf {
@@ -51,8 +52,8 @@ impl WallClock {
         let data = self.dir.path().join("data");
         let args = ["serve", "--listen", "127.0.0.1:0", "--json", "--data", data.to_str().unwrap()];
         let mut command = punctual(&args);
-        if let Some(it) = servers {
-            command.env("PUNCTUAL_STORE_URL", &it.store_url).env("PUNCTUAL_HOT_URL", it.redis.url());
+        if let Some(server) = servers {
+            command.env("PUNCTUAL_STORE_URL", &server.store_url).env("PUNCTUAL_HOT_URL", server.redis.url());
         }
         command.env("LD_PRELOAD", library()).env("FAKETIME_TIMESTAMP_FILE", self.path());
         command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
@@ -87,8 +88,8 @@ fn metric(server: &Server, name: &str) -> f64 {
     let text = blocking(async {
         http().get(format!("{}/metrics", server.url)).send().await.unwrap().text().await.unwrap()
     });
-    let line = text.lines().find(|it| it.starts_with(name) && it[name.len()..].starts_with(' '));
-    line.map_or(0.0, |it| it.rsplit(' ').next().unwrap().parse().unwrap())
+    let line = text.lines().find(|line| line.starts_with(name) && line[name.len()..].starts_with(' '));
+    line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
 fn is_doubtful(server: &Server) -> bool {
@@ -150,7 +151,7 @@ fn what_is_inserted_while_an_owners_clock_is_hours_ahead_fires_in_its_time() {
     let (servers, clocks) = (Servers::start(), [0, 0].map(WallClock::ahead_s));
     let (wrong, right) = two(&clocks, &servers);
     wait_for("each engine to have its share", || {
-        let owned = [&wrong, &right].map(|it| metric(it, "punctual_partitions_owned"));
+        let owned = [&wrong, &right].map(|server| metric(server, "punctual_partitions_owned"));
         (owned[0] > 0.0 && owned[1] > 0.0 && owned[0] + owned[1] > 15.0).then_some(())
     });
     let (mut expected, mut unmoved) = (Expected::new(), Expected::new());
@@ -176,7 +177,7 @@ fn an_engine_an_hour_ahead_fires_nothing_early_and_what_is_inserted_through_it_d
     wait_for("the alert", || is_doubtful(&wrong).then_some(()));
     assert!(metric(&wrong, "punctual_clock_wall_ahead_seconds") > 3_500.0 && !is_doubtful(&right));
     wait_for("the other engine to have all partitions", || {
-        let owned = [&wrong, &right].map(|it| metric(it, "punctual_partitions_owned"));
+        let owned = [&wrong, &right].map(|server| metric(server, "punctual_partitions_owned"));
         (owned[0] < 1.0 && owned[1] > 15.0).then_some(())
     });
     let mut expected = Expected::new();

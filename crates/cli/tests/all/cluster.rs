@@ -57,12 +57,12 @@ fn a_partition_on_its_way_to_another_database_is_told_and_drawn() {
     let server = site.engine();
     let catalog = site.store_url.split(',').next().unwrap().rsplit('/').next().unwrap();
     let begin = "INSERT INTO partition_move (partition_no, from_shard, to_shard, step, term, closed_until) VALUES (2, 0, 1, 1, 0, 0)";
-    assert!(items(&server, "/v1/partitions").iter().all(|it| it["moving_to"].is_null()));
+    assert!(items(&server, "/v1/partitions").iter().all(|partition| partition["moving_to"].is_null()));
     site.runtime.block_on(site.mysql.sql(catalog, begin));
     let moving: Vec<Value> = items(&server, "/v1/partitions")
         .into_iter()
-        .filter(|it| !it["moving_to"].is_null())
-        .map(|it| json!([it["partition"], it["database"], it["moving_to"]]))
+        .filter(|partition| !partition["moving_to"].is_null())
+        .map(|partition| json!([partition["partition"], partition["database"], partition["moving_to"]]))
         .collect();
     assert_eq!(moving, [json!([2, 0, 1])]);
     let listed = run(&["partition", "list", "--url", &server.url]);
@@ -92,7 +92,7 @@ fn the_whole_clusters_rates_and_backlog_are_told_by_any(engines: &[&Server]) {
             let (status, hour) = server.get("/v1/queues/stats/stats");
             assert_eq!(status, 200, "{hour}");
             let inserted =
-                hour["steps"].as_array().unwrap().iter().map(|it| it["inserted"].as_u64().unwrap());
+                hour["steps"].as_array().unwrap().iter().map(|step| step["inserted"].as_u64().unwrap());
             (inserted.sum::<u64>() == all as u64).then_some(hour)
         });
         assert_eq!(hour["steps"].as_array().unwrap().len(), 60);
@@ -100,12 +100,12 @@ fn the_whole_clusters_rates_and_backlog_are_told_by_any(engines: &[&Server]) {
         assert_eq!(documents(&told)[0]["steps"].as_array().unwrap().len(), 60);
         // It is the only queue in which anything happens; both are told every ten seconds, and one is read once a second.
         wait_for("the rates of the queue, of all engines", || {
-            let rate = |it: &Value| it["rates"]["inserted"].as_f64().unwrap();
+            let rate = |stats: &Value| stats["rates"]["inserted"].as_f64().unwrap();
             let (_, queue) = server.get("/v1/queues/stats");
             let (_, queues) = server.get("/v1/queues");
             let (_, stats) = server.get("/v1/stats");
             let all = rate(&stats);
-            let is_the_same = |it: &Value| (rate(it) - all).abs() < 0.011;
+            let is_the_same = |queue: &Value| (rate(queue) - all).abs() < 0.011;
             (all > 0.0 && is_the_same(&queue) && is_the_same(&queues["items"][0])).then_some(())
         });
         let (_, due) = server.get("/v1/stats/due");
@@ -131,12 +131,12 @@ fn text(value: &Value) -> String {
 /// Its name, and how many partitions it has.
 fn engines(server: &Server) -> Vec<(String, u64)> {
     let all = items(server, "/v1/engines");
-    all.iter().map(|it| (text(&it["name"]), it["partitions"].as_u64().unwrap())).collect()
+    all.iter().map(|entry| (text(&entry["name"]), entry["partitions"].as_u64().unwrap())).collect()
 }
 
 fn this(server: &Server) -> String {
     let all = items(server, "/v1/engines");
-    text(&all.iter().find(|it| it["is_this"] == true).unwrap()["name"])
+    text(&all.iter().find(|entry| entry["is_this"] == true).unwrap()["name"])
 }
 
 #[test]
@@ -146,10 +146,10 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
     let all = items(&a, "/v1/partitions").len() as u64;
     let shared = || {
         let engines = engines(&a);
-        let owned: u64 = engines.iter().map(|it| it.1).sum();
+        let owned: u64 = engines.iter().map(|engine| engine.1).sum();
         // Shown where it fails.
         eprintln!("{engines:?} of {all}");
-        (engines.len() == 3 && owned == all && engines.iter().all(|it| it.1 > 0)).then_some(engines)
+        (engines.len() == 3 && owned == all && engines.iter().all(|engine| engine.1 > 0)).then_some(engines)
     };
     wait_for("all three to share", shared);
     the_whole_clusters_rates_and_backlog_are_told_by_any(&[&a, &b, &c]);
@@ -157,32 +157,35 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
     assert_eq!(of_kind(&a, "engine_started").len(), 3);
     assert_eq!(of_kind(&a, "engine_lost"), Vec::<Value>::new());
     // So that it is known to the others whose the partitions are: they look again after their own have changed.
-    let has_said = || of_kind(&a, "partitions_taken_over").iter().any(|it| it["engine"] == dead.as_str());
+    let has_said =
+        || of_kind(&a, "partitions_taken_over").iter().any(|entry| entry["engine"] == dead.as_str());
     wait_for("its own takeover", || has_said().then_some(()));
-    let runs = || [&a, &b].map(|it| it.metric("punctual_service_runs_total{service=\"cluster\"}"));
+    let runs = || [&a, &b].map(|server| server.metric("punctual_service_runs_total{service=\"cluster\"}"));
     let before = runs();
-    wait_for("some looks", || runs().iter().zip(before).all(|it| *it.0 >= it.1 + 4.0).then_some(()));
+    wait_for("some looks", || runs().iter().zip(before).all(|pair| *pair.0 >= pair.1 + 4.0).then_some(()));
     c.process.signal("-KILL");
     c.process.ended();
 
     let lost = wait_for("the event", || of_kind(&a, "engine_lost").pop());
     assert_eq!((&lost["engine"], &lost["details"]["silent_ms"].as_u64().is_some()), (&json!(dead), &true));
-    let alerted =
-        |server: &Server| items(server, "/v1/alerts").into_iter().find(|it| it["name"] == "engine_lost");
+    let alerted = |server: &Server| {
+        items(server, "/v1/alerts").into_iter().find(|alert| alert["name"] == "engine_lost")
+    };
     let alert = wait_for("the alert", || alerted(&b));
     assert!(text(&alert["text"]).contains(&dead), "{alert}");
     let owned = || {
-        let alive = engines(&a).into_iter().filter(|it| it.0 != dead).map(|it| it.1).sum::<u64>();
+        let alive =
+            engines(&a).into_iter().filter(|engine| engine.0 != dead).map(|engine| engine.1).sum::<u64>();
         (alive == all).then_some(())
     };
     wait_for("the takeover", owned);
     // Each engine finds by its own look who fell silent.
-    let silent = || items(&a, "/v1/engines").into_iter().find(|it| it["name"] == dead.as_str());
+    let silent = || items(&a, "/v1/engines").into_iter().find(|engine| engine["name"] == dead.as_str());
     let silent = wait_for("the silent one", silent);
     assert_eq!((&silent["state"], &silent["partitions"]), (&json!("silent"), &json!(0)));
     let from_the_dead = || {
         let taken = of_kind(&a, "partitions_taken_over");
-        let count = |it: &Value| it["details"]["from"][&dead].as_u64().unwrap_or(0);
+        let count = |entry: &Value| entry["details"]["from"][&dead].as_u64().unwrap_or(0);
         let count: u64 = taken.iter().map(count).sum();
         (count > 0).then_some(count)
     };
@@ -206,13 +209,13 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
     assert!(ended.success(), "{log}");
     let stopped = of_kind(&a, "engine_stopped");
     assert_eq!((stopped.len(), text(&stopped[0]["engine"])), (1, name.clone()));
-    wait_for("it is gone", || (!engines(&a).iter().any(|it| it.0 == name)).then_some(()));
+    wait_for("it is gone", || (!engines(&a).iter().any(|engine| engine.0 == name)).then_some(()));
     assert_eq!(of_kind(&a, "engine_lost").len(), 1, "who stops is not lost");
     // One line, of whoever was first.
     let mut a = a;
     a.process.signal("-TERM");
     let (_, other) = a.process.ended_saying();
-    let lines = [log, other].concat().lines().filter(|it| it.contains("engine_lost")).count();
+    let lines = [log, other].concat().lines().filter(|line| line.contains("engine_lost")).count();
     assert_eq!(lines, 1);
 }
 
@@ -221,7 +224,7 @@ fn redis_and_the_database_that_go_and_come_are_events_with_the_time_at_which_the
     let site = Site::on_its_own();
     let server = site.engine();
     wait_for("it owns all", || {
-        items(&server, "/v1/partitions").iter().all(|it| it["engine"].is_string()).then_some(())
+        items(&server, "/v1/partitions").iter().all(|partition| partition["engine"].is_string()).then_some(())
     });
     site.redis.kill();
     let lost = wait_for("Redis is lost", || of_kind(&server, "hot_set_lost").pop());
@@ -261,7 +264,7 @@ fn the_embedded_engine_tells_rates_backlog_and_what_falls_due() {
     assert_eq!(stats["backlog"]["unaccounted"], 0);
     let (_, due) = server.get("/v1/stats/due");
     assert_eq!((&due["is_estimate"], due["steps"].as_array().unwrap().len()), (&json!(false), 60));
-    let ahead: u64 = due["steps"].as_array().unwrap().iter().filter_map(|it| it["tasks"].as_u64()).sum();
+    let ahead: u64 = due["steps"].as_array().unwrap().iter().filter_map(|step| step["tasks"].as_u64()).sum();
     assert!((17..=20).contains(&ahead), "{due}");
 
     let engines = items(&server, "/v1/engines");

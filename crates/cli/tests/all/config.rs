@@ -7,7 +7,7 @@ use std::process::Output;
 fn setting(output: &Output, key: &str) -> Value {
     assert!(output.status.success(), "{}", stderr(output));
     let all = documents(output).remove(0);
-    all["settings"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap().clone()
+    all["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == key).unwrap().clone()
 }
 
 #[test]
@@ -21,8 +21,8 @@ fn each_layer_goes_over_the_one_before_and_config_says_which_one_it_was() {
         command.envs(env.map(|value| ("PUNCTUAL_LISTEN", value))).output().unwrap()
     };
     let listen = |args: &[&str], env| {
-        let it = setting(&show(args, env), "listen");
-        (it["value"].as_str().unwrap().to_owned(), it["source"].as_str().unwrap().to_owned())
+        let setting = setting(&show(args, env), "listen");
+        (setting["value"].as_str().unwrap().to_owned(), setting["source"].as_str().unwrap().to_owned())
     };
     let is = |value: &str, source: &str| (value.to_owned(), source.to_owned());
     assert_eq!(listen(&[], None), is("127.0.0.1:7450", "default"));
@@ -119,7 +119,10 @@ fn passwords_are_shown_nowhere() {
 fn a_completion_script_names_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&run(&["completions", shell]));
-        assert!(["dev", "serve", "task", "work", "migrate"].iter().all(|it| script.contains(it)), "{script}");
+        assert!(
+            ["dev", "serve", "task", "work", "migrate"].iter().all(|name| script.contains(name)),
+            "{script}"
+        );
     }
 }
 

@@ -55,7 +55,7 @@ impl Site {
     fn command(settings: &[(&'static str, String)], listen: &str) -> Command {
         let mut command = punctual(&["serve", "--listen", listen, "--json"]);
         command.env("PUNCTUAL_AUTH_ADMIN_TOKEN", TOKEN);
-        command.envs(settings.iter().map(|it| (it.0, &it.1)));
+        command.envs(settings.iter().map(|setting| (setting.0, &setting.1)));
         command
     }
 
@@ -134,7 +134,7 @@ fn drive(site: &mut Site) {
             Some(other) => panic!("{other}"),
             None => {
                 ended.push(said["flow"].as_str().unwrap().to_owned());
-                faults.extend(said["fault"].as_str().map(|it| format!("{}: {it}", said["flow"])));
+                faults.extend(said["fault"].as_str().map(|fault| format!("{}: {fault}", said["flow"])));
                 continue;
             }
         }
@@ -146,7 +146,7 @@ fn drive(site: &mut Site) {
             "{} of {} flows failed: {}\n\npictures in {}\n\n{}",
             faults.len(),
             flows.len(),
-            faults.iter().filter_map(|it| it.lines().next()).collect::<Vec<_>>().join("; "),
+            faults.iter().filter_map(|fault| fault.lines().next()).collect::<Vec<_>>().join("; "),
             kept.display(),
             faults.join("\n\n")
         );

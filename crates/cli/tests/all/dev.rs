@@ -59,7 +59,7 @@ fn tasks_left_over_from_a_run_that_was_killed_are_executed_and_are_not_of_the_ne
         let page = old.get("/v1/tasks?queue=demo&state=scheduled&limit=500").1;
         let due = |task: &Value| task["execute_at_ms"].as_i64().unwrap();
         let tasks = page["items"].as_array()?;
-        let last = tasks.iter().max_by_key(|it| due(it))?;
+        let last = tasks.iter().max_by_key(|task| due(task))?;
         (due(last) - tasks.iter().map(due).min()? > 3_000).then(|| last.clone())
     });
     old.process.signal("-KILL");
@@ -73,7 +73,7 @@ fn tasks_left_over_from_a_run_that_was_killed_are_executed_and_are_not_of_the_ne
     };
     let first = wait_for("the first line", || said().into_iter().next());
     let url = first["api"].as_str().unwrap().trim_end_matches("/v1").to_owned();
-    let of_others = |it: &Value| it["labels"]["demo_run"] == left["labels"]["demo_run"];
+    let of_others = |entry: &Value| entry["labels"]["demo_run"] == left["labels"]["demo_run"];
     let get = |path: &str| {
         blocking(async {
             http().get(format!("{url}{path}")).send().await.unwrap().json::<Value>().await.unwrap()
@@ -116,7 +116,7 @@ fn where_its_store_has_tokens_the_demo_needs_one_and_says_so() {
     let (admin, viewer) = (token("admin"), token("viewer"));
     let args = ["dev", "--for", "2s", "--data", data, "--listen", "127.0.0.1:0", "--json"];
     for bad in [None, Some("punctual_x_y"), Some(&*viewer)] {
-        let output = punctual(&args).envs(bad.map(|it| ("PUNCTUAL_TOKEN", it))).output().unwrap();
+        let output = punctual(&args).envs(bad.map(|text| ("PUNCTUAL_TOKEN", text))).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{bad:?}");
         assert!(stderr(&output).contains("PUNCTUAL_TOKEN"), "{}", stderr(&output));
     }
@@ -169,7 +169,7 @@ fn every_page_of_the_console_has_something_to_show() {
             (text.contains("<h1>") && !text.contains("class=\"empty\"")).then_some(())
         });
     }
-    let states: Vec<Value> = items("bulk").iter().map(|it| it["state"].clone()).collect();
+    let states: Vec<Value> = items("bulk").iter().map(|item| item["state"].clone()).collect();
     assert!(states.contains(&json!("previewed")), "one waits to be confirmed: {states:?}");
     assert_eq!(demo.get("/v1/queues/demo-reports").1["pause"]["by"], "dev");
 }

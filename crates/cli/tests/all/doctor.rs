@@ -14,7 +14,7 @@ use std::{process::Output, time::Duration};
 fn of<'d>(document: &'d Value, check: &str) -> (&'d str, &'d Value) {
     let all = document["checks"].as_array().unwrap();
     let line =
-        all.iter().find(|it| it["check"] == check).unwrap_or_else(|| panic!("no {check} in {document}"));
+        all.iter().find(|line| line["check"] == check).unwrap_or_else(|| panic!("no {check} in {document}"));
     (line["verdict"].as_str().unwrap(), line)
 }
 
@@ -31,7 +31,9 @@ fn seen(output: &Output, code: i32) -> Value {
 
 /// What servers on a machine that stands still for seconds have not answered is asked again, as the doctor says to do.
 fn answered(store: &str, hot: &str) -> Output {
-    let silent = |it: &Output| stdout(it).contains("no answer within") || stdout(it).contains("fell silent");
+    let silent = |output: &Output| {
+        stdout(output).contains("no answer within") || stdout(output).contains("fell silent")
+    };
     let looks = std::iter::repeat_with(|| doctor(store, hot));
     let mut looks = looks.take(10).skip_while(silent);
     looks.next().expect("a server answers within a minute")
@@ -96,20 +98,24 @@ fn a_sound_stack_over_tls_is_good_in_every_check_that_its_machine_allows() {
         running.try_first_line().map(|_| running)
     };
     let mut starts = std::iter::repeat_with(start).take(5);
-    let is_sound = |it: &Result<_, String>| it.as_ref().err().is_none_or(|why| !why.contains("silent"));
+    let is_sound =
+        |result: &Result<_, String>| result.as_ref().err().is_none_or(|why| !why.contains("silent"));
     let _engine = starts.find(is_sound).expect("a server answers within a minute").unwrap();
     let found = seen_beside_others(&answered(&store, &hot));
     let verdicts = found["checks"].as_array().unwrap();
     // The machine's own disk and limits are not the test's.
-    let others = verdicts.iter().filter(|it| {
-        let check = it["check"].as_str().unwrap();
+    let others = verdicts.iter().filter(|verdict| {
+        let check = verdict["check"].as_str().unwrap();
         check.starts_with("mysql.") || check.starts_with("redis.")
     });
     let others: Vec<_> = others.collect();
     // A busy machine may take its time to commit; all else is as it should be.
     let slow = ["mysql.commit", "redis.script", "mysql.clock", "redis.clock"];
-    for it in &others {
-        assert!(it["verdict"] == "good" || slow.contains(&it["check"].as_str().unwrap()), "{it}");
+    for finding in &others {
+        assert!(
+            finding["verdict"] == "good" || slow.contains(&finding["check"].as_str().unwrap()),
+            "{finding}"
+        );
     }
     assert_eq!(others.len(), 22, "{found}");
     for check in ["mysql.tls", "redis.tls"] {
@@ -162,7 +168,9 @@ fn a_server_that_hangs_or_is_away_stops_nothing_else() {
     frozen.resume();
     let reached = |verdict: &str| {
         let all = found["checks"].as_array().unwrap();
-        all.iter().filter(|it| it["check"] == "mysql.reach" && it["verdict"] == verdict).count()
+        all.iter()
+            .filter(|finding| finding["check"] == "mysql.reach" && finding["verdict"] == verdict)
+            .count()
     };
     assert_eq!((reached("wrong"), reached("good")), (1, 1), "{found}");
     let silent = of(&found, "mysql.reach").1["finding"].as_str().unwrap();

@@ -44,10 +44,10 @@ fn at_256_descriptors_those_who_ask_nothing_keep_nobody_out() {
     let server = serve_with_descriptors(256, data.path());
     // Idle ones make room for each other: every single one is served.
     let idle: Vec<_> = (0..300).map(|_| asked(&server).unwrap()).collect();
-    assert!(idle.iter().all(|it| it.1 == "HTTP/1.1 200"));
+    assert!(idle.iter().all(|pair| pair.1 == "HTTP/1.1 200"));
     assert_eq!(server.insert(json!({ "queue": "q", "delay_ms": 60_000 }))["queue"], "q");
     let silent: Vec<_> = (0..300).map(|_| TcpStream::connect(place(&server)).unwrap()).collect();
-    let served = || asked(&server).filter(|it| it.1 == "HTTP/1.1 200");
+    let served = || asked(&server).filter(|pair| pair.1 == "HTTP/1.1 200");
     wait_for("an answer beside those who say nothing", served);
     wait_for("an insert", || (server.post("/v1/tasks", json!({ "queue": "q" })).0 == 201).then_some(()));
     assert!(server.metric("punctual_http_accept_failures_total") < 1.0, "descriptors are left for the rest");
@@ -65,7 +65,7 @@ impl Secured {
         let directory = tempfile::tempdir().unwrap();
         let Files { ca, cert, key } = issued.write_to(directory.path());
         let set = [format!("tls.cert={}", cert.display()), format!("tls.key={}", key.display())];
-        let args: Vec<&str> = set.iter().chain(more).flat_map(|it| ["--set", it]).collect();
+        let args: Vec<&str> = set.iter().chain(more).flat_map(|text| ["--set", text]).collect();
         let server = Server::start_with(&directory.path().join("data"), &args);
         assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
         Self { server, ca: ca.to_str().unwrap().to_owned(), _directory: directory }

@@ -48,9 +48,10 @@ fn a_database_that_becomes_weak_while_an_engine_runs_is_said_and_so_is_its_end()
     let api = address(&process.first_line());
     let mut engine = Server { process, url: api };
     let is_said = |engine: &Server| {
-        let alerts = wait_for("an answer", || Some(engine.get("/v1/alerts")).filter(|it| it.0 == 200)).1;
+        let alerts =
+            wait_for("an answer", || Some(engine.get("/v1/alerts")).filter(|alerts| alerts.0 == 200)).1;
         let all = alerts["items"].as_array().unwrap().clone();
-        let alert = all.into_iter().find(|it| it["name"] == "durability_weak");
+        let alert = all.into_iter().find(|alert| alert["name"] == "durability_weak");
         (alert, engine.metric("punctual_durability_weak"))
     };
     assert_eq!(is_said(&engine), (None, 0.0));

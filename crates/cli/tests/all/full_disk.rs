@@ -81,7 +81,7 @@ fn a_disk_that_is_full_for_a_while_stops_nothing_for_good() {
         let (status, problem) = server.get("/readyz");
         (status == 503).then_some(problem)
     });
-    let writers = problem["parts"].as_array().unwrap().iter().find(|it| it["name"] == "writers").unwrap();
+    let writers = problem["parts"].as_array().unwrap().iter().find(|part| part["name"] == "writers").unwrap();
     assert_eq!(writers["ok"], false, "{problem}");
     // What panics or ends now must have had its turn.
     for _ in 0..50 {

@@ -46,16 +46,16 @@ fn bad_lines_are_reported_by_number_and_the_good_ones_are_not_lost() {
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
     for (line, word) in [(3, "JSON"), (4, "colour"), (6, "superseded")] {
-        let of_line = said.lines().find(|it| it.starts_with(&format!("line {line}:")));
-        assert!(of_line.is_some_and(|it| it.contains(word)), "line {line}: {said}");
+        let of_line = said.lines().find(|candidate| candidate.starts_with(&format!("line {line}:")));
+        assert!(of_line.is_some_and(|text| text.contains(word)), "line {line}: {said}");
     }
-    assert_eq!(said.lines().filter(|it| it.starts_with("line ")).count(), 3, "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("line ")).count(), 3, "{said}");
     assert!(stdout(&output).contains("3 inserted, 3 refused"), "{}", stdout(&output));
     let kept: Vec<_> = std::fs::read_to_string(rejects).unwrap().lines().map(str::to_owned).collect();
     let bad: Vec<_> =
-        text.lines().enumerate().filter(|(i, _)| [2, 3, 5].contains(i)).map(|(_, it)| it).collect();
+        text.lines().enumerate().filter(|(i, _)| [2, 3, 5].contains(i)).map(|(_, line)| line).collect();
     assert_eq!(kept.len(), 3);
-    assert!(bad.iter().all(|it| kept.iter().any(|kept| kept == it)), "{kept:?}");
+    assert!(bad.iter().all(|text| kept.iter().any(|kept| kept == text)), "{kept:?}");
     assert_eq!(server.get("/v1/tasks?queue=q").1["items"].as_array().unwrap().len(), 3);
 }
 

@@ -136,7 +136,7 @@ impl Flooded {
         self.server.process.signal("-TERM");
         let (_, said) = self.server.process.ended_saying();
         let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        lines.filter(|it| it["level"] == "WARN" || it["level"] == "ERROR").collect()
+        lines.filter(|line| line["level"] == "WARN" || line["level"] == "ERROR").collect()
     }
 }
 
@@ -150,17 +150,17 @@ fn codes(answers: impl Iterator<Item = Value>) -> BTreeMap<String, usize> {
 }
 
 fn times<'v>(lines: impl IntoIterator<Item = &'v Value>) -> u64 {
-    lines.into_iter().map(|it| it["times"].as_u64().unwrap_or(1)).sum()
+    lines.into_iter().map(|line| line["times"].as_u64().unwrap_or(1)).sum()
 }
 
 /// By the times that the lines have themselves, so that it is the same on a slow machine: so many lines are so many seconds apart.
 /// The limit itself is held by a clock of the test's own in `logs/thinned.rs`.
 fn are_at_most_one_a_second_of_a_kind(lines: &[Value]) {
     let mut kinds = BTreeMap::<String, Vec<Timestamp>>::new();
-    for it in lines {
-        let (fields, said_at) = (&it["fields"], it["timestamp"].as_str().unwrap().parse().unwrap());
+    for line in lines {
+        let (fields, said_at) = (&line["fields"], line["timestamp"].as_str().unwrap().parse().unwrap());
         let kind = [&fields["message"], &fields["service"], &fields["error"]].map(Value::to_string).concat();
-        let kind: String = kind.chars().filter(|it| !it.is_ascii_digit()).collect();
+        let kind: String = kind.chars().filter(|letter| !letter.is_ascii_digit()).collect();
         kinds.entry(kind).or_default().push(said_at);
     }
     for (kind, said_at) in kinds {
@@ -175,14 +175,16 @@ fn are_at_most_one_a_second_of_a_kind(lines: &[Value]) {
 fn a_database_that_is_away_is_a_few_lines_whose_times_add_up() {
     const AT_ONCE: usize = 50;
     const ROUNDS: usize = 20;
-    let it = Flooded::new();
-    it.mysql.kill();
-    let codes = codes((0..ROUNDS).flat_map(|_| it.insert(AT_ONCE, 100_000)));
-    let refused: usize = codes.iter().filter(|(code, _)| code.starts_with("store.")).map(|it| it.1).sum();
+    let flooded = Flooded::new();
+    flooded.mysql.kill();
+    let codes = codes((0..ROUNDS).flat_map(|_| flooded.insert(AT_ONCE, 100_000)));
+    let refused: usize =
+        codes.iter().filter(|(code, _)| code.starts_with("store.")).map(|entry| entry.1).sum();
     assert_eq!(refused, AT_ONCE * ROUNDS, "{codes:?}");
-    it.runtime.block_on(it.mysql.start_again());
-    let worries = it.worries();
-    let of_requests = worries.iter().filter(|it| it["fields"]["message"] == "a request failed in a back end");
+    flooded.runtime.block_on(flooded.mysql.start_again());
+    let worries = flooded.worries();
+    let of_requests =
+        worries.iter().filter(|worry| worry["fields"]["message"] == "a request failed in a back end");
     assert_eq!(times(of_requests), refused as u64, "{worries:#?}");
     assert!(times(&worries) > refused as u64, "{worries:#?}");
     are_at_most_one_a_second_of_a_kind(&worries);
@@ -192,12 +194,12 @@ fn a_database_that_is_away_is_a_few_lines_whose_times_add_up() {
 #[test]
 fn a_redis_that_is_away_under_load_is_a_few_lines_and_each_kind_of_worry_is_among_them() {
     const ROUNDS: usize = 50;
-    let it = Flooded::new();
-    it.redis.kill();
-    let codes = codes((0..ROUNDS).flat_map(|_| it.insert(20, 50)));
+    let flooded = Flooded::new();
+    flooded.redis.kill();
+    let codes = codes((0..ROUNDS).flat_map(|_| flooded.insert(20, 50)));
     assert_eq!(codes, BTreeMap::from([("accepted".to_owned(), 20 * ROUNDS)]));
-    it.runtime.block_on(it.redis.start_again());
-    let worries = it.worries();
+    flooded.runtime.block_on(flooded.redis.start_again());
+    let worries = flooded.worries();
     are_at_most_one_a_second_of_a_kind(&worries);
     let kind = "the hot set is away: firing goes on from the store";
     assert!(worries.iter().any(|line| line["fields"]["message"] == kind), "{kind}: {worries:#?}");

@@ -19,7 +19,7 @@ fn refused(server: &Server, args: &[&str], words: &[&str]) {
     let output = run(&[args, &["--url", &server.url]].concat());
     assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stdout(&output));
     let text = stderr(&output);
-    assert!(words.iter().all(|it| text.contains(it)), "{args:?} does not say {words:?}: {text}");
+    assert!(words.iter().all(|word| text.contains(word)), "{args:?} does not say {words:?}: {text}");
 }
 
 fn insert(server: &Server, task_id: &str) {

@@ -98,7 +98,7 @@ impl Site {
     fn client(&self, engine: &Engine, token: Option<&str>, args: &[&str]) -> Command {
         let mut command = punctual(args);
         command.env("PUNCTUAL_URL", &engine.url).env("PUNCTUAL_CA_FILE", &self.files.ca);
-        command.envs(token.map(|it| ("PUNCTUAL_TOKEN", it)));
+        command.envs(token.map(|token| ("PUNCTUAL_TOKEN", token)));
         command
     }
 
@@ -246,13 +246,13 @@ fn what_was_refused_is_in_the_audit(site: &Site, engines: &[Engine; 2], callers:
     read(&engines[0]);
     let entries = read(&engines[1]);
     let refused = |status: u16, name: &str| -> i64 {
-        let of_it = |it: &&Value| it["status"] == status && it["caller"] == name;
+        let of_it = |entry: &&Value| entry["status"] == status && entry["caller"] == name;
         let all: Vec<&Value> = entries.iter().filter(of_it).collect();
-        for it in &all {
-            assert_eq!(it["address"], CALLER, "{it}");
-            assert_eq!(it["token_id"].is_null(), status == 401, "{it}");
+        for entry in &all {
+            assert_eq!(entry["address"], CALLER, "{entry}");
+            assert_eq!(entry["token_id"].is_null(), status == 401, "{entry}");
         }
-        all.iter().map(|it| it["times"].as_i64().unwrap()).sum()
+        all.iter().map(|entry| entry["times"].as_i64().unwrap()).sum()
     };
     let calls = i64::try_from(CALLS.len()).unwrap();
     assert_eq!(
@@ -260,19 +260,21 @@ fn what_was_refused_is_in_the_audit(site: &Site, engines: &[Engine; 2], callers:
         2 * 2 * calls,
         "without a token and with a wrong one, at two engines"
     );
-    for role in callers.iter().filter_map(|it| it.role) {
-        let may = i64::try_from(CALLS.iter().filter(|it| it.3.contains(&role)).count()).unwrap();
+    for role in callers.iter().filter_map(|caller| caller.role) {
+        let may = i64::try_from(CALLS.iter().filter(|row| row.3.contains(&role)).count()).unwrap();
         assert_eq!(refused(403, role), 2 * (calls - may), "{role}");
         // What was allowed and changes something is there too.
-        let paused = entries.iter().filter(|it| it["action"] == "pause_queue" && it["caller"] == role);
-        let paused: Vec<&Value> = paused.filter(|it| it["status"] == 200).collect();
+        let paused =
+            entries.iter().filter(|entry| entry["action"] == "pause_queue" && entry["caller"] == role);
+        let paused: Vec<&Value> = paused.filter(|entry| entry["status"] == 200).collect();
         assert_eq!(paused.len(), if ["operator", "admin"].contains(&role) { 2 } else { 0 }, "{role}");
     }
 }
 
 /// Inserted at one engine, run by a worker at the other, looked at by a third.
 fn a_task_goes_from_a_client_to_a_worker(site: &Site, engines: &[Engine; 2], callers: &[Caller]) {
-    let token = |role: &str| callers.iter().find(|it| it.role == Some(role)).unwrap().token.as_deref();
+    let token =
+        |role: &str| callers.iter().find(|caller| caller.role == Some(role)).unwrap().token.as_deref();
     let insert =
         ["task", "insert", "--queue", "mail", "--payload", r#"{"to":"ada"}"#, "--delay", "200ms", "--json"];
     is_refused(site.client(&engines[0], None, &insert), "auth.required");
@@ -353,15 +355,19 @@ fn a_proxy_is_believed_as_far_as_it_is_trusted_and_nobody_else_is_served() {
         }
         let (_, audit) = ask(PROXY, "/v1/audit?limit=100", &[], ADMIN).unwrap();
         let audit: Value = serde_json::from_str(&audit).unwrap();
-        let mut seen: Vec<&str> =
-            audit["items"].as_array().unwrap().iter().map(|it| it["address"].as_str().unwrap()).collect();
-        let mut expected = cases.map(|it| it.1);
+        let mut seen: Vec<&str> = audit["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["address"].as_str().unwrap())
+            .collect();
+        let mut expected = cases.map(|case| case.1);
         seen.sort_unstable();
         expected.sort_unstable();
         assert_eq!(seen, expected, "{audit}");
         let (_, metrics) = ask(PROXY, "/metrics", &[], ADMIN).unwrap();
         let refused = r#"punctual_http_connections_refused_total{reason="not_a_proxy"} "#;
-        let refused = metrics.lines().find_map(|it| it.strip_prefix(refused)).unwrap();
+        let refused = metrics.lines().find_map(|line| line.strip_prefix(refused)).unwrap();
         assert!(refused.parse::<f64>().unwrap() >= 2.0, "{refused}");
         assert!(
             metrics.contains(r#"punctual_http_refusals_total{code="auth.required",status="401"} 6"#),

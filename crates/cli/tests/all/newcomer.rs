@@ -82,7 +82,7 @@ pub(crate) fn all_blocks<'p>(page: &'p str, language: &str) -> Vec<(&'p str, &'p
 
 fn blocks<'p>(page: &'p str, heading: &str) -> Vec<&'p str> {
     let all = all_blocks(page, "sh");
-    let found: Vec<&str> = all.into_iter().filter(|it| it.0 == heading).map(|it| it.1).collect();
+    let found: Vec<&str> = all.into_iter().filter(|pair| pair.0 == heading).map(|pair| pair.1).collect();
     assert!(!found.is_empty(), "{heading}");
     found
 }
@@ -97,12 +97,12 @@ fn every_block_of_commands_of_these_pages_is_known_here() {
     ] {
         let mut counted = Vec::<(&str, usize)>::new();
         for (heading, _) in all_blocks(page, "sh") {
-            match counted.iter_mut().find(|it| it.0 == heading) {
-                Some(it) => it.1 += 1,
+            match counted.iter_mut().find(|pair| pair.0 == heading) {
+                Some(pair) => pair.1 += 1,
                 None => counted.push((heading, 1)),
             }
         }
-        assert_eq!(counted, known.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>());
+        assert_eq!(counted, known.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>());
     }
 }
 
@@ -151,7 +151,8 @@ impl Machine {
 
     pub(crate) fn run_with(&self, block: &str, variables: &[(&str, String)]) -> String {
         let path = std::env::var("PATH").unwrap_or_default();
-        let find = |name: &str| path.split(':').map(|it| Path::new(it).join(name)).find(|it| it.is_file());
+        let find =
+            |name: &str| path.split(':').map(|part| Path::new(part).join(name)).find(|path| path.is_file());
         let curl = find("curl").expect("these pages ask for curl");
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", block]).current_dir(self.path("here"));
@@ -196,7 +197,7 @@ impl Machine {
     pub(crate) fn ask(&self, args: &str) -> Vec<Value> {
         self.run(&format!("punctual {args} --json"))
             .lines()
-            .map(|it| serde_json::from_str(it).unwrap())
+            .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     }
 
@@ -239,12 +240,12 @@ fn five_minutes_with_the_readme_and_the_tutorial() {
     machine.run("punctual task insert --queue mail --payload '{\"to\":\"grace\"}'");
     wait_for("the worker's task", || {
         let done = machine.tasks("--queue mail --state succeeded");
-        done.iter().any(|it| it["result"]["result"] == "grace").then_some(())
+        done.iter().any(|entry| entry["result"]["result"] == "grace").then_some(())
     });
     let worker = wait_for("the worker's name", || {
         let executors = machine.ask("executor list").remove(0)["items"].as_array().unwrap().clone();
-        let mut names = executors.iter().map(|it| it["name"].as_str().unwrap().to_owned());
-        names.find(|it| it.starts_with("worker-"))
+        let mut names = executors.iter().map(|executor| executor["name"].as_str().unwrap().to_owned());
+        names.find(|name| name.starts_with("worker-"))
     });
     machine.run(&with(blocks(TUTORIAL, "Executors and dead letters")[0], &[("worker-4711-a1b2", &*worker)]));
     let limits = machine.run(blocks(TUTORIAL, "Limits, pause, caps")[0]);
@@ -292,7 +293,7 @@ fn on_a_network_with_the_tutorial() {
     let (token, rest) = block.split_at(block.find("cargo run --release -- serve").unwrap());
     let made = machine.run(token);
     let secret =
-        made.split_whitespace().find(|it| it.starts_with("punctual_")).expect("it is printed").to_owned();
+        made.split_whitespace().find(|word| word.starts_with("punctual_")).expect("it is printed").to_owned();
     let url = format!("https://127.0.0.1:{}", machine.port);
     let cert = files.cert.to_str().unwrap();
     let own = [
@@ -323,7 +324,7 @@ fn from_the_package_to_the_first_task_with_a_token_over_tls() {
     machine.run(install);
     let made = machine.run(first[0]);
     let secret =
-        made.split_whitespace().find(|it| it.starts_with("punctual_")).expect("it is printed").to_owned();
+        made.split_whitespace().find(|word| word.starts_with("punctual_")).expect("it is printed").to_owned();
     let tls = machine.path("root/etc/punctual/tls");
     fs::create_dir_all(&tls).unwrap();
     let files = Authority::new().issue_loopback().write_to(&tls);

@@ -37,7 +37,7 @@ impl Site {
 
     fn names(&self, prefix: &str) -> Vec<String> {
         let names = blocking(self.objects.names(BUCKET));
-        names.into_iter().filter(|it| it.starts_with(prefix)).collect()
+        names.into_iter().filter(|name| name.starts_with(prefix)).collect()
     }
 }
 

@@ -145,8 +145,8 @@ fn dead_letters_are_searched_shown_counted_and_redriven() {
     while leased.len() < 3 {
         leased.extend(server.lease("q", 3, 60_000));
     }
-    for it in &leased {
-        let outcome = json!({"ref": it["ref"], "token": it["token"], "outcome": "reject", "status_msg": "no such street"});
+    for task in &leased {
+        let outcome = json!({"ref": task["ref"], "token": task["token"], "outcome": "reject", "status_msg": "no such street"});
         assert_eq!(server.post("/v1/outcomes", json!({"outcomes": [outcome]})).0, 200);
     }
     let found = done(&server.client(&["dead", "list", "-q", "q", "--error", "street", "--since", "0"]));
@@ -211,7 +211,7 @@ fn what_is_logged_is_changed_while_it_runs_and_audited() {
     assert_eq!(off["until_ms"], Value::Null);
     let audit = done(&server.client(&["audit", "list", "--action", "put_log_filter"]));
     let changes: Vec<String> =
-        audit["items"].as_array().unwrap().iter().map(|it| it["after"].to_string()).collect();
+        audit["items"].as_array().unwrap().iter().map(|entry| entry["after"].to_string()).collect();
     assert_eq!(changes.len(), 4, "{audit}");
     assert!(changes[0].contains("off"), "{audit}");
     server.process.signal("-TERM");

@@ -70,7 +70,7 @@ fn the_package_has_all_that_a_service_needs_and_runs_from_a_root_of_its_own() {
     // As the unit runs it, but for the place of the data.
     let (data, binary) = (dir.path().join("data"), root.join("usr/bin/punctual"));
     let mut command = Command::new(&binary);
-    for (name, _) in std::env::vars().filter(|it| it.0.starts_with("PUNCTUAL_")) {
+    for (name, _) in std::env::vars().filter(|var| var.0.starts_with("PUNCTUAL_")) {
         command.env_remove(name);
     }
     command
@@ -183,7 +183,7 @@ fn the_settings_of_the_package_are_the_binarys_and_say_where_the_data_is() {
     let shown = run(&["config", "--json", "--config", file.to_str().unwrap()]);
     let shown: Value = serde_json::from_str(&stdout(&shown)).unwrap();
     let set: Vec<&Value> =
-        shown["settings"].as_array().unwrap().iter().filter(|it| it["source"] == "file").collect();
+        shown["settings"].as_array().unwrap().iter().filter(|setting| setting["source"] == "file").collect();
     assert_eq!(set.len(), 1, "{set:?}");
     assert_eq!((&set[0]["key"], &set[0]["value"]), (&"data".into(), &"/var/lib/punctual".into()));
 }
@@ -213,14 +213,15 @@ fn systemd_takes_the_unit_and_finds_it_hard() {
 /// Documents of YAML as JSON, by the tests' own small reader: blocks of maps and lists, flow maps and lists, and quoted text.
 fn documents(text: &str) -> Vec<Value> {
     text.split("\n---\n")
-        .map(|it| yaml::document(it).unwrap_or_else(|error| panic!("{error}: {it}")))
+        .map(|part| yaml::document(part).unwrap_or_else(|error| panic!("{error}: {part}")))
         .collect()
 }
 
 #[test]
 fn the_manifests_stop_roll_and_probe_as_the_engine_can() {
     let all = documents(&read("deploy/kubernetes/punctual.yaml"));
-    let of = |kind: &str| all.iter().find(|it| it["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"));
+    let of =
+        |kind: &str| all.iter().find(|entry| entry["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"));
     let (deployment, labels) = (of("Deployment"), "app.kubernetes.io/name");
     let pod = &deployment["spec"]["template"];
     let name = &pod["metadata"]["labels"][labels];
@@ -246,7 +247,8 @@ fn the_manifests_stop_roll_and_probe_as_the_engine_can() {
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
     // What it names is there: mounts, and variables that are settings.
-    let volumes: Vec<&Value> = spec["volumes"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    let volumes: Vec<&Value> =
+        spec["volumes"].as_array().unwrap().iter().map(|volume| &volume["name"]).collect();
     for mount in container["volumeMounts"].as_array().unwrap() {
         assert!(volumes.contains(&&mount["name"]), "{mount}");
     }
@@ -268,7 +270,7 @@ fn the_monitor_of_pods_asks_the_port_of_the_pods_with_a_token() {
     let manifests = read("deploy/kubernetes/punctual.yaml");
     assert!(!manifests.contains("prometheus.io/"), "an annotation brings no token");
     let all = documents(&manifests);
-    let deployment = all.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let deployment = all.iter().find(|deployment| deployment["kind"] == "Deployment").unwrap();
     let monitor = documents(&read("deploy/kubernetes/podmonitor.yaml")).remove(0);
     let pod = &deployment["spec"]["template"];
     let labels = monitor["spec"]["selector"]["matchLabels"].as_object().unwrap();
@@ -331,11 +333,11 @@ fn an_engine_that_is_told_to_stop_is_not_ready_and_ends_within_its_grace() {
 fn the_image_runs_as_nobody_and_is_told_to_stop_as_the_engine_hears() {
     let image = read("deploy/Containerfile");
     for line in ["USER 65450:65450", "STOPSIGNAL SIGTERM", "ENTRYPOINT [\"/usr/bin/punctual\"]"] {
-        assert!(image.lines().any(|it| it == line), "{line}");
+        assert!(image.lines().any(|candidate| candidate == line), "{line}");
     }
     let rust = read("Cargo.toml")
         .lines()
-        .find_map(|it| it.strip_prefix("rust-version = "))
+        .find_map(|line| line.strip_prefix("rust-version = "))
         .unwrap()
         .replace('"', "");
     assert!(image.contains(&format!("rust:{rust}-")), "the image builds with Rust {rust}");
@@ -370,8 +372,8 @@ mod yaml {
     pub(super) fn document(text: &str) -> Result<Value, String> {
         let lines: Vec<Line<'_>> = text
             .lines()
-            .filter(|it| !it.trim().is_empty() && !it.trim_start().starts_with('#'))
-            .map(|it| Line { indent: it.len() - it.trim_start().len(), text: it.trim_end() })
+            .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+            .map(|line| Line { indent: line.len() - line.trim_start().len(), text: line.trim_end() })
             .collect();
         let mut at = 0;
         let value = block(&lines, &mut at, 0)?;
@@ -379,13 +381,13 @@ mod yaml {
     }
 
     fn block(lines: &[Line<'_>], at: &mut usize, indent: usize) -> Result<Value, String> {
-        let is_list = lines.get(*at).is_some_and(|it| it.text.trim_start().starts_with("- "));
+        let is_list = lines.get(*at).is_some_and(|line| line.text.trim_start().starts_with("- "));
         if is_list { list(lines, at, indent) } else { map(lines, at, indent, None) }
     }
 
     fn list(lines: &[Line<'_>], at: &mut usize, indent: usize) -> Result<Value, String> {
         let mut items = Vec::new();
-        while let Some(line) = lines.get(*at).filter(|it| it.indent == indent) {
+        while let Some(line) = lines.get(*at).filter(|line| line.indent == indent) {
             let Some(rest) = line.text.trim_start().strip_prefix("- ") else { break };
             items.push(if rest.starts_with(['{', '"']) || !rest.contains(": ") && !rest.ends_with(':') {
                 *at += 1;
@@ -405,14 +407,14 @@ mod yaml {
         mut first: Option<&str>,
     ) -> Result<Value, String> {
         let mut all = Map::new();
-        while let Some(line) = lines.get(*at).filter(|it| first.is_some() || it.indent == indent) {
+        while let Some(line) = lines.get(*at).filter(|line| first.is_some() || line.indent == indent) {
             let text = first.take().unwrap_or_else(|| line.text.trim_start());
             let (key, rest) = text.split_once(':').ok_or_else(|| format!("no key: {text}"))?;
             *at += 1;
             let value = match rest.trim() {
                 "|" => literal(lines, at, indent),
                 "" => {
-                    let below = lines.get(*at).map_or(indent, |it| it.indent);
+                    let below = lines.get(*at).map_or(indent, |line| line.indent);
                     if below < indent {
                         return Err(format!("nothing under {key}"));
                     }
@@ -429,7 +431,7 @@ mod yaml {
 
     fn literal(lines: &[Line<'_>], at: &mut usize, indent: usize) -> Value {
         let mut text = String::new();
-        while let Some(line) = lines.get(*at).filter(|it| it.indent > indent) {
+        while let Some(line) = lines.get(*at).filter(|line| line.indent > indent) {
             text.push_str(line.text.trim_start());
             text.push('\n');
             *at += 1;
@@ -440,14 +442,16 @@ mod yaml {
     fn flow(text: &str) -> Result<Value, String> {
         let inner = |open: char, close: char| text.strip_prefix(open)?.strip_suffix(close);
         if let Some(inner) = inner('{', '}') {
-            let pair = |it: &str| {
-                let (key, value) = it.split_once(':').ok_or_else(|| format!("no key: {it}"))?;
+            let pair = |text: &str| {
+                let (key, value) = text.split_once(':').ok_or_else(|| format!("no key: {text}"))?;
                 Ok((key.trim().to_owned(), flow(value.trim())?))
             };
             return Ok(Value::Object(inner.split(',').map(pair).collect::<Result<_, String>>()?));
         }
         if let Some(inner) = inner('[', ']') {
-            return Ok(Value::Array(inner.split(',').map(|it| flow(it.trim())).collect::<Result<_, _>>()?));
+            return Ok(Value::Array(
+                inner.split(',').map(|part| flow(part.trim())).collect::<Result<_, _>>()?,
+            ));
         }
         if let Some(quoted) = inner('"', '"') {
             return Ok(Value::String(quoted.to_owned()));

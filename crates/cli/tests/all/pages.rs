@@ -48,21 +48,21 @@ fn block(name: &str, nth: usize) -> String {
 #[test]
 fn every_page_with_commands_is_known_here() {
     let mut found = BTreeMap::new();
-    for it in fs::read_dir(DOCS).unwrap().map(|it| it.unwrap().path()) {
-        let Some(name) = it.to_str().and_then(|it| it.strip_suffix(".md")) else { continue };
+    for path in fs::read_dir(DOCS).unwrap().map(|entry| entry.unwrap().path()) {
+        let Some(name) = path.to_str().and_then(|text| text.strip_suffix(".md")) else { continue };
         let name = name.rsplit('/').next().unwrap().to_owned();
         let count = all_blocks(&page(&name), "sh").len();
         if count > 0 {
             found.insert(name, count);
         }
     }
-    let known = BLOCKS.iter().map(|it| (it.0.to_owned(), it.1)).collect();
+    let known = BLOCKS.iter().map(|block| (block.0.to_owned(), block.1)).collect();
     assert_eq!(found, known);
 }
 
 /// The command of a block that begins so.
 fn line<'b>(block: &'b str, beginning: &str) -> &'b str {
-    block.lines().find(|it| it.starts_with(beginning)).expect(beginning)
+    block.lines().find(|line| line.starts_with(beginning)).expect(beginning)
 }
 
 /// What the page of bulk operations finds there.
@@ -72,7 +72,8 @@ impl Bulk {
     /// The newest bulk operation of a kind.
     fn newest(&self, action: &str) -> String {
         let all = self.0.ask("bulk list").remove(0)["items"].as_array().unwrap().clone();
-        let ids = all.iter().filter(|it| it["action"] == action).map(|it| it["id"].as_i64().unwrap());
+        let ids =
+            all.iter().filter(|entry| entry["action"] == action).map(|entry| entry["id"].as_i64().unwrap());
         ids.max().expect(action).to_string()
     }
 
@@ -163,10 +164,12 @@ fn the_page_of_bulk_operations() {
     for command in files.lines() {
         let command = match command {
             // Some of its lines are refused, and it says so with its exit code.
-            it if it.starts_with("punctual task import tasks") => format!("{it} || [ $? = 1 ]"),
-            it if it.contains("http://other:7450") => it.replace("other:7450", &there),
-            it if it.contains("bulk tasks 18") => it.replace("18", &bulk.newest("export")),
-            it => it.to_owned(),
+            command if command.starts_with("punctual task import tasks") => {
+                format!("{command} || [ $? = 1 ]")
+            }
+            command if command.contains("http://other:7450") => command.replace("other:7450", &there),
+            command if command.contains("bulk tasks 18") => command.replace("18", &bulk.newest("export")),
+            command => command.to_owned(),
         };
         machine.run(&command);
     }
@@ -208,10 +211,10 @@ fn pages_of_an_operator() {
     for command in block("sharding", 0).lines() {
         let said = match command {
             // Nothing is there to be taken back.
-            it if it.contains("--undo") => {
-                machine.run_with(&format!("! {}", it.split('#').next().unwrap()), &there)
+            command if command.contains("--undo") => {
+                machine.run_with(&format!("! {}", command.split('#').next().unwrap()), &there)
             }
-            it => machine.run_with(it, &there),
+            command => machine.run_with(command, &there),
         };
         if command.contains("move --partition 3,7") {
             assert!(said.contains("partition 3 is in database 1 now"), "{said}");

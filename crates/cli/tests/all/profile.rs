@@ -56,7 +56,7 @@ impl Site {
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{command:?}: {}", stdout(&output));
         let said = stderr(&output);
-        assert!(words.iter().all(|it| said.contains(it)), "{words:?}: {said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
         assert!(!said.contains(TOKEN), "{said}");
     }
 

@@ -21,7 +21,7 @@ fn tasks_that_wait_when_the_server_is_killed_fire_after_the_next_start_each_once
         .as_array()
         .unwrap()
         .iter()
-        .map(|it| (reference(&it["task"]), it["task"]["execute_at_ms"].as_i64().unwrap()))
+        .map(|entry| (reference(&entry["task"]), entry["task"]["execute_at_ms"].as_i64().unwrap()))
         .collect();
     assert_eq!(waiting.len(), TASKS);
     server.process.signal("-KILL");

@@ -266,7 +266,7 @@ fn is_seen_through(site: &Site) {
     (1..=3).for_each(|nth| assert_eq!(state(&format!("bulk-{nth}")), "cancelled"));
     let (_, metrics) = site.text("GET", "/metrics", None);
     for line in ["punctual_tasks_unaccounted 0", "punctual_hot_of_another_cluster 0"] {
-        assert!(metrics.lines().any(|it| it == line), "{line}: {metrics}");
+        assert!(metrics.lines().any(|candidate| candidate == line), "{line}: {metrics}");
     }
 }
 
@@ -387,7 +387,7 @@ fn archives_and_unread_messages_of_each_released_version_are_read() {
         let _worker = Running::start(&mut command);
         for nth in 1..=2 {
             let case = format!("pushed-{nth}");
-            let done = wait_for(&case, || Some(site.task(&case)).filter(|it| it["state"] == "succeeded"));
+            let done = wait_for(&case, || Some(site.task(&case)).filter(|task| task["state"] == "succeeded"));
             assert_eq!(done["result"]["result"], json!({ "nth": nth }), "{done}");
         }
         wait_for("no message to be left", || (servers.messages() == 0).then_some(()));

@@ -105,7 +105,10 @@ fn every_table_fits_80_columns_and_keeps_references_in_one_piece() {
         for line in shown.lines() {
             assert!(line.chars().count() <= 80, "{args:?}: {line:?} of\n{shown}");
         }
-        assert!(reference.is_none_or(|it| shown.contains(it)), "{args:?} breaks {reference:?}:\n{shown}");
+        assert!(
+            reference.is_none_or(|reference| shown.contains(reference)),
+            "{args:?} breaks {reference:?}:\n{shown}"
+        );
         // What goes to a program of lines is not cut, however long it is.
         let piped =
             stdout(&run(
@@ -116,11 +119,14 @@ fn every_table_fits_80_columns_and_keeps_references_in_one_piece() {
     for made in &made[..2] {
         let why = on_screen(&server, "80", &["task", "why", made]);
         // The first line is a sentence.
-        assert!(why.lines().skip(1).all(|it| it.chars().count() <= 80) && why.lines().count() > 2, "{why}");
+        assert!(
+            why.lines().skip(1).all(|line| line.chars().count() <= 80) && why.lines().count() > 2,
+            "{why}"
+        );
     }
     let history = on_screen(&server, "80", &["task", "get", &made[1]]);
     let (_, table) = history.split_once("AT  ").unwrap();
-    assert!(table.lines().all(|it| it.chars().count() <= 80) && table.contains("+05:45"), "{history}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80) && table.contains("+05:45"), "{history}");
 }
 
 fn needs_no_server(args: &[&str]) -> bool {
@@ -146,10 +152,10 @@ fn tables_of_databases_fit_80_columns() {
         assert!(output.status.success() || is_doctor, "{args:?}: {}", stderr(&output));
         // The ways out are sentences.
         let table = if is_doctor { shown.split("\n\n").next().unwrap() } else { &shown };
-        assert!(table.lines().all(|it| it.chars().count() <= 80), "{args:?}:\n{shown}");
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{args:?}:\n{shown}");
     }
     let engines = on_screen(&server, "80", &["engine", "list"]);
-    assert!(engines.lines().all(|it| it.chars().count() <= 80), "{engines}");
+    assert!(engines.lines().all(|line| line.chars().count() <= 80), "{engines}");
     assert!(on_screen(&server, "80", &["task", "list"]).contains(&refs[0]));
 }
 
@@ -181,7 +187,7 @@ fn times_are_told_in_the_zone_of_the_machine_and_relative_and_read_in_it() {
     let reference = text(&task["ref"]);
     let due = |zone: &str, more: &[&str]| {
         let shown = on(zone, &[&["task", "get", &reference], more].concat());
-        shown.lines().find(|it| it.starts_with("  due")).unwrap().to_owned()
+        shown.lines().find(|line| line.starts_with("  due")).unwrap().to_owned()
     };
     assert_eq!(due("Europe/Berlin", &[]), "  due       2036-11-24 09:00:00 +01:00 (…)");
     assert_eq!(due("America/New_York", &[]), "  due       2036-11-24 03:00:00 -05:00 (…)");

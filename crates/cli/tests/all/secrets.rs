@@ -28,7 +28,7 @@ fn a_secret_may_stand_in_a_file_that_the_environment_or_the_configuration_names(
     assert!(shown.status.success(), "{}", stderr(&shown));
     let document = documents(&shown).remove(0);
     let setting = |key: &str| {
-        document["settings"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap().clone()
+        document["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == key).unwrap().clone()
     };
     assert_eq!(
         (&setting("store.url")["value"], &setting("store.url")["source"]),
@@ -132,7 +132,7 @@ fn no_level_of_the_log_has_a_password_in_it() {
         assert!(
             !text.contains(SECRET),
             "{}",
-            text.lines().find(|it| it.contains(SECRET)).unwrap_or_default()
+            text.lines().find(|line| line.contains(SECRET)).unwrap_or_default()
         );
     }
     let seen = punctual(&["doctor", "--json"])

@@ -85,7 +85,7 @@ fn sigterm_and_sigint_end_it_in_an_orderly_way_also_under_a_long_poll() {
         assert_eq!(polling.ended().code(), Some(0));
         // The file was given free, and nothing is left in its log.
         let log = data.path().join("punctual.db-wal");
-        assert_eq!(std::fs::metadata(log).map_or(0, |it| it.len()), 0);
+        assert_eq!(std::fs::metadata(log).map_or(0, |metadata| metadata.len()), 0);
     }
 }
 

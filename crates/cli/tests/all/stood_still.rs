@@ -55,10 +55,11 @@ fn whoever_hung_up_meanwhile_took_no_task_along(server: &Server) {
     let (status, answer) = server.post("/v1/tasks/batch", json!({ "tasks": tasks }));
     assert_eq!(status, 200);
     let inserted = answer["results"].as_array().unwrap();
-    let last_ms = inserted.iter().map(|it| it["task"]["execute_at_ms"].as_i64().unwrap()).max().unwrap();
+    let last_ms =
+        inserted.iter().map(|entry| entry["task"]["execute_at_ms"].as_i64().unwrap()).max().unwrap();
     let first_ms = last_ms - i64::try_from((TASKS - 1) * APART_MS).unwrap();
     let mut left: BTreeSet<String> =
-        inserted.iter().map(|it| it["task"]["ref"].as_str().unwrap().to_owned()).collect();
+        inserted.iter().map(|entry| entry["task"]["ref"].as_str().unwrap().to_owned()).collect();
     let mut waited = callers(server, 20_000);
     wait_for("the first to be near", || (now_ms() >= first_ms - 100).then_some(()));
     // The time for which these wait is over when it goes on: they take what there is by then.
@@ -69,7 +70,7 @@ fn whoever_hung_up_meanwhile_took_no_task_along(server: &Server) {
     drop(called_meanwhile);
     // On a slow machine some have had theirs before it stood still.
     let heard: String = waited.into_iter().map(heard).collect();
-    left.retain(|it| !heard.contains(it.as_str()));
+    left.retain(|text| !heard.contains(text.as_str()));
     server.process.signal("-CONT");
     while !left.is_empty() {
         let leased = wait_for("the tasks that are left", || {

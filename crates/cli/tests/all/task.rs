@@ -50,7 +50,7 @@ fn cancel_is_definite_and_a_refusal_is_exit_code_1_without_holding_back_the_othe
     let (server, _data) = Server::on_new_data();
     let tasks: Vec<Value> =
         (0..2).map(|_| server.insert(json!({ "queue": "q", "delay_ms": 3_600_000 }))).collect();
-    let refs: Vec<&str> = tasks.iter().map(|it| it["ref"].as_str().unwrap()).collect();
+    let refs: Vec<&str> = tasks.iter().map(|task| task["ref"].as_str().unwrap()).collect();
     assert_eq!(done(&server.client(&["task", "cancel", refs[0]]))["outcome"], "cancelled");
     let mixed = server.client(&["task", "cancel", "t00000000000000000000000000", refs[1]]);
     assert_eq!(mixed.status.code(), Some(1));

@@ -93,7 +93,7 @@ fn files_of_certificates_may_stand_in_settings_and_a_client_has_one_where_it_is_
         (Redis::over_tls(identity, &["--tls-auth-clients", "yes"]).await, store)
     });
     let file = |name: &str| redis.dir().join(name).to_str().unwrap().to_owned();
-    let (hot, _) = redis.url().split_once('?').map(|(it, _)| (it.to_owned(), ())).unwrap();
+    let (hot, _) = redis.url().split_once('?').map(|(head, _)| (head.to_owned(), ())).unwrap();
     let store = store.replace("t:t@", "x:x@");
     let with_certificate = format!("{store}&ssl-cert={}&ssl-key={}", file("client.pem"), file("client.key"));
     let start = |store: &str, settings: &[(&str, String)]| {

@@ -100,8 +100,10 @@ fn what_a_command_does_on_the_store_is_in_the_audit() {
         serde_json::from_str(&text).unwrap()
     });
     let items = audit["items"].as_array().unwrap();
-    let said: Vec<(&str, u64)> =
-        items.iter().map(|it| (it["action"].as_str().unwrap(), it["status"].as_u64().unwrap())).collect();
+    let said: Vec<(&str, u64)> = items
+        .iter()
+        .map(|item| (item["action"].as_str().unwrap(), item["status"].as_u64().unwrap()))
+        .collect();
     let expected = [
         ("rotate_token", 500),
         ("revoke_token", 200),
@@ -110,7 +112,7 @@ fn what_a_command_does_on_the_store_is_in_the_audit() {
         ("create_token", 200),
     ];
     assert_eq!(said, expected, "{audit}");
-    assert!(items.iter().all(|it| it["caller"].as_str().unwrap().contains("command")), "{audit}");
+    assert!(items.iter().all(|item| item["caller"].as_str().unwrap().contains("command")), "{audit}");
     assert_eq!(items[1]["before"]["state"], "active");
     assert_eq!(items[1]["after"]["state"], "revoked");
 }

@@ -47,7 +47,7 @@ impl Collector {
     }
 
     fn named(&self, name: &str) -> Vec<Value> {
-        self.spans.lock().unwrap().iter().filter(|it| it["name"] == name).cloned().collect()
+        self.spans.lock().unwrap().iter().filter(|span| span["name"] == name).cloned().collect()
     }
 }
 
@@ -60,11 +60,13 @@ fn a_message_leads_to_its_run(server: &Server, collector: &Collector, redis_url:
     let trace = "1af7651916cd43dd8448eb211c80319c";
     let task = insert(server, "pushed", Some(&format!("00-{trace}-{CALLER}-01")));
     let path = format!("/v1/tasks/{}", task["ref"].as_str().unwrap());
-    let done =
-        wait_for("the second attempt", || Some(server.get(&path).1).filter(|it| it["state"] == "succeeded"));
-    let of_it = |it: &Value| it["traceId"] == trace;
+    let done = wait_for("the second attempt", || {
+        Some(server.get(&path).1).filter(|entry| entry["state"] == "succeeded")
+    });
+    let of_it = |entry: &Value| entry["traceId"] == trace;
     let runs = wait_for("its runs", || {
-        Some(collector.named("run").into_iter().filter(of_it).collect::<Vec<_>>()).filter(|it| it.len() == 2)
+        Some(collector.named("run").into_iter().filter(of_it).collect::<Vec<_>>())
+            .filter(|list| list.len() == 2)
     });
     let handed = format!("00-{trace}-{}-01", runs[1]["spanId"].as_str().unwrap());
     assert_eq!(done["result"]["result"], handed.as_str());
@@ -74,7 +76,7 @@ fn a_message_leads_to_its_run(server: &Server, collector: &Collector, redis_url:
 fn request(stream: &TcpStream) -> Option<Vec<Value>> {
     let mut reader = BufReader::new(stream);
     let (mut first, mut length, mut is_let_in) = (String::new(), 0, false);
-    reader.read_line(&mut first).ok().filter(|it| *it > 0)?;
+    reader.read_line(&mut first).ok().filter(|line| *line > 0)?;
     assert_eq!(first.trim(), "POST /v1/traces HTTP/1.1");
     loop {
         let mut line = String::new();

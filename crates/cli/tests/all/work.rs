@@ -12,7 +12,7 @@ fn worker(server: &Server, args: &[&str]) -> Running {
 
 fn until(server: &Server, task: &Value, state: &str) -> Value {
     let path = format!("/v1/tasks/{}", task["ref"].as_str().unwrap());
-    wait_for(state, || Some(server.get(&path).1).filter(|it| it["state"] == state))
+    wait_for(state, || Some(server.get(&path).1).filter(|entry| entry["state"] == state))
 }
 
 #[test]
@@ -150,7 +150,8 @@ fn a_worker_that_pulls_asks_the_guard_where_it_is_told_to() {
     worker.signal("-TERM");
     let (_, said) = worker.ended_saying();
     let reference = task["ref"].as_str().unwrap();
-    let line = said.lines().find(|it| it.contains("an execution begins")).unwrap_or_else(|| panic!("{said}"));
+    let line =
+        said.lines().find(|line| line.contains("an execution begins")).unwrap_or_else(|| panic!("{said}"));
     assert!(line.contains(reference) && line.contains("attempt") && line.contains("INFO"), "{line}");
 }
 

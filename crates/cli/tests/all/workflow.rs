@@ -43,8 +43,8 @@ fn the_example_of_the_page_runs_as_it_stands_there() {
     let again = done(&server.client(&["workflow", "rerun", place, "--input", r#"{"items": []}"#]));
     assert_ne!(again["ref"], over["ref"]);
     wait_for("the copy", || {
-        let it = done(&server.client(&["workflow", "get", again["ref"].as_str().unwrap()]));
-        (it["state"] == "succeeded").then_some(())
+        let entry = done(&server.client(&["workflow", "get", again["ref"].as_str().unwrap()]));
+        (entry["state"] == "succeeded").then_some(())
     });
     let listed = done(&server.client(&["workflow", "list", "--name", "order", "--state", "succeeded"]));
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
@@ -97,18 +97,18 @@ impl Ran {
     /// Reports that these have succeeded, each item with itself as its result.
     fn report(&mut self, server: &Server, leased: &[Value]) {
         for some in leased.chunks(100) {
-            let outcome = |it: &Value| json!({"ref": it["ref"], "token": it["token"], "outcome": "succeeded", "result": it["payload"]});
+            let outcome = |task: &Value| json!({"ref": task["ref"], "token": task["token"], "outcome": "succeeded", "result": task["payload"]});
             let outcomes: Vec<Value> = some.iter().map(outcome).collect();
             let (status, answer) = server.post("/v1/outcomes", json!({ "outcomes": outcomes }));
             assert_eq!(status, 200, "{answer}");
             let receipts = answer["results"].as_array().unwrap();
-            for (it, _) in some.iter().zip(receipts).filter(|it| it.1["status"] == "accepted") {
-                if it["kind"] == "join" {
+            for (value, _) in some.iter().zip(receipts).filter(|pair| pair.1["status"] == "accepted") {
+                if value["kind"] == "join" {
                     self.joins += 1;
-                    assert_eq!(it["payload"], json!(ITEMS));
-                    assert!(self.items.iter().all(|it| *it == 1), "not before all of them");
+                    assert_eq!(value["payload"], json!(ITEMS));
+                    assert!(self.items.iter().all(|item| *item == 1), "not before all of them");
                 } else {
-                    self.items[usize::try_from(it["payload"].as_u64().unwrap()).unwrap()] += 1;
+                    self.items[usize::try_from(value["payload"].as_u64().unwrap()).unwrap()] += 1;
                 }
             }
         }
@@ -145,7 +145,7 @@ fn a_fan_out_with_a_kill(first: Server, next: impl FnOnce(Server) -> Server) {
         ran.report(&server, &more);
         (server.get(&format!("/v1/workflows/{place}")).1["state"] == "succeeded").then_some(())
     });
-    assert!(ran.joins == 1 && ran.items.iter().all(|it| *it == 1), "each once");
+    assert!(ran.joins == 1 && ran.items.iter().all(|item| *item == 1), "each once");
     let tasks = server.get(&format!("/v1/tasks?label=workflow:{place}&limit=1000")).1;
     assert_eq!(tasks["items"].as_array().unwrap().len(), 1_000, "a page of 1,002");
 }
@@ -158,8 +158,8 @@ fn kill(mut server: Server) {
 #[test]
 fn a_fan_out_of_a_thousand_goes_on_after_its_engine_was_killed() {
     let (server, data) = Server::on_new_data();
-    a_fan_out_with_a_kill(server, |it| {
-        kill(it);
+    a_fan_out_with_a_kill(server, |server| {
+        kill(server);
         Server::start(data.path())
     });
 }
@@ -178,8 +178,8 @@ fn a_fan_out_of_a_thousand_goes_on_at_another_engine_after_its_own_was_killed() 
         Server { process, url }
     };
     let (first, second) = (start(), start());
-    a_fan_out_with_a_kill(first, |it| {
-        kill(it);
+    a_fan_out_with_a_kill(first, |server| {
+        kill(server);
         second
     });
 }

@@ -19,44 +19,46 @@ const CHANGE: &str = "change_tasks";
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: "/console/bulk", show: |it| Box::pin(list(it)), act: None },
+        Page { path: "/console/bulk", show: |context| Box::pin(list(context)), act: None },
         Page {
             path: "/console/bulk/new",
-            show: |it| Box::pin(new::ask(it)),
-            act: Some(|it, form| Box::pin(new::preview(it, form))),
+            show: |context| Box::pin(new::ask(context)),
+            act: Some(|context, form| Box::pin(new::preview(context, form))),
         },
-        Page { path: "/console/bulk/{bulk}", show: |it| Box::pin(show(it)), act: None },
+        Page { path: "/console/bulk/{bulk}", show: |context| Box::pin(show(context)), act: None },
         Page {
             path: "/console/bulk/{bulk}/confirm",
-            show: |it| Box::pin(ask(it, "confirm")),
-            act: Some(|it, form| Box::pin(act(it, "confirm", form.get("revision").map(str::to_owned)))),
+            show: |context| Box::pin(ask(context, "confirm")),
+            act: Some(|context, form| {
+                Box::pin(act(context, "confirm", form.get("revision").map(str::to_owned)))
+            }),
         },
         Page {
             path: "/console/bulk/{bulk}/pause",
-            show: |it| Box::pin(ask(it, "pause")),
-            act: Some(|it, _| Box::pin(act(it, "pause", None))),
+            show: |context| Box::pin(ask(context, "pause")),
+            act: Some(|context, _| Box::pin(act(context, "pause", None))),
         },
         Page {
             path: "/console/bulk/{bulk}/resume",
-            show: |it| Box::pin(ask(it, "resume")),
-            act: Some(|it, _| Box::pin(act(it, "resume", None))),
+            show: |context| Box::pin(ask(context, "resume")),
+            act: Some(|context, _| Box::pin(act(context, "resume", None))),
         },
         Page {
             path: "/console/bulk/{bulk}/stop",
-            show: |it| Box::pin(ask(it, "stop")),
-            act: Some(|it, _| Box::pin(act(it, "stop", None))),
+            show: |context| Box::pin(ask(context, "stop")),
+            act: Some(|context, _| Box::pin(act(context, "stop", None))),
         },
         Page {
             path: "/console/bulk/{bulk}/repeat",
-            show: |it| Box::pin(ask(it, "repeat")),
-            act: Some(|it, _| Box::pin(act(it, "repeat", None))),
+            show: |context| Box::pin(ask(context, "repeat")),
+            act: Some(|context, _| Box::pin(act(context, "repeat", None))),
         },
     ]
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "50")];
-    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<BulkOperation> = context.api.get_with("/v1/bulk", &query).await?;
     Ok(View::new("Bulk operations", "One action on all tasks that match: what was asked for, how far it is, and what failed. The newest first.")
         .actions(parts::link_button(context, CHANGE, &context.href("/console/bulk/new", &[]), "New operation", "primary"))
@@ -75,14 +77,14 @@ fn table(context: &Context, page: &Items<BulkOperation>) -> Markup {
             caption.hidden { "Bulk operations" }
             thead { tr { th.num scope="col" { "Id" } th scope="col" { "What" } th scope="col" { "State" } th scope="col" { "How far" } th scope="col" { "Who" } th scope="col" { "When" } th scope="col" { "Why" } } }
             tbody data-rows {
-                @for it in &page.items { @let (word, tone) = texts::bulk_state(it.state); tr data-row data-key=(it.id) data-bulk=(it.id) {
-                    th.num scope="row" { a href=(address(context, it.id)) { (it.id) } }
-                    td.wrap data-label="What" { strong { (texts::bulk_action(it.action)) } " " span.dim { (said(&it.filter)) } }
+                @for operation in &page.items { @let (word, tone) = texts::bulk_state(operation.state); tr data-row data-key=(operation.id) data-bulk=(operation.id) {
+                    th.num scope="row" { a href=(address(context, operation.id)) { (operation.id) } }
+                    td.wrap data-label="What" { strong { (texts::bulk_action(operation.action)) } " " span.dim { (said(&operation.filter)) } }
                     td data-label="State" { (parts::badge(word, tone)) }
-                    td data-label="How far" { (how_far(it)) }
-                    td data-label="Who" { (it.created_by) }
-                    td data-label="When" { (parts::ago(context, it.created_at_ms)) }
-                    td.wrap data-label="Why" { (parts::text_or_dash(it.reason.as_deref())) }
+                    td data-label="How far" { (how_far(operation)) }
+                    td data-label="Who" { (operation.created_by) }
+                    td data-label="When" { (parts::ago(context, operation.created_at_ms)) }
+                    td.wrap data-label="Why" { (parts::text_or_dash(operation.reason.as_deref())) }
                 } }
                 (parts::pager(context, page.next_cursor.as_deref(), 7, page.items.len()))
             }
@@ -90,19 +92,19 @@ fn table(context: &Context, page: &Items<BulkOperation>) -> Markup {
     }
 }
 
-fn how_far(it: &BulkOperation) -> Markup {
-    let over = it.done + it.skipped + it.failed;
+fn how_far(operation: &BulkOperation) -> Markup {
+    let over = operation.done + operation.skipped + operation.failed;
     html! {
-        (texts::number(over)) " of " (counted(it))
-        @if it.failed > 0 { " · " span.badge.bad { (texts::number(it.failed)) " failed" } }
-        (parts::progress(over, it.count.max(over)))
+        (texts::number(over)) " of " (counted(operation))
+        @if operation.failed > 0 { " · " span.badge.bad { (texts::number(operation.failed)) " failed" } }
+        (parts::progress(over, operation.count.max(over)))
     }
 }
 
 /// Never less than there may be, while it is counted.
-fn counted(it: &BulkOperation) -> String {
-    let count = texts::number(it.count);
-    match (it.counted_all, it.state) {
+fn counted(operation: &BulkOperation) -> String {
+    let count = texts::number(operation.count);
+    match (operation.counted_all, operation.state) {
         (true, _) => count,
         (false, BulkState::Previewed) => format!("at least {count}, still counting"),
         (false, _) => format!("at least {count}"),
@@ -110,18 +112,18 @@ fn counted(it: &BulkOperation) -> String {
 }
 
 /// In words.
-fn said(it: &BulkFilter) -> String {
-    let word = |name: &str, value: Option<&str>| value.map(|it| format!("{name} {it}"));
+fn said(filter: &BulkFilter) -> String {
+    let word = |name: &str, value: Option<&str>| value.map(|text| format!("{name} {text}"));
     let at = |name: &str, at: Option<i64>| at.map(|at| format!("{name} {}", texts::rfc3339(at)));
     let all: Vec<String> = [
-        word("queue", it.queue.as_deref()),
-        word("state", it.state.map(texts::state)),
-        word("phase", it.phase.map(texts::phase)),
-        word("kind", it.kind.as_deref()),
-        word("label", it.label.as_deref()),
-        at("due from", it.due_after.as_ref().and_then(|it| it.ms())),
-        at("due before", it.due_before.as_ref().and_then(|it| it.ms())),
-        word("error", it.error.as_deref()),
+        word("queue", filter.queue.as_deref()),
+        word("state", filter.state.map(texts::state)),
+        word("phase", filter.phase.map(texts::phase)),
+        word("kind", filter.kind.as_deref()),
+        word("label", filter.label.as_deref()),
+        at("due from", filter.due_after.as_ref().and_then(|instant| instant.ms())),
+        at("due before", filter.due_before.as_ref().and_then(|instant| instant.ms())),
+        word("error", filter.error.as_deref()),
     ]
     .into_iter()
     .flatten()
@@ -138,71 +140,75 @@ fn call(context: &Context, rest: &str) -> String {
 }
 
 async fn show(context: &Context) -> Result<View, Fault> {
-    let it: BulkOperation = context.api.get(&call(context, "")).await?;
-    let failures: Result<Items<BulkFailure>, Fault> = match it.failed {
+    let operation: BulkOperation = context.api.get(&call(context, "")).await?;
+    let failures: Result<Items<BulkFailure>, Fault> = match operation.failed {
         0 => Ok(Items { items: Vec::new(), next_cursor: None }),
         _ => context.api.get(&call(context, "/failures?limit=50")).await,
     };
-    let title = format!("Bulk operation {}: {}", it.id, texts::bulk_action(it.action));
-    let help = if it.state == BulkState::Previewed {
+    let title = format!("Bulk operation {}: {}", operation.id, texts::bulk_action(operation.action));
+    let help = if operation.state == BulkState::Previewed {
         "Counted, and not confirmed: nothing has happened yet."
     } else {
         "How far it is, and what could not be done."
     };
     let view = View::new(title, help)
         .under("Bulk operations", context.href("/console/bulk", &[]))
-        .live("state", state(context, &it))
+        .live("state", state(context, &operation))
         .live(
             "failures",
             match &failures {
-                Ok(failures) => failed(context, &it, failures),
+                Ok(failures) => failed(context, &operation, failures),
                 Err(fault) => parts::missing(fault),
             },
         );
-    Ok(if it.state == BulkState::Previewed { view.live("sample", sample(context, &it).await) } else { view })
+    Ok(if operation.state == BulkState::Previewed {
+        view.live("sample", sample(context, &operation).await)
+    } else {
+        view
+    })
 }
 
-fn state(context: &Context, it: &BulkOperation) -> Markup {
-    let (word, tone) = texts::bulk_state(it.state);
-    let to = |action: &str| context.href(&format!("/console/bulk/{}/{action}", it.id), &[]);
+fn state(context: &Context, operation: &BulkOperation) -> Markup {
+    let (word, tone) = texts::bulk_state(operation.state);
+    let to = |action: &str| context.href(&format!("/console/bulk/{}/{action}", operation.id), &[]);
     html! {
         section.panel #state data-state=(word) {
             div.panel-head {
-                p { (parts::badge(word, tone)) " " strong { (how_far(it)) } }
+                p { (parts::badge(word, tone)) " " strong { (how_far(operation)) } }
                 div.buttons.small #actions {
-                    @match it.state {
+                    @match operation.state {
                         BulkState::Previewed => (parts::button(context, CHANGE, &to("confirm"), "Confirm…", "primary")),
-                        BulkState::Running => { @if it.set_aside.is_some() { (parts::button(context, CHANGE, &to("resume"), "Resume", "primary")) } @else { (parts::button(context, CHANGE, &to("pause"), "Pause", "")) } (parts::button(context, CHANGE, &to("stop"), "Stop", "danger")) },
+                        BulkState::Running => { @if operation.set_aside.is_some() { (parts::button(context, CHANGE, &to("resume"), "Resume", "primary")) } @else { (parts::button(context, CHANGE, &to("pause"), "Pause", "")) } (parts::button(context, CHANGE, &to("stop"), "Stop", "danger")) },
                         BulkState::Paused => { (parts::button(context, CHANGE, &to("resume"), "Resume", "primary")) (parts::button(context, CHANGE, &to("stop"), "Stop", "danger")) },
-                        BulkState::Done | BulkState::Stopped => { @if it.failed > 0 { (parts::button(context, CHANGE, &to("repeat"), "Try the failed ones again", "")) } },
+                        BulkState::Done | BulkState::Stopped => { @if operation.failed > 0 { (parts::button(context, CHANGE, &to("repeat"), "Try the failed ones again", "")) } },
                     }
                 }
             }
-            @if let Some(set_aside) = &it.set_aside { (parts::set_aside(context, set_aside)) }
-            @if let Some(why) = &it.waits_for { p.note.warn { "It does not go on just now, and is tried again: " (why) } }
+            @if let Some(set_aside) = &operation.set_aside { (parts::set_aside(context, set_aside)) }
+            @if let Some(why) = &operation.waits_for { p.note.warn { "It does not go on just now, and is tried again: " (why) } }
             dl.facts {
-                (parts::fact("Tasks", html! { span #counted data-all=(it.counted_all) { (counted(it)) } }))
-                (parts::fact("Done", texts::number(it.done)))
-                (parts::fact("Skipped", html! { (texts::number(it.skipped)) span.dim { " not what was looked for any more" } }))
-                (parts::fact("Failed", texts::number(it.failed)))
-                (parts::fact("Rate", html! { (texts::number(it.rate)) " a second" }))
-                (parts::fact(if matches!(it.state, BulkState::Running | BulkState::Paused) { "Left, at its rate" } else { "Takes, at its rate" }, texts::duration(i64::try_from(it.takes_ms).unwrap_or(i64::MAX))))
-                (parts::fact("Which tasks", html! { (said(&it.filter)) }))
-                (parts::fact("In the states", html! { @for state in &it.states { (parts::state(*state)) " " } }))
-                @if let Ok(args) = serde_json::to_string(&it.args) { @if args != "{}" { (parts::fact("With", html! { code { (args) } })) } }
-                (parts::fact("Asked for", html! { (parts::time(context, it.created_at_ms)) " by " (it.created_by) }))
-                @if let Some(at) = it.confirmed_at_ms { (parts::fact("Confirmed", html! { (parts::time(context, at)) " by " (it.confirmed_by.as_deref().unwrap_or("–")) })) }
-                @if let Some(at) = it.ended_at_ms { (parts::fact("Ended", parts::time(context, at))) }
-                @if let Some(it) = &it.reason { (parts::fact("Why", html! { (it) })) }
-                @if let Some(it) = &it.note { (parts::fact("Note", html! { (it) })) }
+                (parts::fact("Tasks", html! { span #counted data-all=(operation.counted_all) { (counted(operation)) } }))
+                (parts::fact("Done", texts::number(operation.done)))
+                (parts::fact("Skipped", html! { (texts::number(operation.skipped)) span.dim { " not what was looked for any more" } }))
+                (parts::fact("Failed", texts::number(operation.failed)))
+                (parts::fact("Rate", html! { (texts::number(operation.rate)) " a second" }))
+                (parts::fact(if matches!(operation.state, BulkState::Running | BulkState::Paused) { "Left, at its rate" } else { "Takes, at its rate" }, texts::duration(i64::try_from(operation.takes_ms).unwrap_or(i64::MAX))))
+                (parts::fact("Which tasks", html! { (said(&operation.filter)) }))
+                (parts::fact("In the states", html! { @for state in &operation.states { (parts::state(*state)) " " } }))
+                @if let Ok(args) = serde_json::to_string(&operation.args) { @if args != "{}" { (parts::fact("With", html! { code { (args) } })) } }
+                (parts::fact("Asked for", html! { (parts::time(context, operation.created_at_ms)) " by " (operation.created_by) }))
+                @if let Some(at) = operation.confirmed_at_ms { (parts::fact("Confirmed", html! { (parts::time(context, at)) " by " (operation.confirmed_by.as_deref().unwrap_or("–")) })) }
+                @if let Some(at) = operation.ended_at_ms { (parts::fact("Ended", parts::time(context, at))) }
+                @if let Some(reason) = &operation.reason { (parts::fact("Why", html! { (reason) })) }
+                @if let Some(note) = &operation.note { (parts::fact("Note", html! { (note) })) }
             }
         }
     }
 }
 
-fn failed(context: &Context, it: &BulkOperation, failures: &Items<BulkFailure>) -> Markup {
+fn failed(context: &Context, operation: &BulkOperation, failures: &Items<BulkFailure>) -> Markup {
     html! {
-        @if it.failed > 0 {
+        @if operation.failed > 0 {
             section.panel { h2 { "What could not be done" }
                 div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards { caption.hidden { "Failures" }
                     thead { tr { th scope="col" { "Task" } th scope="col" { "When" } th scope="col" { "Error" } } }
@@ -219,16 +225,16 @@ fn failed(context: &Context, it: &BulkOperation, failures: &Items<BulkFailure>) 
 }
 
 /// The first tasks that it is about.
-async fn sample(context: &Context, it: &BulkOperation) -> Markup {
+async fn sample(context: &Context, operation: &BulkOperation) -> Markup {
     let found: Result<FoundTasks, Fault> = context.api.get(&call(context, "/tasks?limit=20")).await;
     match &found {
         Err(fault) => parts::missing(fault),
         Ok(found) => parts::panel(
             "Some of them",
             &html! {
-                @let is_none = found.items.is_empty() && found.next_cursor.is_none() && it.counted_all;
+                @let is_none = found.items.is_empty() && found.next_cursor.is_none() && operation.counted_all;
                 @if is_none { p.dim { "No task matches now." } }
-                @else if found.items.is_empty() { p.dim { "At least " (texts::number(it.count)) ", still counting: looked at about " (texts::number(found.search.examined)) " tasks for some of them so far." } }
+                @else if found.items.is_empty() { p.dim { "At least " (texts::number(operation.count)) ", still counting: looked at about " (texts::number(found.search.examined)) " tasks for some of them so far." } }
                 @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards #sample { caption.hidden { "Some of the tasks" }
                     thead { tr { th scope="col" { "Task" } th scope="col" { "Queue" } th scope="col" { "Kind" } th scope="col" { "State" } th scope="col" { "Due" } } }
                     tbody { @for task in &found.items { tr data-row {
@@ -242,21 +248,21 @@ async fn sample(context: &Context, it: &BulkOperation) -> Markup {
 }
 
 async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
-    let it: BulkOperation = context.api.get(&call(context, "")).await?;
-    Ok(question(context, action, &it, None))
+    let operation: BulkOperation = context.api.get(&call(context, "")).await?;
+    Ok(question(context, action, &operation, None))
 }
 
-fn question(context: &Context, action: &str, it: &BulkOperation, fault: Option<&Fault>) -> View {
-    let least = if it.counted_all { "" } else { "at least " };
-    let tasks = format!("{least}{}", texts::count(it.count, "task", "tasks"));
-    let what = texts::bulk_action(it.action);
+fn question(context: &Context, action: &str, operation: &BulkOperation, fault: Option<&Fault>) -> View {
+    let least = if operation.counted_all { "" } else { "at least " };
+    let tasks = format!("{least}{}", texts::count(operation.count, "task", "tasks"));
+    let what = texts::bulk_action(operation.action);
     let (title, does, says) = match action {
         "confirm" => (
             format!("{}: {tasks}?", super::overview::sentence(what)),
             format!("Yes: {what} {tasks}"),
             html! {
-                p { "The action " strong { (what) } " is carried out on " strong #count { (tasks) } ": " (said(&it.filter)) ", at " (texts::number(it.rate)) " a second, in about " (texts::duration(i64::try_from(it.takes_ms).unwrap_or(i64::MAX))) "." }
-                @if !it.counted_all { p.note.warn #counting { "It is still being counted: there are " strong { (tasks) } ", and there may be many more. It is carried out on all that match." } }
+                p { "The action " strong { (what) } " is carried out on " strong #count { (tasks) } ": " (said(&operation.filter)) ", at " (texts::number(operation.rate)) " a second, in about " (texts::duration(i64::try_from(operation.takes_ms).unwrap_or(i64::MAX))) "." }
+                @if !operation.counted_all { p.note.warn #counting { "It is still being counted: there are " strong { (tasks) } ", and there may be many more. It is carried out on all that match." } }
                 p { "Only tasks that were there when it was counted. It can be paused and stopped; what is done then stays done." }
             },
         ),
@@ -273,25 +279,26 @@ fn question(context: &Context, action: &str, it: &BulkOperation, fault: Option<&
         "stop" => (
             "Stop this operation?".to_owned(),
             "Stop it for good".to_owned(),
-            html! { p { "It ends where it is, after " (texts::number(it.done)) " of " (tasks) ", and does not go on. What is done stays done." } },
+            html! { p { "It ends where it is, after " (texts::number(operation.done)) " of " (tasks) ", and does not go on. What is done stays done." } },
         ),
         _ => (
             "Try the failed ones again?".to_owned(),
             "Try them again".to_owned(),
-            html! { p { strong { (texts::count(it.failed, "task", "tasks")) } " could not be changed; each is tried once more." } },
+            html! { p { strong { (texts::count(operation.failed, "task", "tasks")) } " could not be changed; each is tried once more." } },
         ),
     };
-    let is_dangerous = (action == "confirm" && !matches!(it.action, punctual_protocol::BulkAction::Export))
+    let is_dangerous = (action == "confirm"
+        && !matches!(operation.action, punctual_protocol::BulkAction::Export))
         || action == "stop";
-    let fields = html! { input type="hidden" name="revision" value=(it.revision); };
-    let back = address(context, it.id);
+    let fields = html! { input type="hidden" name="revision" value=(operation.revision); };
+    let back = address(context, operation.id);
     Confirm { title: &title, says, fields, does: &does, permission: CHANGE, is_dangerous, back }
         .with(context, fault)
 }
 
 async fn act(context: &Context, action: &'static str, revision: Option<String>) -> Result<Done, Fault> {
-    let it: BulkOperation = context.api.get(&call(context, "")).await?;
-    let looked_at = revision.map(|revision| format!("\"{}.{revision}\"", it.id));
+    let operation: BulkOperation = context.api.get(&call(context, "")).await?;
+    let looked_at = revision.map(|revision| format!("\"{}.{revision}\"", operation.id));
     let sent = context
         .api
         .send(
@@ -310,9 +317,9 @@ async fn act(context: &Context, action: &'static str, revision: Option<String>) 
                 "stop" => "It is stopped.",
                 _ => "The failed ones are tried again.",
             };
-            Ok(Done::to(address(context, it.id), said))
+            Ok(Done::to(address(context, operation.id), said))
         }
         Err(fault) if fault.is_sign_in() => Err(fault),
-        Err(fault) => Ok(Done::Again(Box::new(question(context, action, &it, Some(&fault))))),
+        Err(fault) => Ok(Done::Again(Box::new(question(context, action, &operation, Some(&fault))))),
     }
 }

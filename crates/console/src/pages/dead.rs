@@ -20,7 +20,7 @@ const SAME_CHARS: usize = 160;
 const TELLING_MIN_CHARS: usize = 4;
 
 pub(super) fn pages() -> Vec<Page> {
-    vec![Page { path: "/console/dead-letters", show: |it| Box::pin(list(it)), act: None }]
+    vec![Page { path: "/console/dead-letters", show: |context| Box::pin(list(context)), act: None }]
 }
 
 struct Group<'a> {
@@ -34,7 +34,9 @@ struct Group<'a> {
 async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", LOOKED_AT)];
     query.extend(
-        ["queue", "kind", "error", "cursor"].into_iter().filter_map(|it| Some((it, context.query(it)?))),
+        ["queue", "kind", "error", "cursor"]
+            .into_iter()
+            .filter_map(|name| Some((name, context.query(name)?))),
     );
     let page: Items<Task> = context.api.get_with("/v1/dead-letters", &query).await?;
     Ok(View::new("Dead letters", "Tasks that will not run again by themselves, the newest first, grouped by queue, kind and error. Mend the cause, then redrive the group.")
@@ -59,8 +61,8 @@ fn filters(context: &Context) -> Markup {
 fn alike(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     let mut text = String::new();
-    for it in line.chars().take(SAME_CHARS) {
-        match it {
+    for letter in line.chars().take(SAME_CHARS) {
+        match letter {
             '0'..='9' if text.ends_with('#') => {}
             '0'..='9' => text.push('#'),
             other => text.push(other),
@@ -82,13 +84,13 @@ fn grouped(items: &[Task]) -> Vec<Group<'_>> {
             group.tasks.push(task);
         }
     }
-    groups.sort_by_key(|it| std::cmp::Reverse(it.tasks.len()));
+    groups.sort_by_key(|group| std::cmp::Reverse(group.tasks.len()));
     groups
 }
 
 fn groups(context: &Context, page: &Items<Task>) -> Markup {
     if page.items.is_empty() {
-        let is_filtered = ["queue", "kind", "error"].into_iter().any(|it| context.query(it).is_some());
+        let is_filtered = ["queue", "kind", "error"].into_iter().any(|name| context.query(name).is_some());
         return match is_filtered {
             true => parts::empty(
                 "No dead task is like that.",
@@ -165,13 +167,14 @@ fn buttons(context: &Context, among: [(&str, &str); 3], telling: Option<&str>) -
 fn telling(group: &Group<'_>, all: &[Group<'_>]) -> Option<String> {
     let beginning = beginning(group);
     let mut texts: Vec<&str> = group.alike.split('#').map(str::trim).collect();
-    texts.sort_by_key(|it| std::cmp::Reverse(it.chars().count()));
+    texts.sort_by_key(|text| std::cmp::Reverse(text.chars().count()));
     texts.push(beginning.trim());
-    let others = || all.iter().filter(|it| (it.queue, it.kind) == (group.queue, group.kind));
-    let others = || others().filter(|it| it.alike != group.alike).flat_map(|it| &it.tasks);
-    let is_of_others =
-        |text: &str| others().any(|it| it.last_error.as_deref().is_some_and(|it| it.contains(text)));
-    texts.into_iter().find(|it| is_telling(it) && !is_of_others(it)).map(str::to_owned)
+    let others = || all.iter().filter(|other| (other.queue, other.kind) == (group.queue, group.kind));
+    let others = || others().filter(|other| other.alike != group.alike).flat_map(|group| &group.tasks);
+    let is_of_others = |text: &str| {
+        others().any(|task| task.last_error.as_deref().is_some_and(|last_error| last_error.contains(text)))
+    };
+    texts.into_iter().find(|text| is_telling(text) && !is_of_others(text)).map(str::to_owned)
 }
 
 fn is_telling(text: &str) -> bool {
@@ -180,11 +183,11 @@ fn is_telling(text: &str) -> bool {
 
 /// What the errors of a group begin with, all of them.
 fn beginning(group: &Group<'_>) -> String {
-    let mut errors = group.tasks.iter().map(|it| it.last_error.as_deref().unwrap_or_default());
-    let first = errors.next().and_then(|it| it.lines().next()).unwrap_or_default();
+    let mut errors = group.tasks.iter().map(|task| task.last_error.as_deref().unwrap_or_default());
+    let first = errors.next().and_then(|error| error.lines().next()).unwrap_or_default();
     let mut beginning: String = first.chars().take(SAME_CHARS).collect();
     for error in errors {
-        let same = beginning.chars().zip(error.chars()).take_while(|it| it.0 == it.1).count();
+        let same = beginning.chars().zip(error.chars()).take_while(|pair| pair.0 == pair.1).count();
         beginning = beginning.chars().take(same).collect();
     }
     beginning
@@ -212,9 +215,9 @@ mod tests {
     }
 
     fn texts(errors: &[Option<&str>]) -> Vec<Option<String>> {
-        let tasks: Vec<Task> = errors.iter().map(|it| dead("mail", *it)).collect();
+        let tasks: Vec<Task> = errors.iter().map(|error| dead("mail", *error)).collect();
         let groups = grouped(&tasks);
-        groups.iter().map(|it| telling(it, &groups)).collect()
+        groups.iter().map(|group| telling(group, &groups)).collect()
     }
 
     #[test]
@@ -234,7 +237,7 @@ mod tests {
         // Of another queue they are found by the queue.
         let tasks = [dead("a", Some("timeout")), dead("b", Some("timeout of the proxy"))];
         let groups = grouped(&tasks);
-        assert!(groups.iter().all(|it| telling(it, &groups).is_some()));
+        assert!(groups.iter().all(|group| telling(group, &groups).is_some()));
     }
 
     #[test]

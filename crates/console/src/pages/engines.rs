@@ -15,8 +15,8 @@ const DAY_MS: i64 = 86_400_000;
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: "/console/engines", show: |it| Box::pin(show(it)), act: None },
-        Page { path: "/console/events", show: |it| Box::pin(events(it)), act: None },
+        Page { path: "/console/engines", show: |context| Box::pin(show(context)), act: None },
+        Page { path: "/console/events", show: |context| Box::pin(events(context)), act: None },
     ]
 }
 
@@ -40,16 +40,16 @@ async fn show(context: &Context) -> Result<View, Fault> {
         "Engines and shards",
         "Which engines live and what each owns, how full the databases are, and what happened to them in the last day.",
     );
-    let shown = |it: &Result<Markup, &Fault>| match it {
+    let shown = |result: &Result<Markup, &Fault>| match result {
         Ok(markup) => markup.clone(),
         Err(fault) => parts::missing(fault),
     };
-    let of_engines = engines.as_ref().map(|it| engine_table(context, &it.items));
-    let of_shards = shards.as_ref().map(|it| shard_table(context, &it.items));
-    let of_hot = stats.as_ref().map(|it| hot_set(it.hot_set));
-    let of_partitions = partitions.as_ref().map(|it| ownership(context, it));
+    let of_engines = engines.as_ref().map(|page| engine_table(context, &page.items));
+    let of_shards = shards.as_ref().map(|page| shard_table(context, &page.items));
+    let of_hot = stats.as_ref().map(|stats| hot_set(stats.hot_set));
+    let of_partitions = partitions.as_ref().map(|page| ownership(context, page));
     let of_owners = taken.as_ref().and_then(|taken| Ok(changes_of_owners(context, taken, moved.as_ref()?)));
-    let of_events = happened.as_ref().map(|it| event_list(context, it, true));
+    let of_events = happened.as_ref().map(|page| event_list(context, page, true));
     Ok(view
         .live("engines", shown(&of_engines))
         .live("shards", shown(&of_shards))
@@ -68,26 +68,26 @@ fn engine_table(context: &Context, engines: &[Engine]) -> Markup {
                 th.num scope="col" { "In /s" } th.num scope="col" { "Fired /s" } th.num scope="col" { "Done /s" }
                 th scope="col" { "Reaches" } th scope="col" { "Version" } th scope="col" { "Started" }
             } }
-            tbody { @for it in engines { tr data-row data-engine=(it.name) {
-                th scope="row" { (it.name) @if it.is_this { " " span.badge.off title="It answered this page" { "this one" } } @if it.leads { " " span.badge.off title="It does what one engine is to do for all" { "leads" } } }
-                td data-label="State" { @match it.state { EngineState::Alive => (parts::badge("alive", "good")), EngineState::Silent => { (parts::badge("silent", "bad")) " for " (texts::duration(it.silent_ms.unwrap_or_default())) } } }
-                td.num data-label="Partitions" { (texts::number(it.partitions)) }
-                td.num data-label="In /s" { @match it.rates { Some(it) => (texts::rate(it.inserted)), None => (parts::dash()) } }
-                td.num data-label="Fired /s" { @match it.rates { Some(it) => (texts::rate(it.fired)), None => (parts::dash()) } }
-                td.num data-label="Done /s" { @match it.rates { Some(it) => (texts::rate(it.succeeded)), None => (parts::dash()) } }
-                td data-label="Reaches" { (reaches(it)) }
-                td data-label="Version" { (parts::text_or_dash(it.version.as_deref())) }
-                td data-label="Started" { @match it.started_at_ms { Some(at) => (parts::ago(context, at)), None => (parts::dash()) } }
+            tbody { @for each_engine in engines { tr data-row data-engine=(each_engine.name) {
+                th scope="row" { (each_engine.name) @if each_engine.is_this { " " span.badge.off title="It answered this page" { "this one" } } @if each_engine.leads { " " span.badge.off title="It does what one engine is to do for all" { "leads" } } }
+                td data-label="State" { @match each_engine.state { EngineState::Alive => (parts::badge("alive", "good")), EngineState::Silent => { (parts::badge("silent", "bad")) " for " (texts::duration(each_engine.silent_ms.unwrap_or_default())) } } }
+                td.num data-label="Partitions" { (texts::number(each_engine.partitions)) }
+                td.num data-label="In /s" { @match each_engine.rates { Some(rate) => (texts::rate(rate.inserted)), None => (parts::dash()) } }
+                td.num data-label="Fired /s" { @match each_engine.rates { Some(rate) => (texts::rate(rate.fired)), None => (parts::dash()) } }
+                td.num data-label="Done /s" { @match each_engine.rates { Some(rate) => (texts::rate(rate.succeeded)), None => (parts::dash()) } }
+                td data-label="Reaches" { (reaches(each_engine)) }
+                td data-label="Version" { (parts::text_or_dash(each_engine.version.as_deref())) }
+                td data-label="Started" { @match each_engine.started_at_ms { Some(at) => (parts::ago(context, at)), None => (parts::dash()) } }
             } } }
         } }
     }
 }
 
-fn reaches(it: &Engine) -> Markup {
+fn reaches(engine: &Engine) -> Markup {
     html! {
-        @if it.has_hot_set && it.databases_away.is_empty() { span.dim { "all" } }
-        @if !it.has_hot_set { (parts::badge("not the hot set", "bad")) " " }
-        @for database in &it.databases_away { (parts::badge(&format!("not database {database}"), "bad")) " " }
+        @if engine.has_hot_set && engine.databases_away.is_empty() { span.dim { "all" } }
+        @if !engine.has_hot_set { (parts::badge("not the hot set", "bad")) " " }
+        @for database in &engine.databases_away { (parts::badge(&format!("not database {database}"), "bad")) " " }
     }
 }
 
@@ -102,44 +102,44 @@ fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
                     th.num scope="col" { "Rows, about" } th scope="col" { "Size, about" } th.num scope="col" { "Buckets" }
                     th.num scope="col" title="How often what is old was moved to archives" { "Archived" }
                 } }
-                tbody { @for it in shards { tr data-row data-shard=(it.shard) {
-                    th.num scope="row" { (it.shard) }
-                    td data-label="Database" { (parts::text_or_dash(it.database.as_deref())) }
+                tbody { @for each_shard in shards { tr data-row data-shard=(each_shard.shard) {
+                    th.num scope="row" { (each_shard.shard) }
+                    td data-label="Database" { (parts::text_or_dash(each_shard.database.as_deref())) }
                     td data-label="State" {
-                        @if it.answers { (parts::badge("answers", "good")) } @else { (parts::badge("away", "bad")) }
-                        @if !it.away_from.is_empty() { " not reached by " (it.away_from.join(", ")) }
+                        @if each_shard.answers { (parts::badge("answers", "good")) } @else { (parts::badge("away", "bad")) }
+                        @if !each_shard.away_from.is_empty() { " not reached by " (each_shard.away_from.join(", ")) }
                     }
-                    td.num data-label="Partitions" { (texts::number(it.partitions)) }
-                    td.num data-label="Rows, about" { (parts::number_or_dash(it.rows_estimated)) }
-                    td data-label="Size, about" { @match it.bytes { Some(bytes) => (texts::bytes(bytes)), None => (parts::dash()) } }
-                    td.num data-label="Buckets" { @match it.buckets { Some(it) => (texts::number(it)), None => span.dim title="Its time axis is not cut" { "not cut" } } }
-                    td.num data-label="Archived" { @match it.archives_published { Some(times) => (texts::count(times.max(0).unsigned_abs(), "time", "times")), None => span.dim title="Nothing of it is in archives" { "never" } } }
+                    td.num data-label="Partitions" { (texts::number(each_shard.partitions)) }
+                    td.num data-label="Rows, about" { (parts::number_or_dash(each_shard.rows_estimated)) }
+                    td data-label="Size, about" { @match each_shard.bytes { Some(bytes) => (texts::bytes(bytes)), None => (parts::dash()) } }
+                    td.num data-label="Buckets" { @match each_shard.buckets { Some(buckets) => (texts::number(buckets)), None => span.dim title="Its time axis is not cut" { "not cut" } } }
+                    td.num data-label="Archived" { @match each_shard.archives_published { Some(times) => (texts::count(times.max(0).unsigned_abs(), "time", "times")), None => span.dim title="Nothing of it is in archives" { "never" } } }
                 } } }
             } }
-            @for it in shards.iter().filter(|it| !it.time_axis.is_empty()) { (axis(context, it)) }
+            @for shard in shards.iter().filter(|shard| !shard.time_axis.is_empty()) { (axis(context, shard)) }
             p.dim { "Sizes are the database server's own estimates, at most a quarter of a minute old." }
         },
     )
 }
 
 /// What is due soon and what waits for executors.
-fn hot_set(it: Option<HotSet>) -> Markup {
+fn hot_set(hot_set: Option<HotSet>) -> Markup {
     let of =
         |name, count: u64, title| html! { div title=(title) { dt { (name) } dd { (texts::number(count)) } } };
     parts::panel(
         "Hot set",
         &html! {
-            @match it {
+            @match hot_set {
                 None => p.note.bad #hot-set { "It does not answer: tasks fire from the databases until it does, some of them later." },
-                Some(it) => {
+                Some(hot_set) => {
                     dl.facts #hot-set {
-                        (of("Due soon", it.due, "Their time has not come"))
-                        (of("Firing", it.firing, "An engine is about to fire them"))
-                        (of("Ready", it.ready, "They wait for an executor"))
-                        (of("Parked", it.parked, "They wait because their queue is paused"))
-                        div title="Of what it may have" { dt { "Memory" } dd { @let percent = it.fullness * 100.0; (format!("{percent:.1}")) " %" } }
+                        (of("Due soon", hot_set.due, "Their time has not come"))
+                        (of("Firing", hot_set.firing, "An engine is about to fire them"))
+                        (of("Ready", hot_set.ready, "They wait for an executor"))
+                        (of("Parked", hot_set.parked, "They wait because their queue is paused"))
+                        div title="Of what it may have" { dt { "Memory" } dd { @let percent = hot_set.fullness * 100.0; (format!("{percent:.1}")) " %" } }
                     }
-                    @if it.fullness >= 0.8 { p.note.warn { "It is nearly full: only what is due within half a minute is loaded, and the rest waits in the databases." } }
+                    @if hot_set.fullness >= 0.8 { p.note.warn { "It is nearly full: only what is due within half a minute is loaded, and the rest waits in the databases." } }
                 }
             }
         },
@@ -149,14 +149,14 @@ fn hot_set(it: Option<HotSet>) -> Markup {
 /// Partitions that changed their engine or their database.
 fn changes_of_owners(context: &Context, taken: &Items<Event>, moved: &Items<Event>) -> Markup {
     let mut all: Vec<&Event> = taken.items.iter().chain(&moved.items).collect();
-    all.sort_by_key(|it| std::cmp::Reverse(it.at_ms));
+    all.sort_by_key(|event| std::cmp::Reverse(event.at_ms));
     let is_cut = taken.next_cursor.is_some() || moved.next_cursor.is_some();
     parts::panel(
         "Changes of owners in the last day",
         &html! {
             @if all.is_empty() { p.dim #owner-changes { "None: every partition is where it was." } }
             @else { ul #owner-changes {
-                @for it in &all { li data-event=(it.event) { (parts::time(context, it.at_ms)) " " (it.text) } }
+                @for each_event in &all { li data-event=(each_event.event) { (parts::time(context, each_event.at_ms)) " " (each_event.text) } }
             } }
             @if is_cut { p { a href=(context.href("/console/events", &[("event", "partitions_taken_over")])) { "All takeovers" } " " a href=(context.href("/console/events", &[("event", "partition_moved")])) { "All moves" } } }
         },
@@ -169,32 +169,33 @@ fn axis(context: &Context, shard: &Shard) -> Markup {
     const HEIGHT: usize = 56;
     const STEPS: usize = 8;
     let buckets = &shard.time_axis;
-    let now = buckets.iter().position(|it| it.until_ms.is_none_or(|at| at > context.now_ms));
+    let now = buckets.iter().position(|bucket| bucket.until_ms.is_none_or(|at| at > context.now_ms));
     let day = |ms: Option<i64>| {
-        let date = ms.map(|ms| context.zone.date(ms).map_or_else(|| texts::rfc3339(ms), |it| it.to_string()));
+        let date =
+            ms.map(|ms| context.zone.date(ms).map_or_else(|| texts::rfc3339(ms), |date| date.to_string()));
         date.unwrap_or_else(|| "the end of time".to_owned())
     };
     let tall = |rows: i64| {
         usize::try_from(rows.max(0))
             .unwrap_or(0)
             .checked_ilog10()
-            .map_or(1, |it| 6 + (usize::try_from(it).unwrap_or(0) + 1) * (HEIGHT - 6) / STEPS)
+            .map_or(1, |rows| 6 + (usize::try_from(rows).unwrap_or(0) + 1) * (HEIGHT - 6) / STEPS)
     };
     html! {
         h3 { "Time axis of " @match &shard.database { Some(name) => (name), None => { "shard " (shard.shard) } } }
         div.scroll tabindex="0" role="group" aria-label="Buckets, scrolls" data-scrolls {
             svg.heat.axis viewBox={ "0 0 " (buckets.len() * WIDTH) " " (HEIGHT + 16) } width=(buckets.len() * WIDTH) height=(HEIGHT + 16) role="img" aria-label={ (buckets.len()) " buckets in order of time" } {
-                @for (nth, it) in buckets.iter().enumerate() {
-                    @let height = tall(it.rows_estimated).min(HEIGHT);
+                @for (nth, bucket) in buckets.iter().enumerate() {
+                    @let height = tall(bucket.rows_estimated).min(HEIGHT);
                     @let tone = match now { Some(now) if nth < now => "fill-off", Some(now) if nth == now => "fill-due", _ => "fill-run" };
                     rect class=(tone) x=(nth * WIDTH) y=(HEIGHT - height) width=(WIDTH - 2) height=(height) {
-                        title { "due before " (day(it.until_ms)) ": about " (texts::count(it.rows_estimated.max(0).unsigned_abs(), "row", "rows")) }
+                        title { "due before " (day(bucket.until_ms)) ": about " (texts::count(bucket.rows_estimated.max(0).unsigned_abs(), "row", "rows")) }
                     }
                 }
                 @if let Some(now) = now { text x=(now * WIDTH) y=(HEIGHT + 13) { "now" } }
             }
         }
-        p.dim { "Each bar is a bucket: what is due up to " (day(buckets.first().and_then(|it| it.until_ms))) " on the left, without an end on the right. Ten times as many rows are one step higher." }
+        p.dim { "Each bar is a bucket: what is due up to " (day(buckets.first().and_then(|bucket| bucket.until_ms))) " on the left, without an end on the right. Ten times as many rows are one step higher." }
     }
 }
 
@@ -206,11 +207,11 @@ fn terms(all: &[Partition]) -> Markup {
             div.scroll tabindex="0" role="region" aria-label="Partitions" { table.cards {
                 caption.hidden { "Partitions" }
                 thead { tr { th.num scope="col" { "Partition" } th.num scope="col" { "Database" } th scope="col" { "Owner" } th.num scope="col" title="Grows with every change of the owner" { "Term" } } }
-                tbody { @for it in all { tr {
-                    th.num scope="row" { (it.partition) }
-                    td.num data-label="Database" { (it.database) }
-                    td data-label="Owner" { (parts::text_or_dash(it.engine.as_deref())) }
-                    td.num data-label="Term" { (it.term) }
+                tbody { @for partition in all { tr {
+                    th.num scope="row" { (partition.partition) }
+                    td.num data-label="Database" { (partition.database) }
+                    td data-label="Owner" { (parts::text_or_dash(partition.engine.as_deref())) }
+                    td.num data-label="Term" { (partition.term) }
                 } } }
             } }
         }
@@ -222,28 +223,31 @@ fn ownership(context: &Context, page: &Items<Partition>) -> Markup {
     const TONES: [&str; 6] = ["run", "due", "good", "warn", "off", "wait"];
     let all = &page.items;
     let mut owners: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
-    for it in all.iter().filter_map(|it| it.engine.as_deref()) {
+    for text in all.iter().filter_map(|partition| partition.engine.as_deref()) {
         let nth = owners.len();
-        owners.entry(it).or_insert((nth, 0)).1 += 1;
+        owners.entry(text).or_insert((nth, 0)).1 += 1;
     }
-    let tone = |it: &Partition| match &it.engine {
+    let tone = |partition: &Partition| match &partition.engine {
         None => "bad",
-        Some(engine) => {
-            owners.get(engine.as_str()).and_then(|it| TONES.get(it.0 % TONES.len())).copied().unwrap_or("off")
-        }
+        Some(engine) => owners
+            .get(engine.as_str())
+            .and_then(|owner| TONES.get(owner.0 % TONES.len()))
+            .copied()
+            .unwrap_or("off"),
     };
-    let moving: Vec<&Partition> = all.iter().filter(|it| it.moving_to.is_some()).collect();
-    let overdue: Vec<&Partition> = all.iter().filter(|it| it.overdue_since_ms.is_some()).collect();
-    let free = all.iter().filter(|it| it.engine.is_none()).count();
+    let moving: Vec<&Partition> = all.iter().filter(|partition| partition.moving_to.is_some()).collect();
+    let overdue: Vec<&Partition> =
+        all.iter().filter(|partition| partition.overdue_since_ms.is_some()).collect();
+    let free = all.iter().filter(|partition| partition.engine.is_none()).count();
     let (columns, size) = (64, 14);
     let rows = all.len().div_ceil(columns).max(1);
     parts::panel(
         "Partitions and their owners",
         &html! {
             svg.heat #owners viewBox={ "0 0 " (columns * size) " " (rows * size) } role="img" aria-label="Partitions by owner" {
-                @for (nth, it) in all.iter().enumerate() {
-                    rect class={ "fill-" (tone(it)) @if it.overdue_since_ms.is_some() { " over" } } x=((nth % columns) * size) y=((nth / columns) * size) width=(size - 2) height=(size - 2) {
-                        title { "partition " (it.partition) ", database " (it.database) ": " (it.engine.as_deref().unwrap_or("nobody")) ", term " (it.term) @if it.overdue_since_ms.is_some() { ", overdue" } }
+                @for (nth, partition) in all.iter().enumerate() {
+                    rect class={ "fill-" (tone(partition)) @if partition.overdue_since_ms.is_some() { " over" } } x=((nth % columns) * size) y=((nth / columns) * size) width=(size - 2) height=(size - 2) {
+                        title { "partition " (partition.partition) ", database " (partition.database) ": " (partition.engine.as_deref().unwrap_or("nobody")) ", term " (partition.term) @if partition.overdue_since_ms.is_some() { ", overdue" } }
                     }
                 }
             }
@@ -253,9 +257,9 @@ fn ownership(context: &Context, page: &Items<Partition>) -> Markup {
             }
             @if overdue.is_empty() { p.dim { "None is overdue: what was due more than ten seconds ago has fired everywhere." } }
             @else { p.note.warn { (texts::count(overdue.len() as u64, "partition has", "partitions have")) " tasks that should have fired more than ten seconds ago: "
-                @for it in overdue.iter().take(10) { code { (it.partition) } " " @if let Some(at) = it.overdue_since_ms { "(" (parts::ago(context, at)) ") " } } } }
+                @for partition in overdue.iter().take(10) { code { (partition.partition) } " " @if let Some(at) = partition.overdue_since_ms { "(" (parts::ago(context, at)) ") " } } } }
             @if !moving.is_empty() { div #moving { p { (texts::count(moving.len() as u64, "partition is", "partitions are")) " on the way to another database:" }
-                ul { @for it in moving.iter().take(20) { li data-moving=(it.partition) { "partition " (it.partition) ": from database " (it.database) " to " (parts::number_or_dash(it.moving_to)) } } } } }
+                ul { @for partition in moving.iter().take(20) { li data-moving=(partition.partition) { "partition " (partition.partition) ": from database " (partition.database) " to " (parts::number_or_dash(partition.moving_to)) } } } } }
             @if page.next_cursor.is_some() { p.dim { "The first " (all.len()) "." } }
             (terms(all))
         },
@@ -273,11 +277,11 @@ fn event_list(context: &Context, page: &Items<Event>, is_short: bool) -> Markup 
                 caption.hidden { "Events" }
                 thead { tr { th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "Engine" } th scope="col" { "In words" } } }
                 tbody data-rows {
-                    @for it in &page.items { tr data-row data-event=(it.event) {
-                        td data-label="When" { (parts::time(context, it.at_ms)) }
-                        td data-label="What" { (parts::badge(&it.event.replace('_', " "), tone_of(&it.event))) }
-                        td data-label="Engine" { (parts::text_or_dash(it.engine.as_deref())) }
-                        td.wrap data-label="In words" { (it.text) }
+                    @for item in &page.items { tr data-row data-event=(item.event) {
+                        td data-label="When" { (parts::time(context, item.at_ms)) }
+                        td data-label="What" { (parts::badge(&item.event.replace('_', " "), tone_of(&item.event))) }
+                        td data-label="Engine" { (parts::text_or_dash(item.engine.as_deref())) }
+                        td.wrap data-label="In words" { (item.text) }
                     } }
                     @if !is_short { (parts::pager(context, page.next_cursor.as_deref(), 4, page.items.len())) }
                 }
@@ -297,7 +301,9 @@ fn tone_of(event: &str) -> &'static str {
 
 async fn events(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "100")];
-    query.extend(["event", "engine", "cursor"].into_iter().filter_map(|it| Some((it, context.query(it)?))));
+    query.extend(
+        ["event", "engine", "cursor"].into_iter().filter_map(|name| Some((name, context.query(name)?))),
+    );
     let page: Items<Event> = context.api.get_with("/v1/events", &query).await?;
     let kinds = [
         "",
@@ -313,7 +319,7 @@ async fn events(context: &Context) -> Result<View, Fault> {
         "database_back",
     ];
     let kinds: Vec<(&str, &str)> =
-        kinds.into_iter().map(|it| (it, if it.is_empty() { "any" } else { it })).collect();
+        kinds.into_iter().map(|kind| (kind, if kind.is_empty() { "any" } else { kind })).collect();
     let filters = html! {
         form.filters #filters method="get" action="/console/events" role="search" aria-label="Events" data-filter {
             div { label for="event" { "What" } (parts::choice("event", &kinds, context.query("event").unwrap_or(""))) }

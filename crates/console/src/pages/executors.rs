@@ -19,29 +19,29 @@ const COLUMNS: usize = 7;
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: "/console/executors", show: |it| Box::pin(list(it)), act: None },
-        Page { path: "/console/executors/{executor}", show: |it| Box::pin(show(it)), act: None },
+        Page { path: "/console/executors", show: |context| Box::pin(list(context)), act: None },
+        Page { path: "/console/executors/{executor}", show: |context| Box::pin(show(context)), act: None },
         Page {
             path: "/console/executors/{executor}/quiet",
-            show: |it| Box::pin(ask(it, "quiet")),
-            act: Some(|it, _| Box::pin(act(it, "quiet"))),
+            show: |context| Box::pin(ask(context, "quiet")),
+            act: Some(|context, _| Box::pin(act(context, "quiet"))),
         },
         Page {
             path: "/console/executors/{executor}/drain",
-            show: |it| Box::pin(ask(it, "drain")),
-            act: Some(|it, _| Box::pin(act(it, "drain"))),
+            show: |context| Box::pin(ask(context, "drain")),
+            act: Some(|context, _| Box::pin(act(context, "drain"))),
         },
         Page {
             path: "/console/executors/{executor}/resume",
-            show: |it| Box::pin(ask(it, "resume")),
-            act: Some(|it, _| Box::pin(act(it, "resume"))),
+            show: |context| Box::pin(ask(context, "resume")),
+            act: Some(|context, _| Box::pin(act(context, "resume"))),
         },
     ]
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "200")];
-    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Executor> = context.api.get_with("/v1/executors", &query).await?;
     Ok(View::new("Executors", "Who takes tasks in this namespace: alive, told to be quiet or to end, or silent; their versions, and how much each has in hand.")
         .live("executors", html! { (facets(context, &page)) (versions(&page)) (table(context, &page)) }))
@@ -49,7 +49,9 @@ async fn list(context: &Context) -> Result<View, Fault> {
 
 fn facets(context: &Context, page: &Items<Executor>) -> Markup {
     let wanted = context.query("state").unwrap_or("");
-    let count = |word: &str| page.items.iter().filter(|it| texts::executor_state(it.state).0 == word).count();
+    let count = |word: &str| {
+        page.items.iter().filter(|executor| texts::executor_state(executor.state).0 == word).count()
+    };
     html! {
         @if !page.items.is_empty() {
             nav.facet aria-label="By state" {
@@ -67,8 +69,8 @@ fn facets(context: &Context, page: &Items<Executor>) -> Markup {
 /// Where handlers of several versions stand beside each other.
 fn versions(page: &Items<Executor>) -> Markup {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
-    for it in page.items.iter().filter(|it| it.state != ExecutorState::Dead) {
-        *all.entry(it.version.as_deref().unwrap_or("no version")).or_default() += 1;
+    for executor in page.items.iter().filter(|executor| executor.state != ExecutorState::Dead) {
+        *all.entry(executor.version.as_deref().unwrap_or("no version")).or_default() += 1;
     }
     html! {
         @if all.len() > 1 { p.dim { "Versions: " @for (version, count) in &all { span.badge.off { (version) } " " (count) "  " } } }
@@ -80,7 +82,7 @@ fn table(context: &Context, page: &Items<Executor>) -> Markup {
     let shown: Vec<&Executor> = page
         .items
         .iter()
-        .filter(|it| wanted.is_none_or(|wanted| texts::executor_state(it.state).0 == wanted))
+        .filter(|executor| wanted.is_none_or(|wanted| texts::executor_state(executor.state).0 == wanted))
         .collect();
     if page.items.is_empty() {
         return parts::empty(
@@ -96,40 +98,40 @@ fn table(context: &Context, page: &Items<Executor>) -> Markup {
                 th scope="col" { "Queues" } th scope="col" { "Last heard" } th scope="col" { "Since" }
             } }
             tbody data-rows {
-                @for it in &shown { (row(context, it)) }
+                @for executor in &shown { (row(context, executor)) }
                 (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, shown.len()))
             }
         } }
     }
 }
 
-fn row(context: &Context, it: &Executor) -> Markup {
-    let (word, tone) = texts::executor_state(it.state);
+fn row(context: &Context, this_executor: &Executor) -> Markup {
+    let (word, tone) = texts::executor_state(this_executor.state);
     html! {
-        tr data-row data-key=(it.name) data-executor=(it.name) {
-            th scope="row" { a href=(address(context, &it.name)) { (it.name) } @if let Some(host) = &it.host { br; span.dim { (host) } } }
+        tr data-row data-key=(this_executor.name) data-executor=(this_executor.name) {
+            th scope="row" { a href=(address(context, &this_executor.name)) { (this_executor.name) } @if let Some(host) = &this_executor.host { br; span.dim { (host) } } }
             td data-label="State" { (parts::badge(word, tone)) }
-            td data-label="In hand" { (in_hand(it)) }
-            td data-label="Version" { (parts::text_or_dash(it.version.as_deref())) }
-            td data-label="Queues" { (queues(context, it)) }
-            td data-label="Last heard" { (parts::ago(context, it.last_seen_at_ms)) }
-            td data-label="Since" { (parts::ago(context, it.first_seen_at_ms)) }
+            td data-label="In hand" { (in_hand(this_executor)) }
+            td data-label="Version" { (parts::text_or_dash(this_executor.version.as_deref())) }
+            td data-label="Queues" { (queues(context, this_executor)) }
+            td data-label="Last heard" { (parts::ago(context, this_executor.last_seen_at_ms)) }
+            td data-label="Since" { (parts::ago(context, this_executor.first_seen_at_ms)) }
         }
     }
 }
 
-fn queues(context: &Context, it: &Executor) -> Markup {
+fn queues(context: &Context, executor: &Executor) -> Markup {
     html! {
-        @if it.queues.is_empty() { (parts::dash()) }
-        @for (nth, queue) in it.queues.iter().take(5).enumerate() { @if nth > 0 { ", " } (parts::queue_link(context, queue)) }
-        @if it.queues.len() > 5 { span.dim { " and " (it.queues.len() - 5) " more" } }
+        @if executor.queues.is_empty() { (parts::dash()) }
+        @for (nth, queue) in executor.queues.iter().take(5).enumerate() { @if nth > 0 { ", " } (parts::queue_link(context, queue)) }
+        @if executor.queues.len() > 5 { span.dim { " and " (executor.queues.len() - 5) " more" } }
     }
 }
 
-fn in_hand(it: &Executor) -> Markup {
-    let most = it.concurrency.or(it.capacity).map(u64::from);
+fn in_hand(executor: &Executor) -> Markup {
+    let most = executor.concurrency.or(executor.capacity).map(u64::from);
     html! {
-        @match (it.running, most) {
+        @match (executor.running, most) {
             (Some(running), Some(most)) => {
                 (texts::number(running)) " / " (texts::number(most))
                 (parts::meter(running, most))
@@ -150,24 +152,26 @@ async fn get(context: &Context) -> Result<Executor, Fault> {
 }
 
 async fn show(context: &Context) -> Result<View, Fault> {
-    let it = get(context).await?;
+    let executor = get(context).await?;
     Ok(View::new(
-        it.name.clone(),
+        executor.name.clone(),
         "What this executor said of itself, and the tasks that it has in hand, since when.",
     )
     .under("Executors", context.href("/console/executors", &[]))
-    .live("executor", html! { (state(context, &it)) (held(context, &it)) }))
+    .live("executor", html! { (state(context, &executor)) (held(context, &executor)) }))
 }
 
-fn state(context: &Context, it: &Executor) -> Markup {
-    let (word, tone) = texts::executor_state(it.state);
-    let to = |action: &str| context.href(&format!("{}/{action}", under("/console/executors", &it.name)), &[]);
+fn state(context: &Context, executor: &Executor) -> Markup {
+    let (word, tone) = texts::executor_state(executor.state);
+    let to = |action: &str| {
+        context.href(&format!("{}/{action}", under("/console/executors", &executor.name)), &[])
+    };
     html! {
         section.panel #state data-state=(word) {
             div.panel-head {
-                p { (parts::badge(word, tone)) " " span.dim { (means(it.state)) } }
+                p { (parts::badge(word, tone)) " " span.dim { (means(executor.state)) } }
                 div.buttons.small #actions {
-                    @match it.state {
+                    @match executor.state {
                         ExecutorState::Alive => { (parts::button(context, OPERATE, &to("quiet"), "Quiet", "")) (parts::button(context, OPERATE, &to("drain"), "Drain and end", "danger")) },
                         ExecutorState::Quiet => { (parts::button(context, OPERATE, &to("resume"), "Resume", "primary")) (parts::button(context, OPERATE, &to("drain"), "Drain and end", "danger")) },
                         ExecutorState::Draining => (parts::button(context, OPERATE, &to("resume"), "Resume", "primary")),
@@ -176,22 +180,22 @@ fn state(context: &Context, it: &Executor) -> Markup {
                 }
             }
             dl.facts {
-                (parts::fact("In hand", in_hand(it)))
-                (parts::fact("Version", parts::text_or_dash(it.version.as_deref())))
-                (parts::fact("Host", parts::text_or_dash(it.host.as_deref())))
-                (parts::fact("First heard", parts::time(context, it.first_seen_at_ms)))
-                (parts::fact("Last heard", parts::time(context, it.last_seen_at_ms)))
-                (parts::fact(if it.state == ExecutorState::Dead { "Counts as silent since" } else { "Counts as silent if not heard by" }, parts::ago(context, it.alive_until_ms)))
-                (parts::fact("Queues", queues(context, it)))
-                (parts::fact("Kinds", html! { @if it.kinds.is_empty() { span.dim { "any" } } @else { (it.kinds.iter().map(String::as_str).collect::<Vec<_>>().join(", ")) } }))
-                @if !it.labels.is_empty() { (parts::fact("Labels", html! { @for (key, value) in &it.labels { span.badge.off { (key) "=" (value) } " " } })) }
+                (parts::fact("In hand", in_hand(executor)))
+                (parts::fact("Version", parts::text_or_dash(executor.version.as_deref())))
+                (parts::fact("Host", parts::text_or_dash(executor.host.as_deref())))
+                (parts::fact("First heard", parts::time(context, executor.first_seen_at_ms)))
+                (parts::fact("Last heard", parts::time(context, executor.last_seen_at_ms)))
+                (parts::fact(if executor.state == ExecutorState::Dead { "Counts as silent since" } else { "Counts as silent if not heard by" }, parts::ago(context, executor.alive_until_ms)))
+                (parts::fact("Queues", queues(context, executor)))
+                (parts::fact("Kinds", html! { @if executor.kinds.is_empty() { span.dim { "any" } } @else { (executor.kinds.iter().map(String::as_str).collect::<Vec<_>>().join(", ")) } }))
+                @if !executor.labels.is_empty() { (parts::fact("Labels", html! { @for (key, value) in &executor.labels { span.badge.off { (key) "=" (value) } " " } })) }
             }
         }
     }
 }
 
-const fn means(it: ExecutorState) -> &'static str {
-    match it {
+const fn means(state: ExecutorState) -> &'static str {
+    match state {
         ExecutorState::Alive => "asks for tasks and gives signs of life",
         ExecutorState::Quiet => "gets no new tasks until it is resumed",
         ExecutorState::Draining => "gets no new tasks, finishes what it has, and ends",
@@ -199,8 +203,8 @@ const fn means(it: ExecutorState) -> &'static str {
     }
 }
 
-fn held(context: &Context, it: &Executor) -> Markup {
-    let leases = it.leases.as_deref().unwrap_or_default();
+fn held(context: &Context, executor: &Executor) -> Markup {
+    let leases = executor.leases.as_deref().unwrap_or_default();
     parts::panel(
         "What it has in hand",
         &html! {
@@ -223,8 +227,8 @@ fn held(context: &Context, it: &Executor) -> Markup {
 }
 
 async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
-    let it = get(context).await?;
-    let running = it.running.unwrap_or(0);
+    let executor = get(context).await?;
+    let running = executor.running.unwrap_or(0);
     let (title, does, says) = match action {
         "quiet" => (
             "Quiet",
@@ -238,9 +242,9 @@ async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
         ),
         _ => ("Resume", "Resume the executor", "gets tasks again."),
     };
-    let title = format!("{title} {}?", it.name);
-    let says = html! { p { strong { (it.name) } " " (says) } p { "It has " strong { (texts::count(running, "task", "tasks")) } " in hand." } };
-    let back = address(context, &it.name);
+    let title = format!("{title} {}?", executor.name);
+    let says = html! { p { strong { (executor.name) } " " (says) } p { "It has " strong { (texts::count(running, "task", "tasks")) } " in hand." } };
+    let back = address(context, &executor.name);
     Ok(Confirm {
         title: &title,
         says,

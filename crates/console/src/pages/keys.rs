@@ -9,5 +9,5 @@ use crate::view::Page;
 
 pub(super) fn pages() -> Vec<Page> {
     let tables: [fn() -> Vec<Page>; 4] = [audit::pages, tokens::pages, namespaces::pages, settings::pages];
-    tables.into_iter().flat_map(|it| it()).collect()
+    tables.into_iter().flat_map(|table| table()).collect()
 }

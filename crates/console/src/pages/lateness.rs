@@ -21,7 +21,7 @@ const LOOKED_AT: &str = "200";
 const ROWS: usize = 50;
 
 pub(super) fn pages() -> Vec<Page> {
-    vec![Page { path: "/console/lateness", show: |it| Box::pin(show(it)), act: None }]
+    vec![Page { path: "/console/lateness", show: |context| Box::pin(show(context)), act: None }]
 }
 
 async fn show(context: &Context) -> Result<View, Fault> {
@@ -54,18 +54,18 @@ fn alert_list(context: &Context, alerts: &[Alert]) -> Markup {
         "Alerts",
         &html! {
             @if alerts.is_empty() { p.calm { span.tick aria-hidden="true" { "✓" } " None is active. What raises one stands in the documentation of " code { "GET /v1/alerts" } "." } }
-            @else { ul.needs #alerts { @for it in alerts {
-                @let need = of_alert(context, it);
-                li class=(if it.severity == Severity::Critical { "critical" } else { "warning" }) data-row data-alert=(it.name) {
+            @else { ul.needs #alerts { @for each_alert in alerts {
+                @let need = of_alert(context, each_alert);
+                li class=(if each_alert.severity == Severity::Critical { "critical" } else { "warning" }) data-row data-alert=(each_alert.name) {
                     a href=(need.address) { (need.what) }
                     span.detail {
-                        (it.text) br; span.dim { (it.what_to_do) }
-                        @if !it.consequences.is_empty() {
-                            details { summary { "Explains " (texts::count(it.consequences.len() as u64, "other alert", "other alerts")) }
-                                ul { @for one in &it.consequences { li { (sentence(&one.name)) ": " (one.text) } } } }
+                        (each_alert.text) br; span.dim { (each_alert.what_to_do) }
+                        @if !each_alert.consequences.is_empty() {
+                            details { summary { "Explains " (texts::count(each_alert.consequences.len() as u64, "other alert", "other alerts")) }
+                                ul { @for one in &each_alert.consequences { li { (sentence(&one.name)) ": " (one.text) } } } }
                         }
                     }
-                    (parts::ago(context, it.since_ms))
+                    (parts::ago(context, each_alert.since_ms))
                 }
             } } }
         },
@@ -74,12 +74,12 @@ fn alert_list(context: &Context, alerts: &[Alert]) -> Markup {
 
 fn promises(stats: &Stats) -> Markup {
     let hour = &stats.lateness_hour;
-    let unaccounted = stats.backlog.as_ref().map(|it| it.unaccounted);
+    let unaccounted = stats.backlog.as_ref().map(|backlog| backlog.unaccounted);
     let tone = |is_kept: bool| if is_kept { "promise kept" } else { "promise broken" };
     html! {
         div.figures #promises {
             (parts::figure("Fired early, last hour", &html! { span class=(tone(hour.early == 0)) #early { (texts::number(hour.early)) } }, &html! { "promised: 0, always" }, ""))
-            (parts::figure("Not accounted for", &html! { @match unaccounted { Some(it) => span class=(tone(it == 0)) #unaccounted { (texts::number(it)) }, None => (parts::dash()) } },
+            (parts::figure("Not accounted for", &html! { @match unaccounted { Some(number) => span class=(tone(number == 0)) #unaccounted { (texts::number(number)) }, None => (parts::dash()) } },
                 &html! { @if unaccounted.is_some() { "promised: 0, always" } @else { "the account cannot be read now" } }, ""))
             (parts::figure("Over their budget, last hour", &html! { (texts::number(hour.over_budget)) }, &html! { "of queues; 1 s unless set" }, if hour.over_budget > 0 { "warn" } else { "" }))
             (quantile("p50", hour.p50_ms, stats.lateness.p50_ms))
@@ -104,11 +104,14 @@ fn by_queue(context: &Context, page: &Items<Queue>) -> Markup {
     let mut all: Vec<(&Queue, Lateness)> = page
         .items
         .iter()
-        .filter_map(|it| Some((it, it.counted.filter(|it| it.fired > 0)?.lateness)))
+        .filter_map(|queue| Some((queue, queue.counted.filter(|counts| counts.fired > 0)?.lateness)))
         .collect();
     let allowed = budget_ms;
-    all.sort_by_key(|(queue, it)| {
-        std::cmp::Reverse((it.over_budget, it.p99_ms.unwrap_or(0) * 1_000 / allowed(queue).max(1)))
+    all.sort_by_key(|(queue, lateness)| {
+        std::cmp::Reverse((
+            lateness.over_budget,
+            lateness.p99_ms.unwrap_or(0) * 1_000 / allowed(queue).max(1),
+        ))
     });
     parts::panel(
         "Queue by queue, against its budget",
@@ -117,15 +120,15 @@ fn by_queue(context: &Context, page: &Items<Queue>) -> Markup {
             @else { div.scroll tabindex="0" role="region" aria-label="Queues" { table.cards #by-queue {
                 caption.hidden { "Lateness by queue" }
                 thead { tr { th scope="col" { "Queue" } th.num scope="col" { "Fired" } th.num scope="col" { "p50" } th.num scope="col" { "p99" } th.num scope="col" { "max" } th.num scope="col" { "Budget" } th scope="col" { "p99 of the budget" } th.num scope="col" { "Over it" } } }
-                tbody { @for (queue, it) in all.iter().take(ROWS) { tr data-row data-key=(queue.queue) {
+                tbody { @for (queue, lateness) in all.iter().take(ROWS) { tr data-row data-key=(queue.queue) {
                     th scope="row" { a href=(queue_address(context, &queue.queue)) { (queue.queue) } }
-                    td.num data-label="Fired" { (texts::number(queue.counted.map_or(0, |it| it.fired))) }
-                    td.num data-label="p50" { (parts::lateness(it.p50_ms)) }
-                    td.num data-label="p99" { (parts::lateness(it.p99_ms)) }
-                    td.num data-label="max" { (parts::lateness(it.max_ms)) }
+                    td.num data-label="Fired" { (texts::number(queue.counted.map_or(0, |counts| counts.fired))) }
+                    td.num data-label="p50" { (parts::lateness(lateness.p50_ms)) }
+                    td.num data-label="p99" { (parts::lateness(lateness.p99_ms)) }
+                    td.num data-label="max" { (parts::lateness(lateness.max_ms)) }
                     td.num data-label="Budget" { (budget(queue)) }
-                    td data-label="p99 of the budget" { @if allowed(queue) > 0 { (parts::meter(it.p99_ms.unwrap_or(0).unsigned_abs(), allowed(queue).unsigned_abs())) } @else { (parts::dash()) } }
-                    td.num data-label="Over it" { @if it.over_budget > 0 { (parts::badge(&texts::number(it.over_budget), "warn")) } @else { "0" } }
+                    td data-label="p99 of the budget" { @if allowed(queue) > 0 { (parts::meter(lateness.p99_ms.unwrap_or(0).unsigned_abs(), allowed(queue).unsigned_abs())) } @else { (parts::dash()) } }
+                    td.num data-label="Over it" { @if lateness.over_budget > 0 { (parts::badge(&texts::number(lateness.over_budget), "warn")) } @else { "0" } }
                 } } }
             } } }
             p.dim { "By the engine that made this page, since it began."
@@ -139,7 +142,7 @@ fn by_queue(context: &Context, page: &Items<Queue>) -> Markup {
 const CLASSES: [(i64, &str); 4] = [(5, "h1"), (50, "h2"), (1_000, "h3"), (i64::MAX, "h4")];
 
 fn class(ms: Option<i64>) -> &'static str {
-    ms.map_or("h0", |ms| CLASSES.iter().find(|it| ms <= it.0).map_or("h4", |it| it.1))
+    ms.map_or("h0", |ms| CLASSES.iter().find(|class| ms <= class.0).map_or("h4", |class| class.1))
 }
 
 /// Minutes from left to right, the worst on top.
@@ -149,10 +152,10 @@ fn heat(context: &Context, stats: &Stats) -> Markup {
     const HEIGHT: usize = 20;
     type Of = fn(&Lateness) -> Option<i64>;
     let rows: [(&str, Of); 4] = [
-        ("max", |it| it.max_ms),
-        ("p99.9", |it| it.p999_ms),
-        ("p99", |it| it.p99_ms),
-        ("p50", |it| it.p50_ms),
+        ("max", |lateness| lateness.max_ms),
+        ("p99.9", |lateness| lateness.p999_ms),
+        ("p99", |lateness| lateness.p99_ms),
+        ("p50", |lateness| lateness.p50_ms),
     ];
     let steps = whole(&stats.steps);
     let width = LEFT + steps.len() * WIDTH;
@@ -170,7 +173,7 @@ fn heat(context: &Context, stats: &Stats) -> Markup {
                         }
                     }
                 }
-                @for (at, step) in steps.iter().enumerate().filter(|it| it.0 % 10 == 0) {
+                @for (at, step) in steps.iter().enumerate().filter(|entry| entry.0 % 10 == 0) {
                     text x=(LEFT + at * WIDTH) y=(HEIGHT * 4 + 13) { (context.zone.minute(step.at_ms)) }
                 }
             }
@@ -187,15 +190,15 @@ fn heat(context: &Context, stats: &Stats) -> Markup {
 }
 
 fn curves(context: &Context, stats: &Stats) -> Markup {
-    let at: Vec<i64> = whole(&stats.steps).iter().map(|it| it.at_ms).collect();
-    let over = whole(&stats.steps).iter().map(|it| Some(as_float(it.lateness.over_budget))).collect();
+    let at: Vec<i64> = whole(&stats.steps).iter().map(|step| step.at_ms).collect();
+    let over = whole(&stats.steps).iter().map(|step| Some(as_float(step.lateness.over_budget))).collect();
     html! {
         div.charts {
             (charts::lines(context, "late", "Lateness", &at, Unit::Millis, &[
-                late(&stats.steps, "p50", "in", |it| it.lateness.p50_ms),
-                late(&stats.steps, "p99", "fired", |it| it.lateness.p99_ms),
-                late(&stats.steps, "p99.9", "warn", |it| it.lateness.p999_ms),
-                late(&stats.steps, "max", "bad", |it| it.lateness.max_ms),
+                late(&stats.steps, "p50", "in", |step| step.lateness.p50_ms),
+                late(&stats.steps, "p99", "fired", |step| step.lateness.p99_ms),
+                late(&stats.steps, "p99.9", "warn", |step| step.lateness.p999_ms),
+                late(&stats.steps, "max", "bad", |step| step.lateness.max_ms),
             ]))
             (charts::lines(context, "over", "Over their budget, per minute", &at, Unit::Count, &[Series { label: "over budget", tone: "warn", values: over }]))
         }

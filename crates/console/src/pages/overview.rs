@@ -20,8 +20,8 @@ const DUE_TIMEOUT: Duration = Duration::from_millis(60);
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: "/console", show: |it| Box::pin(overview(it)), act: None },
-        Page { path: "/console/find", show: |it| Box::pin(find(it)), act: None },
+        Page { path: "/console", show: |context| Box::pin(overview(context)), act: None },
+        Page { path: "/console/find", show: |context| Box::pin(find(context)), act: None },
     ]
 }
 
@@ -65,7 +65,7 @@ async fn overview(context: &Context) -> Result<View, Fault> {
 /// Of millions it is counted for seconds, beside whoever asks: the page is not held up, live or not, and has it with a later look.
 async fn coming_up(context: &Context) -> Result<Option<Due>, Fault> {
     let asked = context.api.get("/v1/stats/due");
-    tokio::time::timeout(DUE_TIMEOUT, asked).await.map_or(Ok(None), |it| it.map(Some))
+    tokio::time::timeout(DUE_TIMEOUT, asked).await.map_or(Ok(None), |result| result.map(Some))
 }
 
 /// One line of what needs somebody.
@@ -87,15 +87,15 @@ fn attention(context: &Context, seen: &Seen) -> Markup {
         ("the account of tasks", seen.stats.as_ref().err()),
     ];
     html! {
-        section.panel #attention class=(if needs.iter().any(|it| it.is_critical) { "panel critical" } else { "panel" }) {
+        section.panel #attention class=(if needs.iter().any(|need| need.is_critical) { "panel critical" } else { "panel" }) {
             h2 { "Needs attention" @if !needs.is_empty() { " " span.badge.bad { (needs.len()) } } }
             @if needs.is_empty() {
                 p.calm { span.tick aria-hidden="true" { "✓" } " Nothing. No alert, no engine or database that is away, no silent executor, no paused queue; every task is accounted for and none fired early." }
             } @else {
-                ul.needs { @for it in &needs { li class=(if it.is_critical { "critical" } else { "warning" }) data-row {
-                    a href=(it.address) { (it.what) }
-                    span.detail { (it.detail) }
-                    @if let Some(since) = it.since_ms { (parts::ago(context, since)) }
+                ul.needs { @for need in &needs { li class=(if need.is_critical { "critical" } else { "warning" }) data-row {
+                    a href=(need.address) { (need.what) }
+                    span.detail { (need.detail) }
+                    @if let Some(since) = need.since_ms { (parts::ago(context, since)) }
                 } } }
             }
             @for (what, fault) in asked {
@@ -108,10 +108,10 @@ fn attention(context: &Context, seen: &Seen) -> Markup {
 fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
     let mut needs = Vec::new();
     promises(context, seen, &mut needs);
-    for alert in seen.alerts.iter().flat_map(|it| &it.items) {
+    for alert in seen.alerts.iter().flat_map(|page| &page.items) {
         needs.push(of_alert(context, alert));
     }
-    if seen.alerts.as_ref().is_ok_and(|it| it.next_cursor.is_some()) {
+    if seen.alerts.as_ref().is_ok_and(|page| page.next_cursor.is_some()) {
         needs.push(Need {
             is_critical: false,
             what: "More alerts".to_owned(),
@@ -120,7 +120,7 @@ fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
             address: context.href("/console/lateness", &[]),
         });
     }
-    for engine in seen.engines.iter().flat_map(|it| &it.items) {
+    for engine in seen.engines.iter().flat_map(|page| &page.items) {
         let silent = engine.state == EngineState::Silent;
         if silent || !engine.databases_away.is_empty() || !engine.has_hot_set {
             let detail = match (silent, engine.has_hot_set) {
@@ -141,7 +141,7 @@ fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
             });
         }
     }
-    for shard in seen.shards.iter().flat_map(|it| &it.items).filter(|it| !it.answers) {
+    for shard in seen.shards.iter().flat_map(|page| &page.items).filter(|shard| !shard.answers) {
         needs.push(Need {
             is_critical: true,
             what: format!("Database {} is away", shard.shard),
@@ -150,8 +150,9 @@ fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
             address: context.href("/console/engines", &[]),
         });
     }
+    let executors = seen.executors.iter().flat_map(|page| &page.items);
     let silent: Vec<&Executor> =
-        seen.executors.iter().flat_map(|it| &it.items).filter(|it| it.state == ExecutorState::Dead).collect();
+        executors.filter(|executors| executors.state == ExecutorState::Dead).collect();
     if let Some(first) = silent.first() {
         needs.push(Need {
             is_critical: false,
@@ -161,9 +162,9 @@ fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
             address: context.href("/console/executors", &[("state", "silent")]),
         });
     }
-    for queue in seen.paused.iter().flat_map(|it| &it.items) {
+    for queue in seen.paused.iter().flat_map(|page| &page.items) {
         let Some(pause) = &queue.pause else { continue };
-        let reason = pause.reason.as_deref().map_or_else(String::new, |it| format!(": {it}"));
+        let reason = pause.reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
         needs.push(Need {
             is_critical: false,
             what: format!("Queue {} is paused", queue.queue),
@@ -172,7 +173,7 @@ fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
             address: queue_address(context, &queue.queue),
         });
     }
-    needs.sort_by_key(|it| !it.is_critical);
+    needs.sort_by_key(|need| !need.is_critical);
     needs
 }
 
@@ -194,7 +195,7 @@ fn promises(context: &Context, seen: &Seen, needs: &mut Vec<Need>) {
             format!("{} in the last hour: a promise is broken", texts::number(stats.lateness_hour.early)),
         );
     }
-    if let Some(backlog) = stats.backlog.as_ref().filter(|it| it.unaccounted != 0) {
+    if let Some(backlog) = stats.backlog.as_ref().filter(|backlog| backlog.unaccounted != 0) {
         broken(
             "Tasks are not accounted for",
             format!("{}: something is broken", texts::number(backlog.unaccounted)),
@@ -257,7 +258,7 @@ fn with_consequences(alert: &Alert) -> String {
 pub(super) fn sentence(word: &str) -> String {
     let text = word.replace('_', " ");
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |it| it.to_uppercase().chain(chars).collect())
+    chars.next().map_or_else(String::new, |letter| letter.to_uppercase().chain(chars).collect())
 }
 
 pub(super) fn queue_address(context: &Context, queue: &str) -> String {
@@ -270,7 +271,7 @@ fn figures(context: &Context, seen: &Seen) -> Markup {
             @if let Ok(stats) = &seen.stats { (of_stats(context, stats)) }
             @if let Ok(executors) = &seen.executors { (of_executors(context, &executors.items)) }
             @if let Ok(engines) = &seen.engines {
-                @let alive = engines.items.iter().filter(|it| it.state == EngineState::Alive).count();
+                @let alive = engines.items.iter().filter(|engine| engine.state == EngineState::Alive).count();
                 (parts::figure("Engines", &html! { a href=(context.href("/console/engines", &[])) { (alive) } },
                     &html! { @if alive < engines.items.len() { (engines.items.len() - alive) " silent" } @else { "alive" } },
                     if alive < engines.items.len() { "bad" } else { "" }))
@@ -284,13 +285,13 @@ fn of_stats(context: &Context, stats: &Stats) -> Markup {
     let now = &stats.lateness;
     let tasks = |state: &str| context.href("/console/tasks", &[("state", state)]);
     let spark = |of: fn(&StatsStep) -> u64, label: &str, tone: &'static str| {
-        let values = hour::whole(&stats.steps).iter().map(|it| Some(hour::as_float(of(it)))).collect();
+        let values = hour::whole(&stats.steps).iter().map(|step| Some(hour::as_float(of(step)))).collect();
         charts::spark(label, tone, values)
     };
     html! {
-        (parts::figure("In", &html! { (texts::rate(stats.rates.inserted)) small { "/s" } }, &spark(|it| it.inserted, "inserted in the last hour", "in"), ""))
-        (parts::figure("Fired", &html! { (texts::rate(stats.rates.fired)) small { "/s" } }, &spark(|it| it.fired, "fired in the last hour", "fired"), ""))
-        (parts::figure("Done", &html! { (texts::rate(stats.rates.succeeded)) small { "/s" } }, &spark(|it| it.succeeded, "succeeded in the last hour", "good"), ""))
+        (parts::figure("In", &html! { (texts::rate(stats.rates.inserted)) small { "/s" } }, &spark(|step| step.inserted, "inserted in the last hour", "in"), ""))
+        (parts::figure("Fired", &html! { (texts::rate(stats.rates.fired)) small { "/s" } }, &spark(|step| step.fired, "fired in the last hour", "fired"), ""))
+        (parts::figure("Done", &html! { (texts::rate(stats.rates.succeeded)) small { "/s" } }, &spark(|step| step.succeeded, "succeeded in the last hour", "good"), ""))
         (parts::figure("Late, p99", &html! { a href=(context.href("/console/lateness", &[])) { (parts::lateness(now.p99_ms)) } },
             &html! { "budget " (texts::duration(BUDGET_MS)) " · p50 " (parts::lateness(now.p50_ms)) " · max " (parts::lateness(now.max_ms))
                 @if now.over_budget > 0 { " · " strong { (texts::number(now.over_budget)) " over budget" } } },
@@ -301,19 +302,19 @@ fn of_stats(context: &Context, stats: &Stats) -> Markup {
                 &html! { (texts::number(of("ready") + of("dispatching"))) " due · " (texts::number(of("retrying") + of("dispatch_failed"))) " to be retried" }, ""))
             (parts::figure("In flight", &html! { a href=(tasks("running")) { (texts::number(of("dispatched") + of("running"))) } }, &html! { "with executors" }, ""))
             (parts::figure("Dead", &html! { a href=(context.href("/console/dead-letters", &[])) { (texts::number(of("dead"))) } },
-                &html! { (texts::number(stats.steps.iter().map(|it| it.dead).sum::<u64>())) " in the last hour" },
+                &html! { (texts::number(stats.steps.iter().map(|step| step.dead).sum::<u64>())) " in the last hour" },
                 if of("dead") > 0 { "warn" } else { "" }))
         }
     }
 }
 
 fn of_executors(context: &Context, all: &[Executor]) -> Markup {
-    let alive = all.iter().filter(|it| it.state != ExecutorState::Dead).count();
-    let running: u64 = all.iter().filter_map(|it| it.running).sum();
+    let alive = all.iter().filter(|executor| executor.state != ExecutorState::Dead).count();
+    let running: u64 = all.iter().filter_map(|executor| executor.running).sum();
     let capacity: u64 = all
         .iter()
-        .filter(|it| it.state == ExecutorState::Alive)
-        .filter_map(|it| it.capacity)
+        .filter(|executor| executor.state == ExecutorState::Alive)
+        .filter_map(|executor| executor.capacity)
         .map(u64::from)
         .sum();
     parts::figure(
@@ -325,10 +326,10 @@ fn of_executors(context: &Context, all: &[Executor]) -> Markup {
 }
 
 fn of_databases(context: &Context, all: &[Shard]) -> Markup {
-    let answering = all.iter().filter(|it| it.answers).count();
+    let answering = all.iter().filter(|shard| shard.answers).count();
     // One that does not count its rows knows its size.
     let sum = |of: fn(&Shard) -> Option<i64>| all.iter().filter_map(of).reduce(i64::saturating_add);
-    let size = match (sum(|it| it.rows_estimated), sum(|it| it.bytes)) {
+    let size = match (sum(|shard| shard.rows_estimated), sum(|shard| shard.bytes)) {
         (Some(rows), _) => format!("about {} rows", texts::number(rows)),
         (None, Some(bytes)) => texts::bytes(bytes),
         (None, None) => "size not known".to_owned(),
@@ -351,8 +352,8 @@ fn curves(context: &Context, stats: &Stats, due: Option<&Due>) -> Markup {
 }
 
 fn coming(context: &Context, due: &Due) -> Markup {
-    let at: Vec<i64> = due.steps.iter().map(|it| it.at_ms).collect();
-    let values = due.steps.iter().map(|it| it.tasks.map(hour::as_float)).collect();
+    let at: Vec<i64> = due.steps.iter().map(|step| step.at_ms).collect();
+    let values = due.steps.iter().map(|step| step.tasks.map(hour::as_float)).collect();
     let title = if due.is_estimate {
         "Falls due in the next hour, per minute (estimated)"
     } else {
@@ -366,9 +367,9 @@ fn standing(context: &Context, stats: &Stats) -> Markup {
         return html! { div.note { "The account of tasks cannot be read now: a database is away. Nothing is shown instead of it." } };
     };
     let of = |word: &str| backlog.states.get(word).copied().unwrap_or(0);
-    let words: Vec<&str> = texts::STATES.into_iter().map(texts::state).filter(|it| of(it) > 0).collect();
+    let words: Vec<&str> = texts::STATES.into_iter().map(texts::state).filter(|word| of(word) > 0).collect();
     let bars: Vec<(&str, &str, i64)> =
-        words.iter().map(|it| (*it, texts::tone_of_state(it), of(it))).collect();
+        words.iter().map(|word| (*word, texts::tone_of_state(word), of(word))).collect();
     parts::panel(
         "Every task, by state",
         &html! {
@@ -417,13 +418,13 @@ async fn find(context: &Context) -> Result<View, Fault> {
         }
     }
     // From a list, which may be a little old: one that is asked for by its name, and is not there, is counted anew in all queues.
-    let is_a_ref = found.iter().any(|it| it.0 == "Task");
+    let is_a_ref = found.iter().any(|row| row.0 == "Task");
     let query = [("prefix", &*wanted), ("limit", "1")];
     let alike = match is_a_ref {
         true => None,
         false => context.api.get_with::<Items<Queue>>("/v1/queues", &query).await.ok(),
     };
-    if alike.is_some_and(|it| it.items.first().is_some_and(|it| it.queue == wanted)) {
+    if alike.is_some_and(|page| page.items.first().is_some_and(|queue| queue.queue == wanted)) {
         found.push(("Queue", wanted.clone(), queue_address(context, &wanted)));
     }
     for key in ["task_id", "key"] {
@@ -434,7 +435,7 @@ async fn find(context: &Context) -> Result<View, Fault> {
         } else {
             context.api.get_with::<Items<serde_json::Value>>("/v1/tasks", &query).await.ok()
         };
-        if page.is_some_and(|it| !it.items.is_empty()) {
+        if page.is_some_and(|page| !page.items.is_empty()) {
             let what = if key == "key" { "Tasks with the key" } else { "Tasks with the id" };
             found.push((what, wanted.clone(), context.href("/console/tasks", &[(key, &wanted)])));
         }

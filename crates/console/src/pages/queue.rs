@@ -29,31 +29,31 @@ const SCAN_CONCURRENCY: u32 = 2;
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: "/console/queues/{queue}", show: |it| Box::pin(show(it)), act: None },
+        Page { path: "/console/queues/{queue}", show: |context| Box::pin(show(context)), act: None },
         Page {
             path: "/console/queues/{queue}/settings",
-            show: |it| Box::pin(settings::settings(it)),
-            act: Some(|it, form| Box::pin(settings::set(it, form))),
+            show: |context| Box::pin(settings::settings(context)),
+            act: Some(|context, form| Box::pin(settings::set(context, form))),
         },
         Page {
             path: "/console/queues/{queue}/pause",
-            show: |it| Box::pin(ask_pause(it)),
-            act: Some(|it, form| Box::pin(pause(it, form))),
+            show: |context| Box::pin(ask_pause(context)),
+            act: Some(|context, form| Box::pin(pause(context, form))),
         },
         Page {
             path: "/console/queues/{queue}/resume",
-            show: |it| Box::pin(ask_resume(it)),
-            act: Some(|it, _| Box::pin(resume(it))),
+            show: |context| Box::pin(ask_resume(context)),
+            act: Some(|context, _| Box::pin(resume(context))),
         },
         Page {
             path: "/console/queues/{queue}/scan",
-            show: |it| Box::pin(ask_scan(it)),
-            act: Some(|it, _| Box::pin(scan(it))),
+            show: |context| Box::pin(ask_scan(context)),
+            act: Some(|context, _| Box::pin(scan(context))),
         },
         Page {
             path: "/console/queues/{queue}/reset",
-            show: |it| Box::pin(ask_reset(it)),
-            act: Some(|it, _| Box::pin(reset(it))),
+            show: |context| Box::pin(ask_reset(context)),
+            act: Some(|context, _| Box::pin(reset(context))),
         },
     ]
 }
@@ -74,7 +74,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     )
     .under("Queues", context.href("/console/queues", &[]))
     .live_actions(actions(context, &queue))
-    .live("state", state(context, &queue, alerts.as_ref().map_or(&[], |it| &it.items)))
+    .live("state", state(context, &queue, alerts.as_ref().map_or(&[], |page| &page.items)))
     .live("curves", curves(context, &hour))
     .live("holders", holders(context, &queue))
     .part(standing(context, &queue));
@@ -98,7 +98,7 @@ fn actions(context: &Context, queue: &Queue) -> Markup {
 fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
     let of = |word: &str| queue.tasks.get(word).copied().unwrap_or(0);
     let running = of("dispatched") + of("running");
-    let held = queue.slots.as_ref().map(|it| it.held);
+    let held = queue.slots.as_ref().map(|slots| slots.held);
     html! {
         @if let Some(pause) = &queue.pause {
             div.note.warn #paused { strong { "Paused" } " by " (pause.by) " " (parts::ago(context, pause.at_ms))
@@ -122,7 +122,7 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
             (parts::figure("Running", &html! { a href=(tasks(context, queue, "running")) { (texts::number(running)) } },
                 &html! { @match (queue.concurrency, held) { (Some(limit), Some(held)) => { (texts::number(held)) " of " (texts::number(limit)) " slots" }, _ => "no limit" } }, ""))
             (parts::figure("To be retried", &html! { a href=(tasks(context, queue, "retrying")) { (texts::number(of("retrying") + of("dispatch_failed"))) } }, &html! { "have a time for it" }, ""))
-            @let lateness = queue.counted.map(|it| it.lateness).unwrap_or_default();
+            @let lateness = queue.counted.map(|counts| counts.lateness).unwrap_or_default();
             (parts::figure("Late, p99", &parts::lateness(lateness.p99_ms), &html! { "budget " (budget(queue)) " · max " (parts::lateness(lateness.max_ms)) @if lateness.over_budget > 0 { " · " strong { (texts::number(lateness.over_budget)) " over" } } },
                 if lateness.over_budget > 0 { "warn" } else { "" }))
             @if let Some(rates) = queue.rates { (parts::figure("In, a second", &html! { span #rate-in { (texts::rate(rates.inserted)) } }, &html! { (texts::rate(rates.fired)) " fired · " (texts::rate(rates.succeeded)) " done · " (texts::rate(rates.retried + rates.dead)) " failed" }, "")) }
@@ -130,15 +130,15 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
             (parts::figure("Dead", &html! { a href=(context.href("/console/dead-letters", &[("queue", &queue.queue)])) { (texts::number(of("dead"))) } }, &html! { "will not run by themselves" }, if of("dead") > 0 { "warn" } else { "" }))
         }
         (by_state(queue))
-        @if let Some(it) = queue.counted {
-            p.dim #counted { "This engine, since it began: " (texts::number(it.inserted)) " inserted, " (texts::number(it.fired)) " fired, " (texts::number(it.retried)) " to be retried, " (texts::number(it.dead)) " dead, " (texts::number(it.cancelled)) " cancelled." }
+        @if let Some(counts) = queue.counted {
+            p.dim #counted { "This engine, since it began: " (texts::number(counts.inserted)) " inserted, " (texts::number(counts.fired)) " fired, " (texts::number(counts.retried)) " to be retried, " (texts::number(counts.dead)) " dead, " (texts::number(counts.cancelled)) " cancelled." }
         }
     }
 }
 
 fn curves(context: &Context, hour: &Result<QueueStats, Fault>) -> Markup {
     match hour {
-        Ok(it) => html! { div.charts { (super::hour::curves(context, &it.steps, it.step_ms)) } },
+        Ok(hour) => html! { div.charts { (super::hour::curves(context, &hour.steps, hour.step_ms)) } },
         Err(fault) => parts::missing(fault),
     }
 }
@@ -148,7 +148,7 @@ fn tasks(context: &Context, queue: &Queue, state: &str) -> String {
 }
 
 fn holders(context: &Context, queue: &Queue) -> Markup {
-    let slots = queue.slots.as_ref().filter(|it| it.held > 0 || !it.holders.is_empty());
+    let slots = queue.slots.as_ref().filter(|slots| slots.held > 0 || !slots.holders.is_empty());
     html! {
         @if slots.is_some() || !queue.parked.is_empty() || !queue.indexing.is_empty() {
             div.columns {
@@ -158,10 +158,10 @@ fn holders(context: &Context, queue: &Queue) -> Markup {
                         div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {
                             caption.hidden { "Holders of slots" }
                             thead { tr { th scope="col" { "Task" } th scope="col" { "Since" } th scope="col" { "Counts for" } } }
-                            tbody { @for it in slots.holders.iter().take(50) { tr data-row {
-                                th scope="row" { (parts::task_link(context, &it.r#ref)) }
-                                td data-label="Since" { (parts::ago(context, it.since_ms)) }
-                                td data-label="Counts for" { (it.scopes.join(", ")) }
+                            tbody { @for holder in slots.holders.iter().take(50) { tr data-row {
+                                th scope="row" { (parts::task_link(context, &holder.r#ref)) }
+                                td data-label="Since" { (parts::ago(context, holder.since_ms)) }
+                                td data-label="Counts for" { (holder.scopes.join(", ")) }
                             } } }
                         } }
                         @if slots.held > 50 { p.dim { "The first 50." } }
@@ -173,9 +173,9 @@ fn holders(context: &Context, queue: &Queue) -> Markup {
                         table {
                             caption.hidden { "Parked tasks" }
                             thead { tr { th scope="col" { "Wait for" } th.num scope="col" { "Tasks" } } }
-                            tbody { @for it in &queue.parked { tr {
-                                td { (waits_for(it.waits_for)) @if let Some(name) = &it.name { " " code { (name) } } }
-                                td.num { (texts::number(it.tasks)) }
+                            tbody { @for parked in &queue.parked { tr {
+                                td { (waits_for(parked.waits_for)) @if let Some(name) = &parked.name { " " code { (name) } } }
+                                td.num { (texts::number(parked.tasks)) }
                             } } }
                         }
                     }
@@ -183,7 +183,7 @@ fn holders(context: &Context, queue: &Queue) -> Markup {
                 @if !queue.indexing.is_empty() {
                     section.panel {
                         h2 { "Labels that are being indexed" }
-                        ul { @for it in &queue.indexing { li { code { (it.label) } " " (it.percent) " %" } } }
+                        ul { @for indexing in &queue.indexing { li { code { (indexing.label) } " " (indexing.percent) " %" } } }
                         p.dim { "Until then a search for them walks." }
                     }
                 }
@@ -192,8 +192,8 @@ fn holders(context: &Context, queue: &Queue) -> Markup {
     }
 }
 
-const fn waits_for(it: ParkedFor) -> &'static str {
-    match it {
+const fn waits_for(parked_for: ParkedFor) -> &'static str {
+    match parked_for {
         ParkedFor::Key => "a slot or a start of the key",
         ParkedFor::Retries => "a slot for retries",
         ParkedFor::HandlerVersions => "an executor of version",
@@ -204,7 +204,7 @@ const fn waits_for(it: ParkedFor) -> &'static str {
 /// What is set, in words.
 fn standing(context: &Context, queue: &Queue) -> Markup {
     let set: Vec<(&str, String)> =
-        settings::fields(queue).into_iter().filter(|it| !it.1.is_empty()).collect();
+        settings::fields(queue).into_iter().filter(|field| !field.1.is_empty()).collect();
     let edit = html! { a.button.small href=(context.href(&format!("{}/settings", under("/console/queues", &queue.queue)), &[])) { "Change" } };
     parts::panel_with(
         "What is set",
@@ -227,13 +227,13 @@ fn history(context: &Context, changes: &Items<SettingChange>) -> Markup {
             @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {
                 caption.hidden { "Changes of settings" }
                 thead { tr { th.num scope="col" { "Revision" } th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "Different from before" } } }
-                tbody { @for (nth, it) in changes.items.iter().enumerate() {
-                    @let before = changes.items.get(nth + 1).and_then(|it| it.settings.as_ref());
+                tbody { @for (nth, change) in changes.items.iter().enumerate() {
+                    @let before = changes.items.get(nth + 1).and_then(|setting_change| setting_change.settings.as_ref());
                     tr data-row {
-                        td.num data-label="Revision" { (it.revision) }
-                        td data-label="When" { (parts::time(context, it.changed_at_ms)) }
-                        td data-label="Who" { (it.changed_by) }
-                        td.wrap data-label="Different from before" { (difference(before, it.settings.as_ref())) }
+                        td.num data-label="Revision" { (change.revision) }
+                        td data-label="When" { (parts::time(context, change.changed_at_ms)) }
+                        td data-label="Who" { (change.changed_by) }
+                        td.wrap data-label="Different from before" { (difference(before, change.settings.as_ref())) }
                     }
                 } }
             } } }
@@ -245,20 +245,21 @@ fn history(context: &Context, changes: &Items<SettingChange>) -> Markup {
 /// Field by field.
 pub(super) fn difference(before: Option<&Value>, after: Option<&Value>) -> Markup {
     let none = Map::new();
-    let of = |it: Option<&Value>| it.and_then(Value::as_object).cloned().unwrap_or_else(|| none.clone());
-    let told = |it: Option<&Value>| -> Map<String, Value> {
-        of(it).into_iter().filter_map(|(name, it)| Some((name, without_nulls(it)?))).collect()
+    let of =
+        |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_else(|| none.clone());
+    let told = |value: Option<&Value>| -> Map<String, Value> {
+        of(value).into_iter().filter_map(|(name, answer)| Some((name, without_nulls(answer)?))).collect()
     };
     let (before, after) = (told(before), told(after));
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort();
     names.dedup();
-    let shown = |it: Option<&Value>| match it {
+    let shown = |value: Option<&Value>| match value {
         None | Some(Value::Null) => "–".to_owned(),
         Some(Value::String(text)) => parts::short(text, 200),
         Some(other) => parts::short(&other.to_string(), 200),
     };
-    let changed: Vec<_> = names.into_iter().filter(|it| before.get(*it) != after.get(*it)).collect();
+    let changed: Vec<_> = names.into_iter().filter(|name| before.get(*name) != after.get(*name)).collect();
     html! {
         @if changed.is_empty() { span.dim { "the same" } }
         @for (nth, name) in changed.iter().enumerate() {
@@ -269,12 +270,12 @@ pub(super) fn difference(before: Option<&Value>, after: Option<&Value>) -> Marku
 }
 
 /// Nothing that is set to nothing.
-fn without_nulls(it: Value) -> Option<Value> {
-    match it {
+fn without_nulls(answer: Value) -> Option<Value> {
+    match answer {
         Value::Null => None,
         Value::Object(fields) => {
             let fields: Map<String, Value> =
-                fields.into_iter().filter_map(|(name, it)| Some((name, without_nulls(it)?))).collect();
+                fields.into_iter().filter_map(|(name, field)| Some((name, without_nulls(field)?))).collect();
             (!fields.is_empty()).then_some(Value::Object(fields))
         }
         other => Some(other),

@@ -20,12 +20,14 @@ pub(super) const BUDGET_MS: i64 = 1_000;
 const SCANNED_BUDGET_MS: i64 = 600_000;
 
 pub(super) fn pages() -> Vec<Page> {
-    vec![Page { path: "/console/queues", show: |it| Box::pin(list(it)), act: None }]
+    vec![Page { path: "/console/queues", show: |context| Box::pin(list(context)), act: None }]
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", ROWS)];
-    query.extend(["prefix", "paused", "cursor"].into_iter().filter_map(|it| Some((it, context.query(it)?))));
+    query.extend(
+        ["prefix", "paused", "cursor"].into_iter().filter_map(|name| Some((name, context.query(name)?))),
+    );
     let page: Items<Queue> = context.api.get_with("/v1/queues", &query).await?;
     Ok(View::new(
         "Queues",
@@ -95,7 +97,7 @@ fn row(context: &Context, queue: &Queue) -> Markup {
             td.num data-label="Ready" { (texts::number(queue.ready)) }
             td.num data-label="Running" { (texts::number(running)) @if let Some(limit) = queue.concurrency { span.dim { " / " (texts::number(limit)) } } }
             td.num data-label="Dead" { @if of("dead") > 0 { a href=(context.href("/console/dead-letters", &[("queue", &queue.queue)])) { (texts::number(of("dead"))) } } @else { "0" } }
-            td.num data-label="In, done /s" { @match queue.rates { Some(it) => { (texts::rate(it.inserted)) ", " (texts::rate(it.succeeded)) }, None => (parts::dash()) } }
+            td.num data-label="In, done /s" { @match queue.rates { Some(rate) => { (texts::rate(rate.inserted)) ", " (texts::rate(rate.succeeded)) }, None => (parts::dash()) } }
             td data-label="By state" { (by_state(queue)) }
             td data-label="Limits" { (limits(queue)) }
             td data-label="Late, p99 of budget" { (late(queue)) }
@@ -105,11 +107,11 @@ fn row(context: &Context, queue: &Queue) -> Markup {
 
 /// Of what this engine has fired, against what is allowed; how many were over it.
 pub(super) fn late(queue: &Queue) -> Markup {
-    let lateness = queue.counted.map(|it| it.lateness);
+    let lateness = queue.counted.map(|counts| counts.lateness);
     html! {
-        @match lateness.and_then(|it| it.p99_ms) { Some(ms) => (parts::lateness(Some(ms))), None => (parts::dash()) }
+        @match lateness.and_then(|lateness| lateness.p99_ms) { Some(ms) => (parts::lateness(Some(ms))), None => (parts::dash()) }
         span.dim { " / " (budget(queue)) }
-        @if let Some(over) = lateness.map(|it| it.over_budget).filter(|it| *it > 0) { " " (parts::badge(&format!("{} over", texts::number(over)), "warn")) }
+        @if let Some(over) = lateness.map(|lateness| lateness.over_budget).filter(|over_budget| *over_budget > 0) { " " (parts::badge(&format!("{} over", texts::number(over)), "warn")) }
     }
 }
 
@@ -130,26 +132,28 @@ pub(super) fn by_state(queue: &Queue) -> Markup {
     let bars: Vec<(&str, &str, i64)> = texts::STATES
         .into_iter()
         .map(texts::state)
-        .filter_map(|it| Some((it, texts::tone_of_state(it), *queue.tasks.get(it)?)))
+        .filter_map(|word| Some((word, texts::tone_of_state(word), *queue.tasks.get(word)?)))
         .collect();
     charts::shares(&format!("Tasks of {} by state", queue.queue), &bars)
 }
 
-pub(super) fn rate(it: &Rate) -> String {
+pub(super) fn rate(rate: &Rate) -> String {
     format!(
         "{} per {}, {} at once",
-        texts::number(it.limit),
-        texts::duration(it.period_ms),
-        texts::number(it.burst)
+        texts::number(rate.limit),
+        texts::duration(rate.period_ms),
+        texts::number(rate.burst)
     )
 }
 
 fn limits(queue: &Queue) -> Markup {
     let mut said = Vec::new();
-    said.extend(queue.concurrency.map(|it| format!("{} at a time", texts::number(it))));
-    said.extend(queue.key_concurrency.map(|it| format!("{} a key", texts::number(it))));
+    said.extend(queue.concurrency.map(|concurrency| format!("{} at a time", texts::number(concurrency))));
+    said.extend(
+        queue.key_concurrency.map(|key_concurrency| format!("{} a key", texts::number(key_concurrency))),
+    );
     said.extend(queue.rate.as_ref().map(rate));
-    said.extend(queue.max_waiting.map(|it| format!("{} waiting", texts::number(it))));
+    said.extend(queue.max_waiting.map(|max_waiting| format!("{} waiting", texts::number(max_waiting))));
     html! { @if said.is_empty() { (parts::dash()) } @else { (said.join(" · ")) } }
 }
 

@@ -28,8 +28,8 @@ const COMING: &str = "500";
 
 pub(super) fn pages() -> Vec<Page> {
     let mut pages = vec![
-        Page { path: LIST, show: |it| Box::pin(list(it)), act: None },
-        Page { path: "/console/schedules/{schedule}", show: |it| Box::pin(show(it)), act: None },
+        Page { path: LIST, show: |context| Box::pin(list(context)), act: None },
+        Page { path: "/console/schedules/{schedule}", show: |context| Box::pin(show(context)), act: None },
     ];
     // Before the page of a schedule that is called `new`, which can be reached by the API alone.
     pages.splice(1..1, form::pages());
@@ -47,7 +47,7 @@ fn call(context: &Context, rest: &str) -> String {
 
 async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", ROWS)];
-    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Schedule> = context.api.get_with("/v1/schedules", &query).await?;
     Ok(View::new("Schedules", "What is made again and again: when each runs next and ran last, in which zone it reckons, and what it does when the run before is not over.")
         .actions(parts::link_button(context, MANAGE, &context.href("/console/schedules/new", &[]), "New schedule", "primary"))
@@ -69,31 +69,31 @@ fn table(context: &Context, page: &Items<Schedule>) -> Markup {
                 th scope="col" { "When" } th scope="col" { "Zone" } th scope="col" { "If the last is not over" } th scope="col" { "Task" }
             } }
             tbody data-rows {
-                @for it in &page.items { (row(context, it)) }
+                @for schedule in &page.items { (row(context, schedule)) }
                 (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len()))
             }
         } }
     }
 }
 
-fn row(context: &Context, it: &Schedule) -> Markup {
+fn row(context: &Context, this_schedule: &Schedule) -> Markup {
     html! {
-        tr data-row data-key=(it.name) data-schedule=(it.name) {
-            th scope="row" { a href=(address(context, &it.name)) { (it.name) } }
-            td data-label="State" { (state_of(it)) }
-            td data-label="Next run" { (parts::time_or(context, it.next_run_at_ms, "none")) }
-            td data-label="Last run" { (parts::time_or(context, it.last_run_at_ms, "never")) }
-            td data-label="When" { code { (when(it)) } }
-            td data-label="Zone" { (it.time_zone) }
-            td data-label="If the last is not over" { (overlap(it.overlap).0) @if it.buffered > 0 { " " (parts::badge(&format!("{} wait", texts::number(it.buffered)), "warn")) } }
-            td data-label="Task" { (parts::queue_link(context, &it.task.queue)) @if let Some(kind) = &it.task.kind { " · " (kind) } }
+        tr data-row data-key=(this_schedule.name) data-schedule=(this_schedule.name) {
+            th scope="row" { a href=(address(context, &this_schedule.name)) { (this_schedule.name) } }
+            td data-label="State" { (state_of(this_schedule)) }
+            td data-label="Next run" { (parts::time_or(context, this_schedule.next_run_at_ms, "none")) }
+            td data-label="Last run" { (parts::time_or(context, this_schedule.last_run_at_ms, "never")) }
+            td data-label="When" { code { (when(this_schedule)) } }
+            td data-label="Zone" { (this_schedule.time_zone) }
+            td data-label="If the last is not over" { (overlap(this_schedule.overlap).0) @if this_schedule.buffered > 0 { " " (parts::badge(&format!("{} wait", texts::number(this_schedule.buffered)), "warn")) } }
+            td data-label="Task" { (parts::queue_link(context, &this_schedule.task.queue)) @if let Some(kind) = &this_schedule.task.kind { " · " (kind) } }
         }
     }
 }
 
-fn state_of(it: &Schedule) -> Markup {
-    match (&it.pause, it.enabled, it.next_run_at_ms) {
-        _ if it.set_aside.is_some() => parts::badge("set aside", "bad"),
+fn state_of(schedule: &Schedule) -> Markup {
+    match (&schedule.pause, schedule.enabled, schedule.next_run_at_ms) {
+        _ if schedule.set_aside.is_some() => parts::badge("set aside", "bad"),
         (Some(pause), ..) => parts::paused(&pause.by, pause.reason.as_deref()),
         (None, false, _) => parts::badge("disabled", "off"),
         (None, true, Some(_)) => parts::badge("active", "good"),
@@ -102,10 +102,10 @@ fn state_of(it: &Schedule) -> Markup {
 }
 
 /// As it was asked for.
-fn when(it: &Schedule) -> String {
-    let mut said = it.cron.clone();
-    said.extend(it.every_ms.map(|ms| format!("every {}", texts::duration(ms))));
-    match it.at.as_slice() {
+fn when(schedule: &Schedule) -> String {
+    let mut said = schedule.cron.clone();
+    said.extend(schedule.every_ms.map(|ms| format!("every {}", texts::duration(ms))));
+    match schedule.at.as_slice() {
         [] => {}
         [one] => said.push(format!("at {}", texts::rfc3339(one.ms()))),
         many => said.push(format!("at {} instants", many.len())),
@@ -127,19 +127,19 @@ const MISSED: [(Missed, &str, &str); 3] = [
     (Missed::All, "all of them run", "all"),
 ];
 
-fn overlap(it: Overlap) -> (&'static str, &'static str) {
-    OVERLAPS.iter().find(|known| known.0 == it).map_or(("", ""), |known| (known.1, known.2))
+fn overlap(overlap: Overlap) -> (&'static str, &'static str) {
+    OVERLAPS.iter().find(|known| known.0 == overlap).map_or(("", ""), |known| (known.1, known.2))
 }
 
-fn missed(it: Missed) -> (&'static str, &'static str) {
-    MISSED.iter().find(|known| known.0 == it).map_or(("", ""), |known| (known.1, known.2))
+fn missed(missed: Missed) -> (&'static str, &'static str) {
+    MISSED.iter().find(|known| known.0 == missed).map_or(("", ""), |known| (known.1, known.2))
 }
 
 async fn show(context: &Context) -> Result<View, Fault> {
     let schedule: Schedule = context.api.get(&call(context, "")).await?;
     let coming = context.api.get::<Items<UpcomingRun>>(&call(context, &format!("/next?n={COMING}"))).await;
     let mut query = vec![("limit", "50")];
-    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let runs = context.api.get_with::<Items<ScheduleRun>>(&call(context, "/runs"), &query).await;
     let zone = Zone::named(context.query("zone").unwrap_or(&schedule.time_zone));
     let view = View::new(
@@ -167,10 +167,10 @@ async fn show(context: &Context) -> Result<View, Fault> {
     Ok(view.part(task(context, &schedule)))
 }
 
-fn actions(context: &Context, it: &Schedule) -> Markup {
-    let to = |rest: &str| context.href(&format!("{}/{rest}", under(LIST, &it.name)), &[]);
+fn actions(context: &Context, schedule: &Schedule) -> Markup {
+    let to = |rest: &str| context.href(&format!("{}/{rest}", under(LIST, &schedule.name)), &[]);
     html! {
-        @if it.pause.is_some() || it.set_aside.is_some() { (parts::button(context, MANAGE, &to("resume"), "Resume", "primary")) }
+        @if schedule.pause.is_some() || schedule.set_aside.is_some() { (parts::button(context, MANAGE, &to("resume"), "Resume", "primary")) }
         @else { (parts::button(context, MANAGE, &to("pause"), "Pause", "")) }
         (parts::button(context, MANAGE, &to("run"), "Run now", ""))
         (parts::link_button(context, MANAGE, &to("change"), "Change", ""))
@@ -179,38 +179,38 @@ fn actions(context: &Context, it: &Schedule) -> Markup {
     }
 }
 
-fn state(context: &Context, it: &Schedule) -> Markup {
+fn state(context: &Context, schedule: &Schedule) -> Markup {
     html! {
-        @if let Some(set_aside) = &it.set_aside { (parts::set_aside(context, set_aside)) }
-        @if let Some(pause) = &it.pause {
+        @if let Some(set_aside) = &schedule.set_aside { (parts::set_aside(context, set_aside)) }
+        @if let Some(pause) = &schedule.pause {
             div.note.warn #paused { strong { "Paused" } " by " (pause.by) " " (parts::ago(context, pause.at_ms))
                 @if let Some(reason) = &pause.reason { ": " (reason) } ". Nothing of it runs"
                 @if let Some(at) = pause.until_ms { " until " (parts::time(context, at)) } "." }
         }
         section.panel #state {
-            @if let Some(text) = &it.description { p.why { (text) } }
+            @if let Some(text) = &schedule.description { p.why { (text) } }
             dl.facts {
-                (parts::fact("State", state_of(it)))
-                (parts::fact("Next run", parts::time_or(context, it.next_run_at_ms, "none")))
-                (parts::fact("Last run", parts::time_or(context, it.last_run_at_ms, "never")))
-                (parts::fact("Runs made", html! { (texts::number(it.runs)) @if let Some(most) = it.max_runs { " of at most " (texts::number(most)) } }))
-                (parts::fact("When", html! { code { (when(it)) } }))
-                (parts::fact("Zone", html! { (it.time_zone) }))
-                @if it.jitter_ms > 0 { (parts::fact("Later by up to", texts::duration(it.jitter_ms))) }
-                @if let Some(at) = it.start_at { (parts::fact("From", parts::time(context, at.ms()))) }
-                @if let Some(at) = it.end_at { (parts::fact("Until", parts::time(context, at.ms()))) }
-                @if !it.exclude.is_empty() { (parts::fact("But not", it.exclude.join(", "))) }
-                (parts::fact("If the last is not over", html! { (overlap(it.overlap).0) @if it.buffered > 0 { " · " (texts::number(it.buffered)) " wait" } }))
-                (parts::fact("What was missed", html! { (missed(it.missed).0) ", of the last " (texts::duration(it.missed_window_ms)) }))
-                @if let Some(owner) = &it.owner { (parts::fact("Owner", html! { (owner) })) }
-                (parts::fact("Revision", html! { (it.revision) ", by " (it.updated_by) " " (parts::ago(context, it.updated_at_ms)) }))
+                (parts::fact("State", state_of(schedule)))
+                (parts::fact("Next run", parts::time_or(context, schedule.next_run_at_ms, "none")))
+                (parts::fact("Last run", parts::time_or(context, schedule.last_run_at_ms, "never")))
+                (parts::fact("Runs made", html! { (texts::number(schedule.runs)) @if let Some(most) = schedule.max_runs { " of at most " (texts::number(most)) } }))
+                (parts::fact("When", html! { code { (when(schedule)) } }))
+                (parts::fact("Zone", html! { (schedule.time_zone) }))
+                @if schedule.jitter_ms > 0 { (parts::fact("Later by up to", texts::duration(schedule.jitter_ms))) }
+                @if let Some(at) = schedule.start_at { (parts::fact("From", parts::time(context, at.ms()))) }
+                @if let Some(at) = schedule.end_at { (parts::fact("Until", parts::time(context, at.ms()))) }
+                @if !schedule.exclude.is_empty() { (parts::fact("But not", schedule.exclude.join(", "))) }
+                (parts::fact("If the last is not over", html! { (overlap(schedule.overlap).0) @if schedule.buffered > 0 { " · " (texts::number(schedule.buffered)) " wait" } }))
+                (parts::fact("What was missed", html! { (missed(schedule.missed).0) ", of the last " (texts::duration(schedule.missed_window_ms)) }))
+                @if let Some(owner) = &schedule.owner { (parts::fact("Owner", html! { (owner) })) }
+                (parts::fact("Revision", html! { (schedule.revision) ", by " (schedule.updated_by) " " (parts::ago(context, schedule.updated_at_ms)) }))
             }
         }
     }
 }
 
-const fn outcome(it: RunOutcome) -> (&'static str, &'static str) {
-    match it {
+const fn outcome(run_outcome: RunOutcome) -> (&'static str, &'static str) {
+    match run_outcome {
         RunOutcome::Created => ("made", "good"),
         RunOutcome::Skipped => ("left out", "warn"),
         RunOutcome::Buffered => ("waits", "wait"),
@@ -219,8 +219,8 @@ const fn outcome(it: RunOutcome) -> (&'static str, &'static str) {
     }
 }
 
-const fn kind(it: RunKind) -> &'static str {
-    match it {
+const fn kind(kind: RunKind) -> &'static str {
+    match kind {
         RunKind::Planned => "by plan",
         RunKind::Manual => "by hand",
         RunKind::Backfill => "backfill",
@@ -239,14 +239,14 @@ fn history(context: &Context, runs: &Items<ScheduleRun>) -> Markup {
                     th scope="col" { "Due" } th scope="col" { "Asked for" } th.num scope="col" { "Run" } th scope="col" { "Why" }
                 } }
                 tbody data-rows {
-                    @for it in &runs.items { @let (word, tone) = outcome(it.outcome); tr data-row data-key={ (it.at_ms) "-" (kind(it.kind)) } data-outcome=(word) {
-                        th scope="row" { (parts::time(context, it.at_ms)) }
+                    @for run in &runs.items { @let (word, tone) = outcome(run.outcome); tr data-row data-key={ (run.at_ms) "-" (kind(run.kind)) } data-outcome=(word) {
+                        th scope="row" { (parts::time(context, run.at_ms)) }
                         td data-label="What became of it" { (parts::badge(word, tone)) }
-                        td data-label="Task" { @match &it.task_ref { Some(it) => (parts::task_link(context, it)), None => (parts::dash()) } }
-                        td data-label="Due" { (parts::ago(context, it.execute_at_ms)) }
-                        td data-label="Asked for" { (kind(it.kind)) }
-                        td.num data-label="Run" { @if it.run > 0 { (texts::number(it.run)) } @else { (parts::dash()) } }
-                        td.wrap data-label="Why" { (parts::text_or_dash(it.reason.as_deref())) }
+                        td data-label="Task" { @match &run.task_ref { Some(text) => (parts::task_link(context, text)), None => (parts::dash()) } }
+                        td data-label="Due" { (parts::ago(context, run.execute_at_ms)) }
+                        td data-label="Asked for" { (kind(run.kind)) }
+                        td.num data-label="Run" { @if run.run > 0 { (texts::number(run.run)) } @else { (parts::dash()) } }
+                        td.wrap data-label="Why" { (parts::text_or_dash(run.reason.as_deref())) }
                     } }
                     (parts::pager(context, runs.next_cursor.as_deref(), 7, runs.items.len()))
                 }
@@ -256,22 +256,23 @@ fn history(context: &Context, runs: &Items<ScheduleRun>) -> Markup {
 }
 
 /// What each run makes.
-fn task(context: &Context, it: &Schedule) -> Markup {
-    let labels: Vec<String> = it.task.labels.iter().map(|it| format!("{}={}", it.0, it.1)).collect();
-    let tasks = context.href("/console/tasks", &[("label", &format!("schedule={}", it.name))]);
+fn task(context: &Context, schedule: &Schedule) -> Markup {
+    let labels: Vec<String> =
+        schedule.task.labels.iter().map(|label| format!("{}={}", label.0, label.1)).collect();
+    let tasks = context.href("/console/tasks", &[("label", &format!("schedule={}", schedule.name))]);
     parts::panel_with(
         "What each run makes",
         &html! { a.button.small href=(tasks) { "Its tasks" } },
         &html! {
             dl.facts {
-                (parts::fact("Queue", parts::queue_link(context, &it.task.queue)))
-                (parts::fact("Kind", html! { (it.task.kind.as_deref().unwrap_or("default")) }))
-                @if let Some(it) = it.task.priority { (parts::fact("Priority", html! { (it) " of 5" })) }
-                @if let Some(it) = it.task.max_attempts { (parts::fact("Attempts", html! { (it) })) }
-                @if let Some(it) = it.task.timeout_ms { (parts::fact("Longest attempt", texts::duration(it))) }
+                (parts::fact("Queue", parts::queue_link(context, &schedule.task.queue)))
+                (parts::fact("Kind", html! { (schedule.task.kind.as_deref().unwrap_or("default")) }))
+                @if let Some(priority) = schedule.task.priority { (parts::fact("Priority", html! { (priority) " of 5" })) }
+                @if let Some(max_attempts) = schedule.task.max_attempts { (parts::fact("Attempts", html! { (max_attempts) })) }
+                @if let Some(timeout_ms) = schedule.task.timeout_ms { (parts::fact("Longest attempt", texts::duration(timeout_ms))) }
                 @if !labels.is_empty() { (parts::fact("Labels", labels.join(", "))) }
             }
-            @match (&it.task.payload, &it.task.payload_base64) {
+            @match (&schedule.task.payload, &schedule.task.payload_base64) {
                 (Some(json), _) => (crate::json::json(json.get())),
                 (_, Some(bytes)) => (parts::hex(&bytes.0)),
                 (None, None) => p.dim { "Without a payload." },

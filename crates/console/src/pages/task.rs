@@ -16,7 +16,8 @@ use maud::{Markup, html};
 use punctual_protocol::{HistoryEntry, Retry, State, Task, Why};
 
 pub(super) fn pages() -> Vec<Page> {
-    let mut pages = vec![Page { path: "/console/tasks/{ref}", show: |it| Box::pin(show(it)), act: None }];
+    let mut pages =
+        vec![Page { path: "/console/tasks/{ref}", show: |context| Box::pin(show(context)), act: None }];
     pages.extend(act::pages());
     pages
 }
@@ -76,12 +77,12 @@ fn chain(context: &Context, why: &Why) -> Markup {
     html! {
         p.why #why { (why.reason) }
         ol.chain {
-            @if let Some(it) = &why.blocking { li { "In its way: " strong { (it) } } }
-            @if let Some(it) = &why.owner { li { "In the hands of " strong { (it) } } }
+            @if let Some(text) = &why.blocking { li { "In its way: " strong { (text) } } }
+            @if let Some(owner) = &why.owner { li { "In the hands of " strong { (owner) } } }
             li { "What comes next: " strong { (why.next_step) }
                 @if let Some(at) = why.expected_at_ms { ", expected " (parts::time(context, at)) } }
-            @if let Some(it) = &why.workflow {
-                li { "Part of the workflow " a href=(context.href(&crate::layout::under("/console/workflows", it), &[])) { (it) }
+            @if let Some(workflow) = &why.workflow {
+                li { "Part of the workflow " a href=(context.href(&crate::layout::under("/console/workflows", workflow), &[])) { (workflow) }
                     @if let Some(node) = &why.workflow_node { ", node " code { (node) } } }
             }
         }
@@ -100,9 +101,9 @@ fn attempts(context: &Context, task: &Task) -> Markup {
                     th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "Then" } th.num scope="col" { "Attempt" }
                     th scope="col" { "By" } th.num scope="col" { "After" } th scope="col" { "Why" }
                 } }
-                tbody { @for (nth, it) in history.iter().enumerate() {
+                tbody { @for (nth, entry) in history.iter().enumerate() {
                     @let before = nth.checked_sub(1).and_then(|nth| history.get(nth));
-                    (happened(context, it, before))
+                    (happened(context, entry, before))
                 } }
             } }
             @if history.is_empty() { p.dim { "Its history is not kept any more." } }
@@ -110,19 +111,19 @@ fn attempts(context: &Context, task: &Task) -> Markup {
     }
 }
 
-fn happened(context: &Context, it: &HistoryEntry, before: Option<&HistoryEntry>) -> Markup {
+fn happened(context: &Context, entry: &HistoryEntry, before: Option<&HistoryEntry>) -> Markup {
     html! {
-        tr data-row data-event=(it.event) {
-            th scope="row" { (parts::exact(context, it.at_ms)) }
-            td data-label="What" { (it.event.replace('_', " ")) }
-            td data-label="Then" { (parts::state(it.to)) }
-            td.num data-label="Attempt" { @if it.attempt > 0 { (it.attempt) } @else { (parts::dash()) } }
-            td data-label="By" { (it.by) }
-            td.num data-label="After" { @match before { Some(before) => (texts::duration(it.at_ms - before.at_ms)), None => (parts::dash()) } }
+        tr data-row data-event=(entry.event) {
+            th scope="row" { (parts::exact(context, entry.at_ms)) }
+            td data-label="What" { (entry.event.replace('_', " ")) }
+            td data-label="Then" { (parts::state(entry.to)) }
+            td.num data-label="Attempt" { @if entry.attempt > 0 { (entry.attempt) } @else { (parts::dash()) } }
+            td data-label="By" { (entry.by) }
+            td.num data-label="After" { @match before { Some(before) => (texts::duration(entry.at_ms - before.at_ms)), None => (parts::dash()) } }
             td.wrap data-label="Why" {
-                @if let Some(reason) = &it.reason { (parts::short(reason, 2_000)) }
-                @if let Some(error) = &it.error { @if it.reason.is_some() { br; } span.badge.bad { "error" } " " (parts::short(error, 2_000)) }
-                @if let Some(at) = it.due_at_ms { @if it.reason.is_some() || it.error.is_some() { br; } span.dim { "due " (parts::absolute(context, at)) } }
+                @if let Some(reason) = &entry.reason { (parts::short(reason, 2_000)) }
+                @if let Some(error) = &entry.error { @if entry.reason.is_some() { br; } span.badge.bad { "error" } " " (parts::short(error, 2_000)) }
+                @if let Some(at) = entry.due_at_ms { @if entry.reason.is_some() || entry.error.is_some() { br; } span.dim { "due " (parts::absolute(context, at)) } }
             }
         }
     }
@@ -193,8 +194,8 @@ fn facts(context: &Context, task: &Task) -> Markup {
                 @if let Some(ms) = task.deadline_ms { (parts::fact("Deadline", texts::duration(ms))) }
                 @if let Some(retry) = &task.retry { (parts::fact("Tried again", retried(retry))) }
                 @if let Some(key) = &task.concurrency_key { (parts::fact("Concurrency key", html! { code { (key) } })) }
-                @if let Some(it) = &task.handler_versions { (parts::fact("Handler versions", html! { code { (it) } })) }
-                @if let Some(it) = &task.traceparent { (parts::fact("Trace", parts::copyable(it))) }
+                @if let Some(handler_version) = &task.handler_versions { (parts::fact("Handler versions", html! { code { (handler_version) } })) }
+                @if let Some(traceparent) = &task.traceparent { (parts::fact("Trace", parts::copyable(traceparent))) }
             }
         },
     )
@@ -259,8 +260,8 @@ pub(super) const fn has_ended(state: State) -> bool {
 }
 
 /// In words.
-fn retried(it: &Retry) -> String {
-    match it {
+fn retried(retry: &Retry) -> String {
+    match retry {
         Retry::Immediate {} => "at once".to_owned(),
         Retry::Fixed { delay_ms } => format!("after {}", texts::duration(*delay_ms)),
         Retry::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
@@ -269,7 +270,7 @@ fn retried(it: &Retry) -> String {
             format!("after {about}{first}, then {factor} times as long each time, up to {last}")
         }
         Retry::List { delays_ms } => {
-            let all: Vec<String> = delays_ms.iter().take(10).map(|it| texts::duration(*it)).collect();
+            let all: Vec<String> = delays_ms.iter().take(10).map(|ms| texts::duration(*ms)).collect();
             let more = if delays_ms.len() > all.len() { ", …" } else { "" };
             format!("after {}{more}", all.join(", "))
         }

@@ -43,11 +43,11 @@ const FILTERS: [&str; 7] = ["task_id", "key", "queue", "state", "phase", "kind",
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: "/console/tasks", show: |it| Box::pin(list(it)), act: None },
+        Page { path: "/console/tasks", show: |context| Box::pin(list(context)), act: None },
         Page {
             path: "/console/tasks/picked",
-            show: |it| Box::pin(ask_picked(it)),
-            act: Some(|it, form| Box::pin(do_picked(it, form))),
+            show: |context| Box::pin(ask_picked(context)),
+            act: Some(|context, form| Box::pin(do_picked(context, form))),
         },
     ]
 }
@@ -72,7 +72,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
 fn query(context: &Context) -> Result<Vec<(&'static str, String)>, Fault> {
     let mut query = vec![("limit", ROWS.to_owned())];
     for name in FILTERS {
-        query.extend(context.query(name).map(|it| (name, it.trim().to_owned())));
+        query.extend(context.query(name).map(|query| (name, query.trim().to_owned())));
     }
     for (name, label) in [("due_after", "Due from"), ("due_before", "Due before")] {
         let Some(text) = context.query(name) else { continue };
@@ -82,25 +82,27 @@ fn query(context: &Context) -> Result<Vec<(&'static str, String)>, Fault> {
             .ok_or_else(|| Fault::Invalid(format!("{label}: {text:?} is not a time.")))?;
         query.push((name, at.to_string()));
     }
-    query.extend(["sort", "cursor"].into_iter().filter_map(|it| Some((it, context.query(it)?.to_owned()))));
+    query.extend(
+        ["sort", "cursor"].into_iter().filter_map(|name| Some((name, context.query(name)?.to_owned()))),
+    );
     Ok(query)
 }
 
 fn is_filtered(context: &Context) -> bool {
-    FILTERS.iter().chain(&["due_after", "due_before"]).any(|it| context.query(it).is_some())
+    FILTERS.iter().chain(&["due_after", "due_before"]).any(|filter| context.query(filter).is_some())
 }
 
 fn columns(context: &Context) -> Vec<(&'static str, &'static str)> {
     let wanted: Vec<&str> = context.query_all("col").collect();
     let is_shown =
         |name: &str| if wanted.is_empty() { SHOWN_AT_FIRST.contains(&name) } else { wanted.contains(&name) };
-    COLUMNS.into_iter().filter(|it| is_shown(it.0)).collect()
+    COLUMNS.into_iter().filter(|column| is_shown(column.0)).collect()
 }
 
 fn filters(context: &Context) -> Markup {
     let given = |name: &str| context.query(name).unwrap_or("");
     let mut states = vec![("", "any")];
-    states.extend(texts::STATES.into_iter().map(|it| (texts::state(it), texts::state(it))));
+    states.extend(texts::STATES.into_iter().map(|state| (texts::state(state), texts::state(state))));
     let time = |name: &str| html! { input id=(name) name=(name) type="datetime-local" step="1" value=(shown_time(context, given(name))); };
     html! {
         form.filters #filters method="get" action="/console/tasks" role="search" aria-label="Tasks" {
@@ -116,7 +118,7 @@ fn filters(context: &Context) -> Markup {
             div { label for="sort" { "Order" } (parts::choice("sort", &ORDERS, given("sort"))) }
             details #columns { summary { "Columns" } div {
                 @let shown = columns(context);
-                @for (name, label) in COLUMNS { label.check { input type="checkbox" name="col" value=(name) checked[shown.iter().any(|it| it.0 == name)]; (label) } " " }
+                @for (name, label) in COLUMNS { label.check { input type="checkbox" name="col" value=(name) checked[shown.iter().any(|pair| pair.0 == name)]; (label) } " " }
             } }
             div.buttons { button.primary #search type="submit" { "Search" } @if is_filtered(context) { a.button href=(context.href("/console/tasks", &[])) { "All tasks" } } }
         }
@@ -125,7 +127,7 @@ fn filters(context: &Context) -> Markup {
 
 /// As the field takes it.
 fn shown_time(context: &Context, text: &str) -> String {
-    context.zone.read(text).map_or_else(String::new, |it| context.zone.for_input(it))
+    context.zone.read(text).map_or_else(String::new, |zone| context.zone.for_input(zone))
 }
 
 fn results(context: &Context, found: &FoundTasks) -> Markup {
@@ -189,7 +191,9 @@ fn cell(context: &Context, task: &Task, name: &str) -> Markup {
         "late" => parts::duration_or_dash(task.lateness_ms),
         "attempt" => html! { (task.attempt) span.dim { " / " (task.max_attempts) } },
         "error" => match &task.last_error {
-            Some(it) => html! { span.clamped title=(parts::short(it, 500)) { (parts::short(it, 200)) } },
+            Some(last_error) => {
+                html! { span.clamped title=(parts::short(last_error, 500)) { (parts::short(last_error, 200)) } }
+            }
             None => parts::dash(),
         },
         "task_id" => html! { (task.task_id) },
@@ -237,9 +241,9 @@ fn acts(context: &Context) -> Markup {
     let bulk = |action: &str| {
         let mut query: Vec<(&str, String)> = vec![("action", action.to_owned())];
         for name in ["queue", "state", "phase", "kind", "label", "due_after", "due_before"] {
-            query.extend(context.query(name).map(|it| (name, it.to_owned())));
+            query.extend(context.query(name).map(|query| (name, query.to_owned())));
         }
-        let query: Vec<(&str, &str)> = query.iter().map(|it| (it.0, it.1.as_str())).collect();
+        let query: Vec<(&str, &str)> = query.iter().map(|pair| (pair.0, pair.1.as_str())).collect();
         context.href("/console/bulk/new", &query)
     };
     let is_possible = context.query("task_id").is_none() && context.query("key").is_none();
@@ -289,7 +293,7 @@ const PICKED: [Action; 5] = [
 /// The action and the refs that were picked.
 fn picked(context: &Context) -> Result<(Action, Vec<String>), Fault> {
     let action =
-        PICKED.into_iter().find(|it| context.query("action") == Some(it.0)).ok_or(Fault::NotFound)?;
+        PICKED.into_iter().find(|action| context.query("action") == Some(action.0)).ok_or(Fault::NotFound)?;
     let refs: Vec<String> = context.query_all("ref").map(str::to_owned).collect();
     match refs.len() {
         0 => Err(Fault::Invalid("Pick some tasks first.".to_owned())),
@@ -307,7 +311,7 @@ async fn ask_picked(context: &Context) -> Result<View, Fault> {
     let says = html! {
         p { (says(action)) }
         p { "One after the other; each answers for itself, and what became of each is shown afterwards." }
-        ul.chain { @for it in refs.iter().take(20) { li { code { (it) } } } }
+        ul.chain { @for text in refs.iter().take(20) { li { code { (text) } } } }
         @if refs.len() > 20 { p.dim { "and " (refs.len() - 20) " more" } }
     };
     let is_dangerous = matches!(action, "cancel" | "delete" | "bury");
@@ -346,7 +350,7 @@ async fn do_picked(context: &Context, _: &Form) -> Result<Done, Fault> {
         }
         results.push((reference, sent.err()));
     }
-    let failed = results.iter().filter(|it| it.1.is_some()).count();
+    let failed = results.iter().filter(|pair| pair.1.is_some()).count();
     let done = results.len() - failed;
     let view = View::new(format!("{label}: {} done, {} not", texts::number(done as u64), texts::number(failed as u64)), "What became of each.")
         .under("Tasks", context.href("/console/tasks", &[]))

@@ -24,8 +24,8 @@ const COLUMNS: usize = 6;
 
 pub(super) fn pages() -> Vec<Page> {
     let mut pages = vec![
-        Page { path: LIST, show: |it| Box::pin(list(it)), act: None },
-        Page { path: "/console/workflows/{workflow}", show: |it| Box::pin(show(it)), act: None },
+        Page { path: LIST, show: |context| Box::pin(list(context)), act: None },
+        Page { path: "/console/workflows/{workflow}", show: |context| Box::pin(show(context)), act: None },
     ];
     pages.extend(act::pages());
     pages
@@ -48,8 +48,8 @@ const STATES: [(WorkflowState, &str, &str); 6] = [
     (WorkflowState::Cancelled, "cancelled", "off"),
 ];
 
-fn word(it: WorkflowState) -> (&'static str, &'static str) {
-    STATES.iter().find(|known| known.0 == it).map_or(("", ""), |known| (known.1, known.2))
+fn word(state: WorkflowState) -> (&'static str, &'static str) {
+    STATES.iter().find(|known| known.0 == state).map_or(("", ""), |known| (known.1, known.2))
 }
 
 const NODE_STATES: [(NodeState, &str, &str); 6] = [
@@ -61,25 +61,27 @@ const NODE_STATES: [(NodeState, &str, &str); 6] = [
     (NodeState::Cancelled, "cancelled", "off"),
 ];
 
-fn node_word(it: NodeState) -> (&'static str, &'static str) {
-    NODE_STATES.iter().find(|known| known.0 == it).map_or(("", ""), |known| (known.1, known.2))
+fn node_word(state: NodeState) -> (&'static str, &'static str) {
+    NODE_STATES.iter().find(|known| known.0 == state).map_or(("", ""), |known| (known.1, known.2))
 }
 
 /// How many are in which state, in the order of a life.
 fn counts<'a>(nodes: impl Iterator<Item = &'a NodeStatus>) -> Vec<(&'static str, &'static str, i64)> {
-    let mut counts = NODE_STATES.map(|it| (it.1, it.2, 0));
+    let mut counts = NODE_STATES.map(|node_state| (node_state.1, node_state.2, 0));
     for node in nodes {
         let word = node_word(node.state).0;
-        if let Some(count) = counts.iter_mut().find(|it| it.0 == word) {
+        if let Some(count) = counts.iter_mut().find(|count| count.0 == word) {
             count.2 += 1;
         }
     }
-    counts.into_iter().filter(|it| it.2 > 0).collect()
+    counts.into_iter().filter(|count| count.2 > 0).collect()
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", ROWS)];
-    query.extend(["name", "state", "cursor"].into_iter().filter_map(|it| Some((it, context.query(it)?))));
+    query.extend(
+        ["name", "state", "cursor"].into_iter().filter_map(|name| Some((name, context.query(name)?))),
+    );
     let page: Items<Workflow> = context.api.get_with("/v1/workflows", &query).await?;
     Ok(View::new("Workflows", "Tasks that wait for each other: how each workflow stands, the newest first.")
         .part(filters(context))
@@ -88,7 +90,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
 
 fn filters(context: &Context) -> Markup {
     let mut states = vec![("", "any")];
-    states.extend(STATES.map(|it| (it.1, it.1)));
+    states.extend(STATES.map(|state| (state.1, state.1)));
     html! {
         form.filters #filters method="get" action=(LIST) role="search" aria-label="Workflows" data-filter {
             @if context.namespace != "default" { input type="hidden" name="ns" value=(context.namespace); }
@@ -119,13 +121,13 @@ fn table(context: &Context, page: &Items<Workflow>) -> Markup {
                 th scope="col" { "Workflow" } th scope="col" { "Name" } th scope="col" { "State" } th scope="col" { "Begun" } th scope="col" { "Took" } th scope="col" { "Why" }
             } }
             tbody data-rows {
-                @for it in &page.items { tr data-row data-key=(it.r#ref) data-workflow=(it.r#ref) {
-                    th scope="row" { a.ref href=(address(context, &it.r#ref)) { (it.r#ref) } }
-                    td data-label="Name" { @match &it.name { Some(name) => { (name) span.dim { " v" (it.version) } }, None => (parts::dash()) } }
-                    td data-label="State" { (state_of(it)) }
-                    td data-label="Begun" { (parts::time(context, it.created_at_ms)) }
-                    td data-label="Took" { (took(it.created_at_ms, it.finished_at_ms)) }
-                    td.wrap data-label="Why" { @match &it.reason { Some(it) => (parts::short(it, 300)), None => (parts::dash()) } }
+                @for item in &page.items { tr data-row data-key=(item.r#ref) data-workflow=(item.r#ref) {
+                    th scope="row" { a.ref href=(address(context, &item.r#ref)) { (item.r#ref) } }
+                    td data-label="Name" { @match &item.name { Some(name) => { (name) span.dim { " v" (item.version) } }, None => (parts::dash()) } }
+                    td data-label="State" { (state_of(item)) }
+                    td data-label="Begun" { (parts::time(context, item.created_at_ms)) }
+                    td data-label="Took" { (took(item.created_at_ms, item.finished_at_ms)) }
+                    td.wrap data-label="Why" { @match &item.reason { Some(reason) => (parts::short(reason, 300)), None => (parts::dash()) } }
                 } }
                 (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len()))
             }
@@ -133,13 +135,13 @@ fn table(context: &Context, page: &Items<Workflow>) -> Markup {
     }
 }
 
-fn state_of(it: &Workflow) -> Markup {
-    let (now, tone) = word(it.state);
-    html! { (parts::badge(now, tone)) @if let Some(ending) = it.ending { " " span.dim { "soon " (word(ending).0) } } }
+fn state_of(workflow: &Workflow) -> Markup {
+    let (now, tone) = word(workflow.state);
+    html! { (parts::badge(now, tone)) @if let Some(ending) = workflow.ending { " " span.dim { "soon " (word(ending).0) } } }
 }
 
 fn took(from_ms: i64, to_ms: Option<i64>) -> Markup {
-    parts::duration_or_dash(to_ms.map(|it| it - from_ms))
+    parts::duration_or_dash(to_ms.map(|to_ms| to_ms - from_ms))
 }
 
 async fn show(context: &Context) -> Result<View, Fault> {
@@ -164,30 +166,30 @@ async fn show(context: &Context) -> Result<View, Fault> {
     })
 }
 
-fn state(context: &Context, it: &Workflow, nodes: &BTreeMap<String, NodeStatus>) -> Markup {
-    let compensated = nodes.values().filter(|it| it.compensation.is_some()).count();
+fn state(context: &Context, workflow: &Workflow, nodes: &BTreeMap<String, NodeStatus>) -> Markup {
+    let compensated = nodes.values().filter(|node| node.compensation.is_some()).count();
     html! {
-        section.panel #state data-state=(word(it.state).0) {
+        section.panel #state data-state=(word(workflow.state).0) {
             div.panel-head {
-                p { (state_of(it)) @if let Some(reason) = &it.reason { " " (parts::short(reason, 2_000)) } }
-                div.buttons.small #actions { (act::buttons(context, it)) }
+                p { (state_of(workflow)) @if let Some(reason) = &workflow.reason { " " (parts::short(reason, 2_000)) } }
+                div.buttons.small #actions { (act::buttons(context, workflow)) }
             }
-            @if let Some(set_aside) = &it.set_aside { (parts::set_aside(context, set_aside)) }
+            @if let Some(set_aside) = &workflow.set_aside { (parts::set_aside(context, set_aside)) }
             ul.states #counts { @for (word, tone, count) in counts(nodes.values()) {
                 li { a href=(context.here_with("state", word)) { (parts::badge(word, tone)) " " (texts::number(count)) } }
             } }
             dl.facts {
-                (parts::fact("Ref", parts::copyable(&it.r#ref)))
-                @if let Some(name) = &it.name { (parts::fact("Name", html! { a href=(context.href(LIST, &[("name", name)])) { (name) } span.dim { " version " (it.version) } })) }
-                (parts::fact("Begun", html! { (parts::time(context, it.created_at_ms)) " by " (it.created_by) }))
-                @match it.finished_at_ms {
-                    Some(at) => { (parts::fact("Ended", parts::time(context, at))) (parts::fact("Took", took(it.created_at_ms, Some(at)))) },
-                    None => { @if let Some(at) = it.deadline_at_ms { (parts::fact("Must be over", parts::time(context, at))) } },
+                (parts::fact("Ref", parts::copyable(&workflow.r#ref)))
+                @if let Some(name) = &workflow.name { (parts::fact("Name", html! { a href=(context.href(LIST, &[("name", name)])) { (name) } span.dim { " version " (workflow.version) } })) }
+                (parts::fact("Begun", html! { (parts::time(context, workflow.created_at_ms)) " by " (workflow.created_by) }))
+                @match workflow.finished_at_ms {
+                    Some(at) => { (parts::fact("Ended", parts::time(context, at))) (parts::fact("Took", took(workflow.created_at_ms, Some(at)))) },
+                    None => { @if let Some(at) = workflow.deadline_at_ms { (parts::fact("Must be over", parts::time(context, at))) } },
                 }
                 (parts::fact("Nodes", texts::number(nodes.len() as u64)))
                 @if compensated > 0 { (parts::fact("Undone, or being undone", texts::number(compensated as u64))) }
-                @if let Some(parent) = &it.parent_ref { (parts::fact("A node of", html! { a.ref href=(address(context, parent)) { (parent) } })) }
-                (parts::fact("Tasks", html! { a href=(context.href("/console/tasks", &[("label", &format!("workflow={}", it.r#ref))])) { "all of it" } }))
+                @if let Some(parent) = &workflow.parent_ref { (parts::fact("A node of", html! { a.ref href=(address(context, parent)) { (parent) } })) }
+                (parts::fact("Tasks", html! { a href=(context.href("/console/tasks", &[("label", &format!("workflow={}", workflow.r#ref))])) { "all of it" } }))
             }
         }
     }

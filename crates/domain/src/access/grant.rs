@@ -23,17 +23,18 @@ impl Grant {
     /// Whether one of its roles has it, wherever.
     #[must_use]
     pub fn permits(&self, permission: Permission) -> bool {
-        self.roles.iter().any(|it| it.permissions().contains(&permission))
+        self.roles.iter().any(|role| role.permissions().contains(&permission))
     }
 
     #[must_use]
     pub fn reaches_namespace(&self, namespace: &Name) -> bool {
-        self.namespaces.iter().any(|it| it.matches(namespace))
+        self.namespaces.iter().any(|pattern| pattern.matches(namespace))
     }
 
     #[must_use]
     pub fn reaches(&self, queue: &QueueKey) -> bool {
-        self.reaches_namespace(&queue.namespace) && self.queues.iter().any(|it| it.matches(&queue.queue))
+        self.reaches_namespace(&queue.namespace)
+            && self.queues.iter().any(|pattern| pattern.matches(&queue.queue))
     }
 
     #[must_use]
@@ -55,9 +56,9 @@ impl Grant {
     /// Whether the other allows nothing that this one does not: nobody gives more than they have.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        let permitted = |role: &Role| role.permissions().iter().all(|it| self.permits(*it));
+        let permitted = |role: &Role| role.permissions().iter().all(|permission| self.permits(*permission));
         let within = |mine: &[Pattern], theirs: &[Pattern]| {
-            theirs.iter().all(|their| mine.iter().any(|it| it.covers(their)))
+            theirs.iter().all(|their| mine.iter().any(|pattern| pattern.covers(their)))
         };
         other.roles.iter().all(permitted)
             && within(&self.namespaces, &other.namespaces)
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     fn patterns(texts: &[&str]) -> Vec<Pattern> {
-        texts.iter().map(|it| it.parse().unwrap()).collect()
+        texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
     fn grant(role: Role, namespaces: &[&str], queues: &[&str]) -> Grant {
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn role_namespace_and_queue_must_all_allow_it() {
-        let it = grant(Role::Submitter, &["shop", "team-*"], &["mail-*"]);
+        let grant = grant(Role::Submitter, &["shop", "team-*"], &["mail-*"]);
         for (permission, at, allowed) in [
             (Permission::Insert, queue("shop", "mail-eu"), true),
             (Permission::Insert, queue("team-a", "mail-eu"), true),
@@ -91,9 +92,9 @@ mod tests {
             (Permission::Insert, queue("other", "mail-eu"), false),
             (Permission::Redrive, queue("shop", "mail-eu"), false),
         ] {
-            assert_eq!(it.allows(permission, &at), allowed, "{permission:?} {at:?}");
+            assert_eq!(grant.allows(permission, &at), allowed, "{permission:?} {at:?}");
         }
-        assert!(!it.reaches_everything() && Grant::everywhere(Role::Viewer).reaches_everything());
+        assert!(!grant.reaches_everything() && Grant::everywhere(Role::Viewer).reaches_everything());
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Pattern {
         match self {
             Self::All => true,
             Self::Prefix(prefix) => name.as_str().starts_with(prefix.as_str()),
-            Self::Exact(it) => it == name,
+            Self::Exact(exact) => exact == name,
         }
     }
 
@@ -50,7 +50,7 @@ impl FromStr for Pattern {
         match text.strip_suffix('*') {
             Some("") => Ok(Self::All),
             Some(prefix) => {
-                Name::new(prefix).map(|it| Self::Prefix(it.as_str().to_owned())).map_err(|_| odd())
+                Name::new(prefix).map(|name| Self::Prefix(name.as_str().to_owned())).map_err(|_| odd())
             }
             None => Name::new(text).map(Self::Exact).map_err(|_| odd()),
         }
@@ -96,8 +96,8 @@ mod tests {
             ("mail-*", vec!["mail-", "mail-eu"], vec!["mail", "xmail-", "Mail-eu"]),
             ("mail", vec!["mail"], vec!["mail-eu", "mai"]),
         ] {
-            assert!(yes.iter().all(|it| pattern(text).matches(&name(it))), "{text}");
-            assert!(!no.iter().any(|it| pattern(text).matches(&name(it))), "{text}");
+            assert!(yes.iter().all(|word| pattern(text).matches(&name(word))), "{text}");
+            assert!(!no.iter().any(|word| pattern(text).matches(&name(word))), "{text}");
             assert_eq!(pattern(text).to_string(), text);
         }
     }
@@ -113,10 +113,10 @@ mod tests {
     #[test]
     fn covering_is_matching_every_name_that_the_other_matches() {
         let patterns = ["*", "a*", "ab*", "b*", "a", "ab", "abc"].map(pattern);
-        let names = ["a", "ab", "abc", "ac", "b", "ba", "c"].map(|it| Name::new(it).unwrap());
+        let names = ["a", "ab", "abc", "ac", "b", "ba", "c"].map(|name| Name::new(name).unwrap());
         for mine in &patterns {
             for theirs in &patterns {
-                let all = names.iter().filter(|it| theirs.matches(it)).all(|it| mine.matches(it));
+                let all = names.iter().filter(|name| theirs.matches(name)).all(|name| mine.matches(name));
                 // A name and its own beginning with a star differ only in names that are not in the list.
                 let covers = mine.covers(theirs);
                 assert!(!covers || all, "{mine} {theirs}");

@@ -116,12 +116,12 @@ impl fmt::Debug for Secret {
 }
 
 fn is_plain(text: &str) -> bool {
-    text.bytes().all(|it| ALPHABET.contains(&it))
+    text.bytes().all(|byte| ALPHABET.contains(&byte))
 }
 
 /// The first bits of the bytes, five a letter; bits beyond the end are 0.
 fn letters(bytes: &[u8], count: usize) -> String {
-    let bit = |nth: usize| bytes.get(nth / 8).map_or(0, |it| (it >> (7 - nth % 8)) & 1);
+    let bit = |nth: usize| bytes.get(nth / 8).map_or(0, |byte| (byte >> (7 - nth % 8)) & 1);
     let letter = |nth: usize| {
         let five = (0..5).fold(0_u8, |five, at| (five << 1) | bit(nth * 5 + at));
         char::from(ALPHABET.get(usize::from(five)).copied().unwrap_or(b'a'))
@@ -154,7 +154,7 @@ impl SecretHash {
     /// None: it is not what `to_hex` gives.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
-        blake3::Hash::from_hex(text).ok().map(|it| Self(*it.as_bytes()))
+        blake3::Hash::from_hex(text).ok().map(|hex| Self(*hex.as_bytes()))
     }
 }
 
@@ -182,25 +182,27 @@ mod tests {
 
     #[test]
     fn a_secret_is_recognised_and_its_id_is_in_it() {
-        let it = secret(0b1010_0110);
+        let secret = secret(0b1010_0110);
         assert!(
-            it.reveal().starts_with("punctual_") && it.reveal().len() == 9 + 12 + 1 + 52,
+            secret.reveal().starts_with("punctual_") && secret.reveal().len() == 9 + 12 + 1 + 52,
             "{}",
-            it.reveal()
+            secret.reveal()
         );
-        assert_eq!(Secret::id_in(it.reveal()), Some(it.id().as_str()));
-        assert_eq!(TokenId::new(it.id().as_str()).unwrap(), *it.id());
-        let other = Secret::of(it.id().clone(), [7; 32]);
-        assert_eq!(other.id(), it.id());
-        assert!(!other.hash().matches(&it.hash()) && it.hash().matches(&SecretHash::of(it.reveal())));
+        assert_eq!(Secret::id_in(secret.reveal()), Some(secret.id().as_str()));
+        assert_eq!(TokenId::new(secret.id().as_str()).unwrap(), *secret.id());
+        let other = Secret::of(secret.id().clone(), [7; 32]);
+        assert_eq!(other.id(), secret.id());
+        assert!(
+            !other.hash().matches(&secret.hash()) && secret.hash().matches(&SecretHash::of(secret.reveal()))
+        );
     }
 
     #[test]
     fn what_is_no_secret_has_no_id() {
-        let it = secret(3);
-        let cut = &it.reveal()[..it.reveal().len() - 1];
+        let secret = secret(3);
+        let cut = &secret.reveal()[..secret.reveal().len() - 1];
         for text in
-            ["", "punctual_", "punctual_abc_def", cut, &it.reveal().to_uppercase(), &format!("{cut}_")]
+            ["", "punctual_", "punctual_abc_def", cut, &secret.reveal().to_uppercase(), &format!("{cut}_")]
         {
             assert_eq!(Secret::id_in(text), None, "{text}");
         }
@@ -221,10 +223,10 @@ mod tests {
 
     #[test]
     fn nothing_prints_a_secret() {
-        let it = secret(9);
-        let said = format!("{it:?} {:?} {:?}", it.hash(), Some(it.clone()));
-        let hidden = it.reveal().rsplit('_').next().unwrap();
-        assert!(!said.contains(hidden) && !said.contains(&it.hash().to_hex()), "{said}");
+        let secret = secret(9);
+        let said = format!("{secret:?} {:?} {:?}", secret.hash(), Some(secret.clone()));
+        let hidden = secret.reveal().rsplit('_').next().unwrap();
+        assert!(!said.contains(hidden) && !said.contains(&secret.hash().to_hex()), "{said}");
     }
 
     #[test]

@@ -42,20 +42,22 @@ impl Filter {
 
     #[must_use]
     pub fn fits_state(&self, state: State) -> bool {
-        self.state.is_none_or(|it| it == state) && self.phase.is_none_or(|it| it == state.phase())
+        self.state.is_none_or(|this_state| this_state == state)
+            && self.phase.is_none_or(|phase| phase == state.phase())
     }
 
     /// The namespace is not looked at.
     #[must_use]
     pub fn fits(&self, task: &Task) -> bool {
         let label = |(key, value): &(String, String)| task.ask.labels.get(key) == Some(value);
-        let error = |it: &String| task.last_error.as_ref().is_some_and(|error| error.contains(it.as_str()));
+        let error =
+            |text: &String| task.last_error.as_ref().is_some_and(|error| error.contains(text.as_str()));
         self.fits_state(task.state)
-            && self.queue.as_ref().is_none_or(|it| *it == task.ask.queue.queue)
-            && self.kind.as_ref().is_none_or(|it| *it == task.ask.kind)
+            && self.queue.as_ref().is_none_or(|queue| *queue == task.ask.queue.queue)
+            && self.kind.as_ref().is_none_or(|kind| *kind == task.ask.kind)
             && self.label.as_ref().is_none_or(label)
-            && self.due_after.is_none_or(|it| it <= task.due_at)
-            && self.due_before.is_none_or(|it| task.due_at < it)
+            && self.due_after.is_none_or(|at| at <= task.due_at)
+            && self.due_before.is_none_or(|at| task.due_at < at)
             && self.error.as_ref().is_none_or(error)
     }
 

@@ -61,13 +61,13 @@ pub struct Progress {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-const fn is_zero(it: &u32) -> bool {
-    *it == 0
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_no_time(it: &Millis) -> bool {
-    *it == Millis::ZERO
+fn is_no_time(at: &Millis) -> bool {
+    *at == Millis::ZERO
 }
 
 /// What became of tasks.

@@ -39,15 +39,15 @@ impl Walk {
     /// Of its partitions some go by themselves from here on, with what is left of their tasks. Not of the first walk, which
     /// names none.
     fn leave(&mut self, gone: &[u16]) {
-        self.partitions.retain(|it| !gone.contains(it));
+        self.partitions.retain(|partition| !gone.contains(partition));
     }
 }
 
 impl Progress {
     /// Those that are not over, by number: 0 is the first.
     fn going(&self) -> impl Iterator<Item = (usize, Walk)> {
-        let apart = self.apart.iter().cloned().enumerate().map(|(nth, it)| (nth + 1, it));
-        std::iter::once((0, self.first())).chain(apart).filter(|it| !it.1.is_over())
+        let apart = self.apart.iter().cloned().enumerate().map(|(nth, walk)| (nth + 1, walk));
+        std::iter::once((0, self.first())).chain(apart).filter(|pair| !pair.1.is_over())
     }
 
     fn first(&self) -> Walk {
@@ -66,7 +66,7 @@ impl Progress {
     /// Whose turn it is: they take turns, batch by batch.
     #[must_use]
     pub fn turn(&self, now: Millis) -> Option<(usize, Walk)> {
-        let mut due: Vec<(usize, Walk)> = self.going().filter(|it| it.1.again_at <= now).collect();
+        let mut due: Vec<(usize, Walk)> = self.going().filter(|pair| pair.1.again_at <= now).collect();
         let turn = usize::try_from(self.batch_number).unwrap_or(0).checked_rem(due.len())?;
         Some(due.swap_remove(turn))
     }
@@ -86,7 +86,7 @@ impl Progress {
                 }
             }
         }
-        self.apart.retain(|it| !it.is_over());
+        self.apart.retain(|walk| !walk.is_over());
     }
 
     /// Partitions of the walk of a number go by themselves from where that stands, with what is left of their tasks. To be put
@@ -105,26 +105,26 @@ impl Progress {
     /// When the next of them goes on, as far as they are waited for.
     #[must_use]
     pub fn next_at(&self) -> Millis {
-        self.going().map(|it| it.1.again_at).min().unwrap_or(Millis::ZERO)
+        self.going().map(|pair| pair.1.again_at).min().unwrap_or(Millis::ZERO)
     }
 
     /// Why they do not go on, those that do not.
     #[must_use]
     pub fn waits_for(&self) -> Option<String> {
-        let mut all: Vec<String> = self.going().filter_map(|it| it.1.waits_for).collect();
+        let mut all: Vec<String> = self.going().filter_map(|pair| pair.1.waits_for).collect();
         all.dedup();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Partitions that go by themselves: the first walk does not look there.
     pub fn partitions_apart(&self) -> impl Iterator<Item = u16> {
-        self.apart.iter().flat_map(|it| it.partitions.iter().copied())
+        self.apart.iter().flat_map(|walk| walk.partitions.iter().copied())
     }
 
     /// Nothing that was planned is done any more.
     pub fn drop_batches(&mut self) {
         self.batch.clear();
-        self.apart.iter_mut().for_each(|it| it.batch.clear());
+        self.apart.iter_mut().for_each(|walk| walk.batch.clear());
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
         );
         // And what has no others is stored as it was, for engines of before.
         let text = serde_json::to_string(&progress).unwrap();
-        assert!(!["apart", "waits\"", "again_at"].iter().any(|it| text.contains(it)), "{text}");
+        assert!(!["apart", "waits\"", "again_at"].iter().any(|name| text.contains(name)), "{text}");
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         let mut from = progress.apart[0].clone();
         progress.part(&mut from, apart(&[2], 9));
         progress.put(1, from);
-        let all: Vec<_> = progress.apart.iter().map(|it| it.partitions.clone()).collect();
+        let all: Vec<_> = progress.apart.iter().map(|walk| walk.partitions.clone()).collect();
         assert_eq!(all, [vec![1, 3], vec![2]]);
         assert_eq!(progress.partitions_apart().collect::<Vec<_>>(), [1, 3, 2]);
     }

@@ -48,7 +48,7 @@ impl Expression {
             }
         };
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-        let cron = parser.parse(plain).map_err(|it| wrong(format!("is no cron expression: {it}")))?;
+        let cron = parser.parse(plain).map_err(|error| wrong(format!("is no cron expression: {error}")))?;
         let is_fixed = !minute.starts_with('*') && !hour.starts_with('*');
         let is_of_minutes = fields.len() == 5;
         Ok(Self { fields: Fields::of(cron.pattern), is_fixed, is_of_minutes })
@@ -164,7 +164,7 @@ fn once(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
         AmbiguousOffset::Gap { after, .. } => {
             // With the offset from after the jump it lies before the jump: the next change is that jump.
             let before_jump = after.to_timestamp(local).ok()?;
-            zone.following(before_jump).next().map(|it| it.timestamp())
+            zone.following(before_jump).next().map(|time_zone_transition| time_zone_transition.timestamp())
         }
     }
 }
@@ -179,5 +179,5 @@ fn nickname(text: &str) -> Option<&'static str> {
         ("@midnight", "0 0 * * *"),
         ("@hourly", "0 * * * *"),
     ];
-    known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|it| it.1)
+    known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|pair| pair.1)
 }

@@ -33,10 +33,12 @@ impl Exclusion {
         let range = text.split_once('/').filter(|(from, _)| begins_with_a_year(from));
         let Some((from, to)) = range else {
             let parsed = Expression::parse(text, field);
-            return parsed.map(|it| Self::Cron(Box::new(it.excluding()))).map_err(|it| {
-                let ways = "or give a date, a range of dates or instants `from/to`";
-                Invalid::new(it.field, format!("{}; {ways}", it.problem))
-            });
+            return parsed.map(|expression| Self::Cron(Box::new(expression.excluding()))).map_err(
+                |invalid| {
+                    let ways = "or give a date, a range of dates or instants `from/to`";
+                    Invalid::new(invalid.field, format!("{}; {ways}", invalid.problem))
+                },
+            );
         };
         let wrong = |problem: &str| Invalid::new(field, format!("{text:?} {problem}"));
         let (from, to) = (from.trim(), to.trim());

@@ -66,7 +66,7 @@ impl Fields {
                     return Ok(found.on(day));
                 }
             } else if self.has_day(day) {
-                return Ok(self.times.next(Clock::MIDNIGHT).and_then(|it| it.on(day)));
+                return Ok(self.times.next(Clock::MIDNIGHT).and_then(|time| time.on(day)));
             }
             let Some(next) = self.day_after(day) else { return Ok(None) };
             day = next;

@@ -36,7 +36,7 @@ impl RunKind {
     /// None: no such code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.code() == code)
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 

@@ -66,9 +66,11 @@ impl Timing {
     /// The first field that cannot be read.
     pub fn of(schedule: &Schedule) -> Result<Self, Invalid> {
         let expressions = schedule.cron.iter().enumerate();
-        let expressions = expressions.map(|(nth, it)| Expression::parse(it, &format!("cron/{nth}")));
+        let expressions =
+            expressions.map(|(nth, expression)| Expression::parse(expression, &format!("cron/{nth}")));
         let exclusions = schedule.exclude.iter().enumerate();
-        let exclusions = exclusions.map(|(nth, it)| Exclusion::parse(it, &format!("exclude/{nth}")));
+        let exclusions =
+            exclusions.map(|(nth, exclusion)| Exclusion::parse(exclusion, &format!("exclude/{nth}")));
         let mut list = schedule.at.clone();
         list.sort_unstable();
         let phase = schedule.phase_ms.map(Millis).or(schedule.start_at).unwrap_or(Millis::ZERO);
@@ -88,7 +90,7 @@ impl Timing {
     /// # Errors
     /// The budget is used up: there is none up to the instant that the error names.
     pub fn next_after(&self, after: Millis, budget: &mut Budget) -> Result<Option<Millis>, LookAgain> {
-        let mut after = self.start_at.map_or(after, |it| after.max(Millis(it.0 - 1))).max(FIRST);
+        let mut after = self.start_at.map_or(after, |start_at| after.max(Millis(start_at.0 - 1))).max(FIRST);
         loop {
             let (next, until) = self.try_next(after, budget).map_err(|Spent| LookAgain { from: after })?;
             match (next, until) {
@@ -112,7 +114,7 @@ impl Timing {
     pub fn occurrences(&self, after: Millis, count: usize, budget: &mut Budget) -> Vec<Millis> {
         let mut next = |from: Millis| self.next_after(from, budget).ok().flatten();
         let first = next(after);
-        std::iter::successors(first, |it| next(*it)).take(count).collect()
+        std::iter::successors(first, |at| next(*at)).take(count).collect()
     }
 
     /// The last instant in a range (its begin exclusive, its end inclusive), and whether it is the only one.
@@ -128,7 +130,7 @@ impl Timing {
         if after >= until {
             return Ok(None);
         }
-        let Some(first) = self.next_after(after, budget)?.filter(|it| *it <= until) else { return Ok(None) };
+        let Some(first) = self.next_after(after, budget)?.filter(|at| *at <= until) else { return Ok(None) };
         // There is one at `last`, and none after `end`: the range between them is halved.
         let (mut last, mut end) = (first, until);
         while last < end {
@@ -150,7 +152,7 @@ impl Timing {
         budget: &mut Budget,
     ) -> Result<(Option<Millis>, Option<Millis>), Spent> {
         budget.step()?;
-        let Some(next) = self.candidate(after, budget)?.filter(|it| *it <= self.end_at) else {
+        let Some(next) = self.candidate(after, budget)?.filter(|candidate| *candidate <= self.end_at) else {
             return Ok((None, None));
         };
         let mut until = None;
@@ -164,16 +166,16 @@ impl Timing {
 
     /// The times of the day that its expressions and its interval can have while the clock has this offset.
     fn times(&self, offset: Offset) -> Times {
-        let of_interval = self.interval.map(|it| it.times(offset));
+        let of_interval = self.interval.map(|interval| interval.times(offset));
         self.expressions.iter().map(Expression::times).chain(of_interval).fold(Times::NONE, Times::or)
     }
 
     fn listed_after(&self, after: Millis) -> Option<Millis> {
-        self.list.iter().copied().find(|it| *it > after)
+        self.list.iter().copied().find(|at| *at > after)
     }
 
     fn candidate(&self, after: Millis, budget: &mut Budget) -> Result<Option<Millis>, Spent> {
-        let of_interval = self.interval.and_then(|it| it.next_after(after));
+        let of_interval = self.interval.and_then(|interval| interval.next_after(after));
         let of_list = self.listed_after(after);
         let mut next = of_interval.into_iter().chain(of_list).min();
         for expression in &self.expressions {

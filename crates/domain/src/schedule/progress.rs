@@ -91,13 +91,13 @@ impl Progress {
     /// The latest run that has come.
     #[must_use]
     pub fn last_run(&self, now: Millis) -> Option<Millis> {
-        self.made_ahead.iter().copied().filter(|it| *it <= now).max().max(self.last_run_at)
+        self.made_ahead.iter().copied().filter(|at| *at <= now).max().max(self.last_run_at)
     }
 
     /// What was made ahead and has come is the last run.
     pub(crate) fn look(&mut self, now: Millis) {
         self.last_run_at = self.last_run(now);
-        self.made_ahead.retain(|it| *it > now);
+        self.made_ahead.retain(|at| *at > now);
     }
 
     /// The number of the next run.
@@ -108,8 +108,11 @@ impl Progress {
 
     /// The run of an instant is made. Answers the version of its task.
     pub(crate) fn made(&mut self, at: Millis, now: Millis) -> i64 {
-        let version =
-            self.taken_back.iter().find(|it| it.at == at).map_or(FIRST_VERSION, |it| it.version + 1);
+        let version = self
+            .taken_back
+            .iter()
+            .find(|answer| answer.at == at)
+            .map_or(FIRST_VERSION, |answer| answer.version + 1);
         self.is_settled(at);
         self.runs += 1;
         self.made_ahead.push(at);
@@ -119,13 +122,13 @@ impl Progress {
 
     /// An instant is over with a run or without one.
     pub(crate) fn is_settled(&mut self, at: Millis) {
-        self.taken_back.retain(|it| it.at != at);
+        self.taken_back.retain(|answer| answer.at != at);
     }
 
     /// The first instant that was taken back and is still to be decided.
     pub(crate) fn pending(&self) -> impl Iterator<Item = Millis> {
         let open = |at: &Millis| *at <= self.decided_until && !self.buffered.contains(at);
-        self.taken_back.iter().map(|it| it.at).filter(open)
+        self.taken_back.iter().map(|answer| answer.at).filter(open)
     }
 
     /// Every instant up to one is decided, but for those that are pending.
@@ -133,8 +136,9 @@ impl Progress {
         let from = self.decided_until;
         if until > from {
             let buffered = &self.buffered;
-            self.taken_back.retain(|it| it.at <= from || it.at > until || buffered.contains(&it.at));
-            self.decided_apart.retain(|it| *it > until);
+            self.taken_back
+                .retain(|answer| answer.at <= from || answer.at > until || buffered.contains(&answer.at));
+            self.decided_apart.retain(|at| *at > until);
             self.decided_until = until;
         }
     }
@@ -145,12 +149,12 @@ impl Progress {
         self.jitter_ms = self.jitter_ms.max(jitter_ms);
         self.takes_back |= self.decided_until > changed_at.plus(-self.jitter_ms);
         self.changed_at =
-            self.takes_back.then(|| self.changed_at.map_or(changed_at, |it| it.min(changed_at)));
+            self.takes_back.then(|| self.changed_at.map_or(changed_at, |at| at.min(changed_at)));
         if goes_on {
             self.put_back(self.decided_until.min(changed_at));
         } else {
             self.put_back(changed_at);
-            self.taken_back.retain(|it| it.at > changed_at);
+            self.taken_back.retain(|answer| answer.at > changed_at);
         }
     }
 
@@ -182,12 +186,12 @@ impl Progress {
         }
         let base = self.decided_until;
         let before = std::mem::take(&mut self.taken_back);
-        let was = |at: Millis| before.iter().find(|it| it.at == at && at <= base);
+        let was = |at: Millis| before.iter().find(|answer| answer.at == at && at <= base);
         let mut left = before.clone();
-        left.retain(|it| it.at <= base && !instants.contains_key(&it.at));
+        left.retain(|answer| answer.at <= base && !instants.contains_key(&answer.at));
         self.decided_apart.clear();
         for (at, Instant { version, is_decided, is_taken_back }) in instants {
-            let version = version.max(was(at).map_or(0, |it| it.version));
+            let version = version.max(was(at).map_or(0, |answer| answer.version));
             let is_open = !is_decided && (at > base || is_taken_back || was(at).is_some());
             // One that is buffered has no task yet, and must not get the name of one that was cancelled.
             if is_open || (version > 0 && self.buffered.contains(&at)) {
@@ -198,10 +202,10 @@ impl Progress {
             }
         }
         self.taken_back = left;
-        let taken: Vec<Millis> = lines.iter().filter(|it| it.is_taken_back).map(|it| it.at).collect();
+        let taken: Vec<Millis> = lines.iter().filter(|line| line.is_taken_back).map(|line| line.at).collect();
         self.runs = self.runs.saturating_sub(u64::try_from(taken.len()).unwrap_or(u64::MAX));
         self.made_ahead.retain(|at| !taken.contains(at));
-        self.last = self.last.filter(|it| !taken.contains(&it.at));
+        self.last = self.last.filter(|last_run| !taken.contains(&last_run.at));
         (self.takes_back, self.jitter_ms, self.changed_at) = (false, 0, None);
         self.look(now);
     }
@@ -227,7 +231,7 @@ mod tests {
     #[test]
     fn the_last_run_is_the_latest_that_has_come_however_many_are_made_ahead() {
         let mut progress = Progress::beginning(Millis(0));
-        let last = |it: &Progress, now| it.last_run(Millis(now)).map(|it| it.0);
+        let last = |progress: &Progress, now| progress.last_run(Millis(now)).map(|at| at.0);
         for at in [60, 120] {
             progress.made(Millis(at), Millis(10));
         }
@@ -247,7 +251,7 @@ mod tests {
     }
 
     fn instants(all: &[TakenBack]) -> Vec<(i64, i64)> {
-        all.iter().map(|it| (it.at.0, it.version)).collect()
+        all.iter().map(|answer| (answer.at.0, answer.version)).collect()
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Outcome {
     /// None: no such code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.code() == code)
+        Self::ALL.into_iter().find(|outcome| outcome.code() == code)
     }
 
     #[must_use]
@@ -147,7 +147,7 @@ pub fn step(
     }
     if schedule.is_paused(facts.now) {
         stepping.step.progress.was_paused = true;
-        stepping.step.wake_at = schedule.pause.as_ref().and_then(|it| it.until);
+        stepping.step.wake_at = schedule.pause.as_ref().and_then(|pause| pause.until);
         return stepping.step;
     }
     match stepping.make_up_for_missed() {
@@ -261,8 +261,8 @@ impl Stepping<'_> {
         }
         let window_from = Millis(self.facts.now.0.saturating_sub(self.schedule.missed_window_ms));
         let because = if self.step.progress.was_paused { "it was paused" } else { "no engine ran" };
-        let latest = found.map(|it| it.0).max(taken_back.last().copied());
-        let latest = latest.filter(|it| *it > window_from && self.schedule.missed == Missed::Latest);
+        let latest = found.map(|pair| pair.0).max(taken_back.last().copied());
+        let latest = latest.filter(|latest| *latest > window_from && self.schedule.missed == Missed::Latest);
         let latest = latest.filter(|_| !self.is_exhausted());
         for at in taken_back {
             if self.is_full() {
@@ -335,7 +335,7 @@ impl Stepping<'_> {
             self.tell_missed(from, window_from, because)?;
             self.step.progress.decide_until(window_from);
         }
-        while let Some(at) = self.upcoming()?.filter(|it| *it <= until) {
+        while let Some(at) = self.upcoming()?.filter(|at| *at <= until) {
             if self.is_full() || self.is_exhausted() {
                 break;
             }
@@ -384,10 +384,10 @@ impl Stepping<'_> {
     fn replace_last(&mut self, at: Millis, execute_at: Millis, own_reason: Option<String>) {
         let last = self.step.progress.last.filter(|_| !self.last_is_over);
         let is_last =
-            |it: &PlannedRun| it.outcome == Outcome::Created && last.is_some_and(|last| last.at == it.at);
+            |run: &PlannedRun| run.outcome == Outcome::Created && last.is_some_and(|last| last.at == run.at);
         let not_begun = self.step.runs.iter().position(is_last);
         let stopped = if not_begun.is_some() { self.step.cancels } else { last };
-        let reason = stopped.map(|it| format!("the run of {} was stopped", timestamp(it.at)));
+        let reason = stopped.map(|last_run| format!("the run of {} was stopped", timestamp(last_run.at)));
         if self.make(at, execute_at, reason.or(own_reason)) {
             self.step.cancels = stopped;
             if let Some(nth) = not_begun {
@@ -470,11 +470,12 @@ impl Stepping<'_> {
     fn looks_again_at(&self, at: Millis) -> Millis {
         let now = self.facts.now;
         let pause_ms = (at.since(now) / 4).clamp(LOOK_MIN_MS, LOOK_MAX_MS);
-        let begins_at = self.step.progress.last.map_or(now, |it| it.at.max(now));
+        let begins_at = self.step.progress.last.map_or(now, |last_run| last_run.at.max(now));
         at.min(begins_at.plus(pause_ms))
     }
 }
 
 fn timestamp(at: Millis) -> String {
-    jiff::Timestamp::from_millisecond(at.0).map_or_else(|_| at.to_string(), |it| it.to_string())
+    jiff::Timestamp::from_millisecond(at.0)
+        .map_or_else(|_| at.to_string(), |millisecond| millisecond.to_string())
 }

@@ -61,11 +61,14 @@ impl TaskTemplate {
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        if self.max_attempts.is_some_and(|it| it == 0 || it > MAX_ATTEMPTS_LIMIT) {
+        if self
+            .max_attempts
+            .is_some_and(|max_attempts| max_attempts == 0 || max_attempts > MAX_ATTEMPTS_LIMIT)
+        {
             return Err(Invalid::new("task/max_attempts", format!("must be 1 to {MAX_ATTEMPTS_LIMIT}")));
         }
         let checked = self.retry.as_ref().map_or(Ok(()), RetryPolicy::check);
-        checked.map_err(|it| Invalid::new(format!("task/retry/{}", it.field), it.problem))
+        checked.map_err(|error| Invalid::new(format!("task/retry/{}", error.field), error.problem))
     }
 
     /// A task as an insert would ask for it, with the payload as it is and without an id. `set`: what the queue has set
@@ -93,8 +96,8 @@ impl TaskTemplate {
     }
 }
 
-fn content(it: &Payload) -> Content {
-    match it {
+fn content(payload: &Payload) -> Content {
+    match payload {
         Payload::Json(text) => Content::json(text.as_str()),
         Payload::Bytes(bytes) => Content::binary(bytes.clone()),
     }

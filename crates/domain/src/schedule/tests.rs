@@ -14,7 +14,7 @@ fn ms(text: &str) -> Millis {
 }
 
 fn shown(all: &[Millis]) -> Vec<String> {
-    all.iter().map(|it| jiff::Timestamp::from_millisecond(it.0).unwrap().to_string()).collect()
+    all.iter().map(|at| jiff::Timestamp::from_millisecond(at.0).unwrap().to_string()).collect()
 }
 
 fn name(text: &str) -> Name {
@@ -114,7 +114,7 @@ fn sources_count_together_and_once() {
 #[test]
 fn what_is_excluded_does_not_come() {
     let without = |exclude: &[&str]| Schedule {
-        exclude: exclude.iter().map(|it| (*it).to_owned()).collect(),
+        exclude: exclude.iter().map(|text| (*text).to_owned()).collect(),
         ..cron("0 9 * * *", "Europe/Berlin")
     };
     let first = |exclude: &[&str]| next(&without(exclude), NOW, 1).remove(0);
@@ -158,8 +158,8 @@ fn the_last_of_a_range_is_found_however_long_the_range() {
 
 #[test]
 fn what_can_never_run_or_not_be_read_is_refused_with_its_field() {
-    let refused = |it: &Schedule| it.check(ms(NOW), &mut budget()).unwrap_err();
-    let field = |it: &Schedule| refused(it).field;
+    let refused = |schedule: &Schedule| schedule.check(ms(NOW), &mut budget()).unwrap_err();
+    let field = |schedule: &Schedule| refused(schedule).field;
     assert_eq!(field(&plain()), "cron");
     assert_eq!(field(&cron("0 0 30 2 *", "UTC")), "cron");
     assert_eq!(field(&cron("0 0 * *", "UTC")), "cron/0");
@@ -224,7 +224,7 @@ fn a_run_is_called_by_its_schedule_its_instant_and_the_secret() {
     ];
     let different: std::collections::BTreeSet<i64> = ids.into_iter().collect();
     assert_eq!(different.len(), ids.len());
-    assert!(ids.iter().all(|it| (-(1 << 53)..0).contains(it)));
+    assert!(ids.iter().all(|id| (-(1 << 53)..0).contains(id)));
 }
 const PINNED: i64 = -5_287_794_234_249_661;
 const PINNED_UNKEYED: i64 = -6_755_453_569_324_980;

@@ -10,10 +10,10 @@ fn repo() -> &'static Path {
 #[test]
 fn each_event_has_one_row() {
     let mut seen = HashSet::new();
-    assert!(TRANSITIONS.iter().all(|it| seen.insert(it.event)));
-    for it in TRANSITIONS {
-        assert_eq!(Event::from_word(it.event.word()), Some(it.event));
-        assert_eq!(serde_json::to_value(it.event).unwrap(), it.event.word());
+    assert!(TRANSITIONS.iter().all(|transition| seen.insert(transition.event)));
+    for transition in TRANSITIONS {
+        assert_eq!(Event::from_word(transition.event.word()), Some(transition.event));
+        assert_eq!(serde_json::to_value(transition.event).unwrap(), transition.event.word());
     }
 }
 
@@ -30,21 +30,25 @@ fn every_state_has_one_code_and_one_word() {
 fn every_state_is_reachable_and_every_unfinished_one_has_an_exit() {
     for state in State::ALL {
         let entry = matches!(state, Scheduled | Blocked);
-        assert!(entry || TRANSITIONS.iter().any(|it| it.to == state), "{state:?} is unreachable");
-        let exit = TRANSITIONS.iter().any(|it| it.from.contains(&state) && it.to != state);
+        assert!(
+            entry || TRANSITIONS.iter().any(|transition| transition.to == state),
+            "{state:?} is unreachable"
+        );
+        let exit =
+            TRANSITIONS.iter().any(|transition| transition.from.contains(&state) && transition.to != state);
         assert!(exit || state == Stopped, "{state:?} is a trap");
     }
 }
 
 #[test]
 fn only_a_callers_wish_or_the_end_of_retention_leaves_a_finished_state() {
-    for it in TRANSITIONS {
-        let leaves_end = it.from.iter().any(|from| from.is_finished());
+    for transition in TRANSITIONS {
+        let leaves_end = transition.from.iter().any(|from| from.is_finished());
         assert_eq!(
             leaves_end,
-            it.event.revives() || matches!(it.event, Event::Retire | Event::Amend),
+            transition.event.revives() || matches!(transition.event, Event::Retire | Event::Amend),
             "{:?}",
-            it.event
+            transition.event
         );
     }
 }
@@ -53,7 +57,7 @@ fn only_a_callers_wish_or_the_end_of_retention_leaves_a_finished_state() {
 fn each_state_is_waiting_in_flight_finished_or_blocked_and_phases_agree() {
     for state in State::ALL {
         let classes = [state.is_waiting(), state.is_in_flight(), state.is_finished(), state == Blocked];
-        assert_eq!(classes.iter().filter(|it| **it).count(), 1, "{state:?}");
+        assert_eq!(classes.iter().filter(|class| **class).count(), 1, "{state:?}");
         assert_eq!(state.is_in_flight(), state.phase() == Phase::Processing, "{state:?}");
     }
 }
@@ -71,10 +75,10 @@ fn what_has_fired_is_not_cancelled_but_withdrawn() {
 fn scripts_match_the_table() {
     let mut moved = HashSet::new();
     for (path, text) in scripts(&repo().join("crates/store/src")) {
-        for line in text.lines().filter_map(|it| it.trim().strip_prefix("-- moves: ")) {
+        for line in text.lines().filter_map(|line| line.trim().strip_prefix("-- moves: ")) {
             let word = line.split(' ').next().unwrap();
             let event = Event::from_word(word).unwrap_or_else(|| panic!("{}: {line:?}", path.display()));
-            let codes: Vec<String> = event.sources().iter().map(|it| it.code().to_string()).collect();
+            let codes: Vec<String> = event.sources().iter().map(|source| source.code().to_string()).collect();
             let (from, to) = (codes.join(", "), event.target().code());
             assert_eq!(line, format!("{word} from ({from}) to {to}"), "{}", path.display());
             assert!(text.contains(&format!("state IN ({from})")), "{}: no guard", path.display());
@@ -82,7 +86,8 @@ fn scripts_match_the_table() {
             moved.insert(event);
         }
     }
-    let missing: Vec<_> = TRANSITIONS.iter().filter(|it| !moved.contains(&it.event)).collect();
+    let missing: Vec<_> =
+        TRANSITIONS.iter().filter(|transition| !moved.contains(&transition.event)).collect();
     assert!(missing.is_empty(), "no script for {missing:?}");
 }
 

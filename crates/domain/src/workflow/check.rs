@@ -66,7 +66,7 @@ impl Graph {
 
     #[must_use]
     pub fn parents(&self, node: u32) -> &[u32] {
-        self.rules.get(at(node)).map_or(&[], |it| &it.parents)
+        self.rules.get(at(node)).map_or(&[], |rule| &rule.parents)
     }
 
     pub(super) fn order(&self) -> &[u32] {
@@ -90,8 +90,8 @@ impl Graph {
                     *word |= above;
                 }
             }
-            if let Some(it) = of.get_mut(at(*node)) {
-                *it = own;
+            if let Some(list) = of.get_mut(at(*node)) {
+                *list = own;
             }
         }
         Ancestors { of }
@@ -107,8 +107,8 @@ pub struct Ancestors {
 impl Ancestors {
     #[must_use]
     pub fn has(&self, node: u32, above: u32) -> bool {
-        let word = self.of.get(at(node)).and_then(|it| it.get(at(above) / 64));
-        word.is_some_and(|it| it >> (above % 64) & 1 == 1)
+        let word = self.of.get(at(node)).and_then(|list| list.get(at(above) / 64));
+        word.is_some_and(|word| word >> (above % 64) & 1 == 1)
     }
 }
 
@@ -127,7 +127,7 @@ fn checked(definition: &Definition, path: &str, depth: usize, nodes: &mut usize)
     if depth > NESTED_MAX {
         return wrong("nodes", format!("lies within more than {NESTED_MAX} other workflows"));
     }
-    if definition.deadline_ms.is_some_and(|it| !(1..=DEADLINE_MAX_MS).contains(&it)) {
+    if definition.deadline_ms.is_some_and(|deadline_ms| !(1..=DEADLINE_MAX_MS).contains(&deadline_ms)) {
         return wrong("deadline_ms", format!("must be 1 ms to {}, in milliseconds", Span(DEADLINE_MAX_MS)));
     }
     *nodes += definition.nodes.len();
@@ -137,7 +137,7 @@ fn checked(definition: &Definition, path: &str, depth: usize, nodes: &mut usize)
     if *nodes > NODES_MAX {
         return wrong("nodes", format!("has more than {NODES_MAX} nodes, those of sub-workflows included"));
     }
-    let edges: usize = definition.nodes.values().map(|it| it.after.len()).sum();
+    let edges: usize = definition.nodes.values().map(|node| node.after.len()).sum();
     if edges > EDGES_MAX {
         return wrong("nodes", format!("has {edges} edges, and may have at most {EDGES_MAX}"));
     }
@@ -194,15 +194,15 @@ fn checked_node(definition: &Definition, name: &Name, node: &Node, path: &str) -
     if let Work::Task(task) = &node.work {
         checked_task(task, path, "task")?;
     }
-    node.compensate.as_ref().map_or(Ok(()), |it| checked_task(it, path, "compensate/task"))
+    node.compensate.as_ref().map_or(Ok(()), |compensate| checked_task(compensate, path, "compensate/task"))
 }
 
 fn checked_task(task: &TaskTemplate, path: &str, field: &str) -> Result<(), Invalid> {
-    task.check().map_err(|it| {
-        let within = it.field.strip_prefix("task").unwrap_or(&it.field);
-        Invalid::new(format!("{path}{field}{within}"), it.problem.clone())
+    task.check().map_err(|invalid| {
+        let within = invalid.field.strip_prefix("task").unwrap_or(&invalid.field);
+        Invalid::new(format!("{path}{field}{within}"), invalid.problem.clone())
     })?;
-    match task.labels.keys().find(|it| it.starts_with(LABELS)) {
+    match task.labels.keys().find(|key| key.starts_with(LABELS)) {
         None => Ok(()),
         Some(label) => Err(Invalid::new(
             format!("{path}{field}/labels/{label}"),
@@ -214,7 +214,7 @@ fn checked_task(task: &TaskTemplate, path: &str, field: &str) -> Result<(), Inva
 fn graph(definition: &Definition, path: &str) -> Result<Graph, Invalid> {
     let names: Vec<Name> = definition.nodes.keys().cloned().collect();
     let numbers: HashMap<Name, u32> = names.iter().cloned().zip(0..).collect();
-    let rules: Vec<Rules> = definition.nodes.values().map(|it| rules(it, &numbers)).collect();
+    let rules: Vec<Rules> = definition.nodes.values().map(|node| rules(node, &numbers)).collect();
     let order = ordered(&rules);
     if order.len() < names.len() {
         return Err(cycle(definition, path, &names, &rules, &order));
@@ -225,7 +225,7 @@ fn graph(definition: &Definition, path: &str) -> Result<Graph, Invalid> {
 }
 
 fn rules(node: &Node, numbers: &HashMap<Name, u32>) -> Rules {
-    let parents: Vec<u32> = node.after.iter().filter_map(|it| numbers.get(it).copied()).collect();
+    let parents: Vec<u32> = node.after.iter().filter_map(|name| numbers.get(name).copied()).collect();
     let need = match node.join {
         Join::All => parents.len(),
         Join::Any => 1,
@@ -237,15 +237,15 @@ fn rules(node: &Node, numbers: &HashMap<Name, u32>) -> Rules {
 /// Parents first; those on a cycle, and those behind one, are missing.
 fn ordered(rules: &[Rules]) -> Vec<u32> {
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); rules.len()];
-    let mut missing: Vec<usize> = rules.iter().map(|it| it.parents.len()).collect();
-    for (child, it) in (0..).zip(rules) {
-        for parent in &it.parents {
+    let mut missing: Vec<usize> = rules.iter().map(|rule| rule.parents.len()).collect();
+    for (child, rule) in (0..).zip(rules) {
+        for parent in &rule.parents {
             if let Some(of) = children.get_mut(at(*parent)) {
                 of.push(child);
             }
         }
     }
-    let mut order: Vec<u32> = (0..).zip(&missing).filter(|it| *it.1 == 0).map(|it| it.0).collect();
+    let mut order: Vec<u32> = (0..).zip(&missing).filter(|pair| *pair.1 == 0).map(|pair| pair.0).collect();
     let mut next = 0;
     while let Some(node) = order.get(next).copied() {
         next += 1;
@@ -264,29 +264,30 @@ fn ordered(rules: &[Rules]) -> Vec<u32> {
 /// Walks upwards among those that no order has, until one comes again.
 fn cycle(definition: &Definition, path: &str, names: &[Name], rules: &[Rules], order: &[u32]) -> Invalid {
     let free: HashSet<u32> = order.iter().copied().collect();
-    let from = (0..).zip(names).map(|it| it.0).find(|it| !free.contains(it));
+    let from = (0..).zip(names).map(|pair| pair.0).find(|number| !free.contains(number));
     let (mut way, mut seen, mut node) = (Vec::<u32>::new(), HashSet::new(), from.unwrap_or(0));
     while seen.insert(node) {
         way.push(node);
-        let above = rules.get(at(node)).and_then(|it| it.parents.iter().find(|it| !free.contains(it)));
+        let above =
+            rules.get(at(node)).and_then(|rule| rule.parents.iter().find(|parent| !free.contains(parent)));
         match above {
             Some(parent) => node = *parent,
             None => break,
         }
     }
-    let begins = way.iter().position(|it| *it == node).unwrap_or(0);
+    let begins = way.iter().position(|number| *number == node).unwrap_or(0);
     // Upwards: the last of the way is the parent of none but the first.
     let mut round: Vec<u32> = way.into_iter().skip(begins).collect();
     round.reverse();
-    let name = |it: &u32| names.get(at(*it)).map_or("", Name::as_str);
+    let name = |number: &u32| names.get(at(*number)).map_or("", Name::as_str);
     let mut told: Vec<&str> = round.iter().map(name).collect();
     let (first, last) = (told.first().copied().unwrap_or(""), told.last().copied().unwrap_or(""));
     told.push(first);
     let nth = definition
         .nodes
         .iter()
-        .find(|it| it.0.as_str() == first)
-        .and_then(|it| it.1.after.iter().position(|it| it.as_str() == last))
+        .find(|node| node.0.as_str() == first)
+        .and_then(|node| node.1.after.iter().position(|name| name.as_str() == last))
         .unwrap_or(0);
     Invalid::new(format!("{path}nodes/{first}/after/{nth}"), format!("closes a cycle: {}", told.join(" → ")))
 }
@@ -294,16 +295,16 @@ fn cycle(definition: &Definition, path: &str, names: &[Name], rules: &[Rules], o
 fn deepest(graph: &Graph, path: &str) -> Result<(), Invalid> {
     let mut depth = vec![1_usize; graph.len()];
     for node in graph.order() {
-        let above = graph.parents(*node).iter().filter_map(|it| depth.get(at(*it))).max();
-        let own = above.map_or(1, |it| it + 1);
+        let above = graph.parents(*node).iter().filter_map(|parent| depth.get(at(*parent))).max();
+        let own = above.map_or(1, |number| number + 1);
         if own > DEPTH_MAX {
             let name = graph.name(*node).map_or("", Name::as_str);
             let problem =
                 format!("is the {own}th on the way to it: a workflow may be {DEPTH_MAX} nodes deep");
             return Err(Invalid::new(format!("{path}nodes/{name}"), problem));
         }
-        if let Some(it) = depth.get_mut(at(*node)) {
-            *it = own;
+        if let Some(depth) = depth.get_mut(at(*node)) {
+            *depth = own;
         }
     }
     Ok(())

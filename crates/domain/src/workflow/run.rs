@@ -47,7 +47,7 @@ impl WorkflowState {
     /// None: no such code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.code() == code)
+        Self::ALL.into_iter().find(|state| state.code() == code)
     }
 
     #[must_use]
@@ -149,7 +149,7 @@ impl Run {
     /// Of a node as a whole.
     #[must_use]
     pub fn state_of(&self, node: u32) -> NodeState {
-        self.rows.get(&NodeKey::node(node)).map_or(NodeState::Blocked, |it| it.state)
+        self.rows.get(&NodeKey::node(node)).map_or(NodeState::Blocked, |row| row.state)
     }
 
     /// What has changed since this was asked before.
@@ -160,12 +160,12 @@ impl Run {
 
     /// Those that carry a task which nobody is known to have made.
     pub fn unmade(&self) -> impl Iterator<Item = (&NodeKey, &NodeRow)> {
-        self.open().filter(|it| !it.1.is_made)
+        self.open().filter(|pair| !pair.1.is_made)
     }
 
     /// Those that carry a task and have not ended.
     pub fn open(&self) -> impl Iterator<Item = (&NodeKey, &NodeRow)> {
-        self.rows.iter().filter(|it| it.1.state.is_open() && it.1.items.is_none())
+        self.rows.iter().filter(|row| row.1.state.is_open() && row.1.items.is_none())
     }
 
     /// Its task is there.
@@ -182,7 +182,8 @@ impl Run {
 
     /// A task of this attempt has ended. False: it is not awaited.
     pub fn end(&mut self, graph: &Graph, key: NodeKey, attempt: u32, end: End) -> bool {
-        let Some(row) = self.rows.get(&key).copied().filter(|it| it.state.is_open() && it.attempt == attempt)
+        let Some(row) =
+            self.rows.get(&key).copied().filter(|row| row.state.is_open() && row.attempt == attempt)
         else {
             return false;
         };
@@ -210,7 +211,7 @@ impl Run {
 
     /// A node, or an item of one, has failed.
     fn failed(&mut self, graph: &Graph, node: u32) {
-        let on_failure = graph.rules(node).map(|it| it.on_failure);
+        let on_failure = graph.rules(node).map(|rule| rule.on_failure);
         if on_failure == Some(OnFailure::Fail) && self.ending.is_none() {
             self.ending = Some(Ending::Failed);
         }
@@ -242,9 +243,9 @@ impl Run {
         let rules = graph.rules(node)?;
         let (mut held, mut waiting) = (0, 0);
         for parent in &rules.parents {
-            let goes_on = graph.rules(*parent).is_some_and(|it| it.on_failure == OnFailure::Continue);
+            let goes_on = graph.rules(*parent).is_some_and(|rules| rules.on_failure == OnFailure::Continue);
             match self.state_of(*parent) {
-                it if !it.has_ended() => waiting += 1,
+                state if !state.has_ended() => waiting += 1,
                 NodeState::Succeeded | NodeState::Passed => held += 1,
                 NodeState::Failed | NodeState::Cancelled if goes_on => held += 1,
                 _ => {}
@@ -266,17 +267,18 @@ impl Run {
 
     /// Fan-outs all of whose items have ended.
     fn gather(&mut self, graph: &Graph) {
-        let fanned =
-            |it: (&NodeKey, &NodeRow)| (it.1.items.is_some() && it.1.state.is_open()).then_some(it.0.node);
+        let fanned = |pair: (&NodeKey, &NodeRow)| {
+            (pair.1.items.is_some() && pair.1.state.is_open()).then_some(pair.0.node)
+        };
         let fanned: Vec<u32> = self.rows.iter().filter_map(fanned).collect();
         for node in fanned {
-            let has = |state| self.items(node).any(|it| it.1.state == state);
+            let has = |state| self.items(node).any(|pair| pair.1.state == state);
             let all = match () {
                 () if has(NodeState::Failed) => NodeState::Failed,
                 () if has(NodeState::Cancelled) => NodeState::Cancelled,
                 () => NodeState::Succeeded,
             };
-            let is_over = self.items(node).all(|it| it.1.state.has_ended());
+            let is_over = self.items(node).all(|pair| pair.1.state.has_ended());
             if is_over {
                 let is_skipped = self.state_of(node) == NodeState::Skipping;
                 self.set(node, if is_skipped { NodeState::Passed } else { all });
@@ -290,7 +292,7 @@ impl Run {
     /// The items of a fan-out, in order.
     pub fn items(&self, node: u32) -> impl Iterator<Item = (&NodeKey, &NodeRow)> {
         let (first, last) = (NodeKey::item(node, 0), NodeKey::item(node, u32::MAX));
-        self.rows.range(first..=last).filter(|it| it.0.role == Role::Action)
+        self.rows.range(first..=last).filter(|row| row.0.role == Role::Action)
     }
 
     /// What becomes of a node whose join holds; nothing, where the workflow ends meanwhile.
@@ -299,7 +301,7 @@ impl Run {
             return;
         }
         let key = NodeKey::node(node);
-        let attempt = self.rows.get(&key).map_or(1, |it| it.attempt.max(1));
+        let attempt = self.rows.get(&key).map_or(1, |row| row.attempt.max(1));
         let open = NodeRow { state: NodeState::Open, attempt, ..NodeRow::default() };
         match decision {
             Decision::Run => self.put(key, open),
@@ -341,7 +343,7 @@ impl Run {
             WorkflowState::Succeeded => return Err(Refused::Finished),
             WorkflowState::Compensated => return Err(Refused::Undone),
         }
-        if self.rows.keys().any(|it| it.role == Role::Compensation) {
+        if self.rows.keys().any(|key| key.role == Role::Compensation) {
             return Err(Refused::Undone);
         }
         let again: Vec<(NodeKey, NodeRow)> =
@@ -355,7 +357,7 @@ impl Run {
 
     /// None: it stays as it is. Where a failure was to be gone on from, the way that was taken is.
     fn again(&self, graph: &Graph, key: NodeKey, row: NodeRow) -> Option<NodeRow> {
-        let goes_on = || graph.rules(key.node).is_some_and(|it| it.on_failure == OnFailure::Continue);
+        let goes_on = || graph.rules(key.node).is_some_and(|rules| rules.on_failure == OnFailure::Continue);
         let node_failed = match self.state_of(key.node) {
             // Because the workflow ended.
             NodeState::Cancelled => true,
@@ -390,15 +392,16 @@ impl Run {
         match state {
             NodeState::Blocked => self.set(node, NodeState::Passed),
             NodeState::Open => {
-                let rows = [NodeKey::node(node)].into_iter().chain(self.items(node).map(|it| *it.0));
+                let rows = [NodeKey::node(node)].into_iter().chain(self.items(node).map(|pair| *pair.0));
                 let open: Vec<NodeKey> = rows.collect();
                 for key in open {
-                    if let Some(row) = self.rows.get(&key).copied().filter(|it| it.state == NodeState::Open) {
+                    if let Some(row) = self.rows.get(&key).copied().filter(|row| row.state == NodeState::Open)
+                    {
                         self.put(key, NodeRow { state: NodeState::Skipping, ..row });
                     }
                 }
             }
-            it if it.is_failure() && self.state != WorkflowState::Running => {
+            state if state.is_failure() && self.state != WorkflowState::Running => {
                 self.set(node, NodeState::Passed)
             }
             NodeState::Skipping => {}
@@ -411,8 +414,8 @@ impl Run {
     #[must_use]
     pub fn stopping(&self) -> Vec<NodeKey> {
         let ends = self.ending.is_some() && self.state == WorkflowState::Running;
-        let stops = |it: &(&NodeKey, &NodeRow)| ends || it.1.state == NodeState::Skipping;
-        self.open().filter(stops).map(|it| *it.0).collect()
+        let stops = |pair: &(&NodeKey, &NodeRow)| ends || pair.1.state == NodeState::Skipping;
+        self.open().filter(stops).map(|pair| *pair.0).collect()
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) fn name(text: &str) -> Name {
 
 pub(super) fn node(after: &[&str]) -> Node {
     let task = TaskTemplate::new(name("q"), name("k"));
-    Node { after: after.iter().map(|it| name(it)).collect(), ..Node::task(task) }
+    Node { after: after.iter().map(|text| name(text)).collect(), ..Node::task(task) }
 }
 
 pub(super) fn document(nodes: Vec<(&str, Node)>) -> Definition {
@@ -53,7 +53,7 @@ fn names_that_are_not_there_and_names_that_come_twice_are_refused() {
 #[test]
 fn a_join_that_can_never_hold_is_refused() {
     let joined = |join, after: &[&str]| Node { join, ..node(after) };
-    let with = |it| refused(vec![("a", node(&[])), ("b", node(&[])), ("c", it)]);
+    let with = |this_node| refused(vec![("a", node(&[])), ("b", node(&[])), ("c", this_node)]);
     let (field, problem) = with(joined(Join::AtLeast(3), &["a", "b"]));
     assert_eq!(
         (field.as_str(), problem.as_str()),
@@ -78,10 +78,10 @@ fn only_a_task_waits_and_not_for_longer_than_a_century() {
 #[test]
 fn what_is_too_deep_or_too_many_is_refused() {
     let chain = |length: usize| {
-        let names: Vec<String> = (0..length).map(|it| format!("n{it:05}")).collect();
-        let nodes = (0..length).map(|it| {
-            let after: &[&str] = if it == 0 { &[] } else { &[&names[it - 1]] };
-            (name(&names[it]), node(after))
+        let names: Vec<String> = (0..length).map(|nth| format!("n{nth:05}")).collect();
+        let nodes = (0..length).map(|nth| {
+            let after: &[&str] = if nth == 0 { &[] } else { &[&names[nth - 1]] };
+            (name(&names[nth]), node(after))
         });
         Graph::of(&Definition { name: None, deadline_ms: None, nodes: nodes.collect() })
     };
@@ -89,7 +89,7 @@ fn what_is_too_deep_or_too_many_is_refused() {
     let invalid = chain(DEPTH_MAX + 1).unwrap_err();
     assert_eq!(invalid.field, "nodes/n01000");
     let wide = |count: usize| {
-        let nodes = (0..count).map(|it| (name(&format!("n{it}")), node(&[]))).collect();
+        let nodes = (0..count).map(|nth| (name(&format!("n{nth}")), node(&[]))).collect();
         Graph::of(&Definition { name: None, deadline_ms: None, nodes })
     };
     assert!(wide(NODES_MAX).is_ok());
@@ -153,8 +153,8 @@ fn what_a_task_is_called_is_pinned_because_tasks_were_made_by_it() {
         NodeIdentity { workflow: 8, ..identity },
     ];
     let mut ids: Vec<i64> =
-        all.iter().map(|it| it.task_id(None, 0)).chain([identity.task_id(None, 1)]).collect();
-    assert!(ids.iter().all(|it| *it < 0 && *it >= -(1 << 53)), "{ids:?}");
+        all.iter().map(|identity| identity.task_id(None, 0)).chain([identity.task_id(None, 1)]).collect();
+    assert!(ids.iter().all(|id| *id < 0 && *id >= -(1 << 53)), "{ids:?}");
     let secret = IdentitySecret::new([7; 32]);
     assert_eq!(identity.task_id(Some(&secret), 0), identity.task_id(Some(&secret), 0));
     ids.push(identity.task_id(Some(&secret), 0));
@@ -183,6 +183,8 @@ fn ancestors_are_those_on_some_way() {
 fn the_codes_are_pinned_because_they_are_stored() {
     assert_eq!(NodeState::ALL.map(NodeState::code), [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(WorkflowState::ALL.map(WorkflowState::code), [1, 2, 3, 4, 5, 6]);
-    assert!(NodeState::ALL.into_iter().all(|it| NodeState::from_code(it.code()) == Some(it)));
-    assert!(WorkflowState::ALL.into_iter().all(|it| WorkflowState::from_code(it.code()) == Some(it)));
+    assert!(NodeState::ALL.into_iter().all(|state| NodeState::from_code(state.code()) == Some(state)));
+    assert!(
+        WorkflowState::ALL.into_iter().all(|state| WorkflowState::from_code(state.code()) == Some(state))
+    );
 }

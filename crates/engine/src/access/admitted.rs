@@ -66,7 +66,7 @@ impl Access {
             By::Secret { of, sent } => {
                 let id = of.id.as_ref()?;
                 let found = self.known.read().tokens.get(id.as_str()).map(Arc::clone);
-                found.map_or(Some(UNKNOWN), |it| it.refusal(sent, now))
+                found.map_or(Some(UNKNOWN), |identity| identity.refusal(sent, now))
             }
         }
     }
@@ -81,10 +81,10 @@ impl Access {
         let since = self.changes.told_until.swap(now.0, SeqCst);
         let has_ended = |at: Millis| since < at.0 && at <= now;
         // A clock that went back: what has ended is good again, and nobody waits for that.
-        let ends = |it: &Arc<Identity>| {
-            let token = it.token.as_ref();
-            let previous = token.and_then(|it| it.previous.as_ref()).map(|it| it.until);
-            [it.expires_at(), previous].into_iter().flatten().any(has_ended)
+        let ends = |identity: &Arc<Identity>| {
+            let token = identity.token.as_ref();
+            let previous = token.and_then(|token| token.previous.as_ref()).map(|previous| previous.until);
+            [identity.expires_at(), previous].into_iter().flatten().any(has_ended)
         };
         let known = self.known();
         if known.required_at.is_some_and(has_ended) || known.tokens.values().any(ends) {

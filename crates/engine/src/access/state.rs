@@ -96,15 +96,17 @@ impl Identity {
     pub(super) fn refusal(&self, sent: &SecretHash, now: Millis) -> Option<&'static str> {
         let Some(token) = &self.token else { return Some(UNKNOWN) };
         let is_present = token.secret.matches(sent);
-        let is_previous =
-            token.previous.as_ref().is_some_and(|it| it.secret.matches(sent) & (now < it.until));
+        let is_previous = token
+            .previous
+            .as_ref()
+            .is_some_and(|previous| previous.secret.matches(sent) & (now < previous.until));
         if !(is_present | is_previous) {
             return Some(UNKNOWN);
         }
         if token.revoked.is_some() {
             return Some("the token was revoked");
         }
-        token.expires_at.is_some_and(|it| it <= now).then_some("the token has expired")
+        token.expires_at.is_some_and(|expires_at| expires_at <= now).then_some("the token has expired")
     }
 }
 
@@ -114,7 +116,7 @@ pub(super) const NO_TOKEN: &str = "send Authorization: Bearer <token>";
 impl Access {
     pub(crate) fn new(admin_token: Option<SecretHash>) -> Self {
         Self {
-            admin: admin_token.map(|it| (it, Arc::new(Identity::admin()))),
+            admin: admin_token.map(|admin_token| (admin_token, Arc::new(Identity::admin()))),
             known: RwLock::default(),
             is_loaded: AtomicBool::new(false),
             used_written_at: AtomicI64::new(0),
@@ -146,7 +148,7 @@ impl Access {
         }
         let identity = |token: Token| {
             let id = token.id.as_str().to_owned();
-            let used_at = known.tokens.get(&id).map(|it| Arc::clone(&it.used_at)).unwrap_or_default();
+            let used_at = known.tokens.get(&id).map(|token| Arc::clone(&token.used_at)).unwrap_or_default();
             (id, Arc::new(Identity::of(token, used_at)))
         };
         let required_at = read.required_at();
@@ -276,8 +278,8 @@ mod tests {
         let Identified::As(admitted) = access.identify(Some("a long word that nobody guesses"), NOW) else {
             panic!("it is good");
         };
-        let it = admitted.identity().unwrap();
-        assert_eq!((it.by.as_str(), it.grant.reaches_everything()), ("admin", true));
+        let identity = admitted.identity().unwrap();
+        assert_eq!((identity.by.as_str(), identity.grant.reaches_everything()), ("admin", true));
         assert!(matches!(access.identify(Some("another word"), NOW), Identified::Refused(_)));
     }
 

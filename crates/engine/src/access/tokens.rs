@@ -85,7 +85,7 @@ pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Milli
 
 /// The token as it stands. None: there is none of that id.
 async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Error> {
-    Ok(store.tokens().await?.all.into_iter().find(|it| it.id == *id))
+    Ok(store.tokens().await?.all.into_iter().find(|token| token.id == *id))
 }
 
 /// What came of a change of a token.

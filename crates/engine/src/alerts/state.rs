@@ -255,13 +255,13 @@ impl Alerts {
 
     pub(super) fn list(&self, now: Millis) -> Vec<Alert> {
         let mut active = self.active.lock();
-        active.retain(|_, it| it.until >= now);
-        let alert = |((kind, queue, _), it): (&About, &Active)| Alert {
+        active.retain(|_, active| active.until >= now);
+        let alert = |((kind, queue, _), active): (&About, &Active)| Alert {
             kind: *kind,
-            since: it.since,
+            since: active.since,
             queue: queue.clone(),
-            text: it.text.clone(),
-            count: it.count,
+            text: active.text.clone(),
+            count: active.count,
         };
         active.iter().map(alert).collect()
     }

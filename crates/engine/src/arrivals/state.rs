@@ -40,7 +40,7 @@ pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 
 impl Seats {
     fn idle_places(&self) -> usize {
-        self.idle.iter().map(|it| it.max).sum()
+        self.idle.iter().map(|idle| idle.max).sum()
     }
 
     /// The next of the shelf. What was leased too long ago is not handed over any more.
@@ -137,7 +137,7 @@ impl Arrival {
     /// Gives fired tasks to those who wait, if there is room for all of them: else their order is for the line to find. Answers those that nobody has got.
     pub(crate) fn give(&self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
         let mut seats = self.seats.lock();
-        if seats.idle.iter().map(|it| it.max).sum::<usize>() < entries.len() {
+        if seats.idle.iter().map(|idle| idle.max).sum::<usize>() < entries.len() {
             return entries;
         }
         while !entries.is_empty() {
@@ -236,15 +236,16 @@ mod tests {
 
     fn given(seat: &mut oneshot::Receiver<Given>) -> usize {
         match seat.try_recv() {
-            Ok(Given::Fired(it)) => it.len(),
-            Ok(Given::Leased(it)) => it.len(),
+            Ok(Given::Fired(entries)) => entries.len(),
+            Ok(Given::Leased(list)) => list.len(),
             Err(_) => 0,
         }
     }
 
     #[test]
     fn what_fires_goes_to_those_who_came_first_and_only_if_all_of_it_finds_a_place() {
-        let (arrival, fired) = (Arrival::default(), || (1..=3).map(|it| entry(it, it)).collect::<Vec<_>>());
+        let (arrival, fired) =
+            (Arrival::default(), || (1..=3).map(|number| entry(number, number)).collect::<Vec<_>>());
         assert_eq!(arrival.give(fired()).len(), 3, "nobody waits");
         let mut two = seats(&arrival, &[1, 1]);
         assert_eq!(arrival.give(fired()).len(), 3, "no room for all");
@@ -259,7 +260,7 @@ mod tests {
         let arrival = Arrival::default();
         let mut all = seats(&arrival, &[2, 2, 1]);
         drop(all.remove(0));
-        assert_eq!(arrival.give((1..=4).map(|it| entry(it, it)).collect()).len(), 1);
+        assert_eq!(arrival.give((1..=4).map(|number| entry(number, number)).collect()).len(), 1);
         assert_eq!(all.iter_mut().map(given).collect::<Vec<_>>(), [2, 1]);
     }
 }

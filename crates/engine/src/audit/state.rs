@@ -104,7 +104,7 @@ impl Audit {
     /// What is to be written next, unless there is nothing.
     pub(super) fn next(&self) -> Option<AuditEntry> {
         let noted = self.noted.lock().pop_front();
-        noted.or_else(|| self.refused.lock().pop_first().map(|it| it.1))
+        noted.or_else(|| self.refused.lock().pop_first().map(|pair| pair.1))
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
         audit.refuse(entry(60_000, "a"), 401);
         audit.refuse(entry(0, "b"), 401);
         audit.refuse(entry(0, "a"), 403);
-        let times: Vec<i64> = audit.refused.lock().values().map(|it| it.times).collect();
+        let times: Vec<i64> = audit.refused.lock().values().map(|entry| entry.times).collect();
         assert_eq!((times.len(), times.iter().sum::<i64>(), times.iter().max()), (4, 6, Some(&3)));
     }
 
@@ -137,7 +137,7 @@ mod tests {
             audit.note(entry(at, "a"));
         }
         let noted = audit.noted.lock();
-        let ends = (noted.front().map(|it| it.at.0), noted.back().map(|it| it.at.0));
+        let ends = (noted.front().map(|entry| entry.at.0), noted.back().map(|entry| entry.at.0));
         assert_eq!((noted.len(), ends), (NOTED_MAX, (Some(3), Some(10_002))));
     }
 
@@ -149,6 +149,6 @@ mod tests {
         }
         let refused = audit.refused.lock();
         assert_eq!(refused.len(), KINDS_MAX + 1);
-        assert_eq!(refused.values().map(|it| it.times).sum::<i64>(), 5_000);
+        assert_eq!(refused.values().map(|entry| entry.times).sum::<i64>(), 5_000);
     }
 }

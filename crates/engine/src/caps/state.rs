@@ -59,9 +59,11 @@ pub enum QueueRefused {
 impl std::fmt::Display for QueueRefused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Full(it) => write!(f, "the queue is full: {} of {} tasks wait", it.waiting, it.max_waiting),
-            Self::Versions(it) => {
-                write!(f, "demands handler_versions {it:?}, and the queue is pushed over the bus")
+            Self::Full(full) => {
+                write!(f, "the queue is full: {} of {} tasks wait", full.waiting, full.max_waiting)
+            }
+            Self::Versions(versions) => {
+                write!(f, "demands handler_versions {versions:?}, and the queue is pushed over the bus")
             }
         }
     }
@@ -97,22 +99,22 @@ pub(super) fn bytes_of(payload: &Content) -> u64 {
 impl Counts {
     pub(super) fn of(books: &Books) -> Self {
         let mut counts = Self { counted_at: Some(Instant::now()), ..Self::default() };
-        for it in books.standing.iter().filter(|it| is_waiting(it.state)) {
-            let tasks = u64::try_from(it.tasks).unwrap_or(0);
+        for tally in books.standing.iter().filter(|tally| is_waiting(tally.state)) {
+            let tasks = u64::try_from(tally.tasks).unwrap_or(0);
             counts.everything += tasks;
-            *counts.namespaces.entry(it.queue.namespace.clone()).or_default() += tasks;
-            *counts.queues.entry(it.queue.clone()).or_default() += tasks;
+            *counts.namespaces.entry(tally.queue.namespace.clone()).or_default() += tasks;
+            *counts.queues.entry(tally.queue.clone()).or_default() += tasks;
         }
-        for it in &books.pending_bytes {
+        for pending_bytes in &books.pending_bytes {
             // Below nothing it is where tasks stood before bytes were counted, until an engine has counted theirs.
-            counts.add_bytes(&it.queue.namespace, u64::try_from(it.bytes).unwrap_or(0));
+            counts.add_bytes(&pending_bytes.queue.namespace, u64::try_from(pending_bytes.bytes).unwrap_or(0));
         }
         counts
     }
 
     /// The narrowest scope that has no room for so many bytes more.
     pub(super) fn too_many_bytes(&self, known: &Known, namespace: &Name, more: u64) -> Option<TooManyBytes> {
-        let of_namespace = known.namespaces.get(namespace).and_then(|it| it.max_payload_bytes);
+        let of_namespace = known.namespaces.get(namespace).and_then(|namespace| namespace.max_payload_bytes);
         let in_namespace = self.bytes.get(namespace).copied().unwrap_or(0);
         let scopes = [
             (of_namespace, in_namespace, Scope::Namespace(namespace.clone())),
@@ -147,7 +149,7 @@ impl Counts {
     /// Room in the queue alone: of its namespace, and of everything, the task is one already.
     pub(super) fn let_into(&mut self, known: &Known, from: &QueueKey, to: &QueueKey) -> Option<Full> {
         let waiting = self.queues.get(to).copied().unwrap_or(0);
-        let max = known.queues.get(to).and_then(|it| it.max_waiting);
+        let max = known.queues.get(to).and_then(|queue| queue.max_waiting);
         if let Some(max_waiting) = max.filter(|max| waiting >= *max) {
             return Some(Full { scope: Scope::Queue(to.clone()), waiting, max_waiting });
         }
@@ -159,8 +161,8 @@ impl Counts {
 
     /// The narrowest scope that has no room for one more.
     fn full(&self, known: &Known, queue: &QueueKey) -> Option<Full> {
-        let in_queue = known.queues.get(queue).and_then(|it| it.max_waiting);
-        let in_namespace = known.namespaces.get(&queue.namespace).and_then(|it| it.max_waiting);
+        let in_queue = known.queues.get(queue).and_then(|queue| queue.max_waiting);
+        let in_namespace = known.namespaces.get(&queue.namespace).and_then(|namespace| namespace.max_waiting);
         let of_queue = self.queues.get(queue).copied().unwrap_or(0);
         let of_namespace = self.namespaces.get(&queue.namespace).copied().unwrap_or(0);
         let scopes = [
@@ -192,8 +194,8 @@ mod tests {
 
     #[test]
     fn the_narrowest_full_scope_is_named_and_what_is_let_in_counts() {
-        let name = |it: &str| Name::new(it).unwrap();
-        let queue = |it: &str| QueueKey { namespace: name("eu"), queue: name(it) };
+        let name = |namespace: &str| Name::new(namespace).unwrap();
+        let queue = |text: &str| QueueKey { namespace: name("eu"), queue: name(text) };
         let capped = QueueSettings { max_waiting: Some(2), ..QueueSettings::default() };
         let mut known = Known {
             everything: ScopeSettings { max_waiting: Some(4), ..ScopeSettings::default() },
@@ -201,12 +203,12 @@ mod tests {
         };
         known.queues.insert(queue("mail"), Arc::new(capped));
         let mut counts = Counts::default();
-        let mut let_in = |it: &str| {
-            let full = counts.full(&known, &queue(it));
+        let mut let_in = |text: &str| {
+            let full = counts.full(&known, &queue(text));
             if full.is_none() {
-                counts.add(&queue(it));
+                counts.add(&queue(text));
             }
-            full.map(|it| (it.scope, it.waiting))
+            full.map(|full| (full.scope, full.waiting))
         };
         assert_eq!((let_in("mail"), let_in("mail")), (None, None));
         assert_eq!(let_in("mail"), Some((Scope::Queue(queue("mail")), 2)));
@@ -216,8 +218,8 @@ mod tests {
 
     #[test]
     fn a_task_that_changes_its_queue_needs_room_there_alone_and_leaves_room_behind() {
-        let name = |it: &str| Name::new(it).unwrap();
-        let queue = |it: &str| QueueKey { namespace: name("eu"), queue: name(it) };
+        let name = |text: &str| Name::new(text).unwrap();
+        let queue = |text: &str| QueueKey { namespace: name("eu"), queue: name(text) };
         let capped = |max| Arc::new(QueueSettings { max_waiting: Some(max), ..QueueSettings::default() });
         let mut known = Known {
             everything: ScopeSettings { max_waiting: Some(3), ..ScopeSettings::default() },
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn payloads_are_let_in_up_to_the_bytes_that_are_allowed_and_short_ones_where_long_ones_are_not() {
-        let name = |it: &str| Name::new(it).unwrap();
+        let name = |text: &str| Name::new(text).unwrap();
         let capped = |max| ScopeSettings { max_payload_bytes: Some(max), ..ScopeSettings::default() };
         let mut known = Known { everything: capped(100), ..Known::default() };
         known.namespaces.insert(name("eu"), capped(10));
@@ -250,7 +252,9 @@ mod tests {
             let task = NewTask { payload, ..NewTask::new(queue, name("send"), Millis(0)) };
             match counts.let_in(&known, &task) {
                 None => None,
-                Some(Refused::TooManyBytes(it)) => Some((it.scope, it.bytes)),
+                Some(Refused::TooManyBytes(too_many_bytes)) => {
+                    Some((too_many_bytes.scope, too_many_bytes.bytes))
+                }
                 Some(other) => panic!("{other:?}"),
             }
         };

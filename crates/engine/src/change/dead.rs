@@ -86,7 +86,7 @@ pub(crate) async fn redrive(
 /// fence that the one before it leaves: where that is lost, so are the others.
 fn steps_of_redrive(task: &Task, changes: &[Change], by: &str, redrive: Change) -> Vec<Step> {
     let (before, after): (Vec<_>, Vec<_>) =
-        changes.iter().cloned().partition(|it| matches!(it, Change::Amend { .. }));
+        changes.iter().cloned().partition(|change| matches!(change, Change::Amend { .. }));
     let all = before.into_iter().chain([redrive]).chain(after);
     let step = |(fence, change)| Step {
         place: task.place,
@@ -119,7 +119,7 @@ async fn try_redrive(
         let redrive = Change::Redrive { execute_at: core.now() };
         let steps = steps_of_redrive(&task, changes, by, redrive);
         if core.store.apply(steps, core.now()).await?.last().is_some_and(|last| *last == Applied::Moved) {
-            let replaces = changes.iter().any(|it| it.payload().is_some());
+            let replaces = changes.iter().any(|change| change.payload().is_some());
             let old = outside::key_of(&task.ask.payload).filter(|_| replaces);
             outside::delete_soon(core, old.into_iter().collect());
             return Ok(Some(Changed::Changed(Box::new(put_back(core, task.place).await?))));

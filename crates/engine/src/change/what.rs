@@ -15,16 +15,32 @@ pub(super) fn what_changes(task: &Task, change: &Change) -> Option<String> {
     }
     match change {
         Change::Reschedule { execute_at, priority, .. } => {
-            said.extend(turned("execute_at_ms", asked.execute_at.0, execute_at.map(|it| it.0)));
-            said.extend(turned("priority", asked.priority.level(), priority.map(|it| it.level())));
+            said.extend(turned(
+                "execute_at_ms",
+                asked.execute_at.0,
+                execute_at.map(|execute_at| execute_at.0),
+            ));
+            said.extend(turned(
+                "priority",
+                asked.priority.level(),
+                priority.map(|priority| priority.level()),
+            ));
         }
         Change::Amend { max_attempts, priority, timeout_ms, retry, .. } => {
             said.extend(turned("max_attempts", asked.max_attempts, *max_attempts));
-            said.extend(turned("priority", asked.priority.level(), priority.map(|it| it.level())));
-            let before = asked.timeout_ms.map_or_else(|| "none".to_owned(), |it| it.to_string());
-            said.extend(turned("timeout_ms", before, timeout_ms.map(|it| it.to_string())));
+            said.extend(turned(
+                "priority",
+                asked.priority.level(),
+                priority.map(|priority| priority.level()),
+            ));
+            let before =
+                asked.timeout_ms.map_or_else(|| "none".to_owned(), |timeout_ms| timeout_ms.to_string());
+            said.extend(turned("timeout_ms", before, timeout_ms.map(|timeout_ms| timeout_ms.to_string())));
             said.extend(
-                retry.as_ref().filter(|it| **it != asked.retry).map(|_| "another retry policy".to_owned()),
+                retry
+                    .as_ref()
+                    .filter(|retry_policy| **retry_policy != asked.retry)
+                    .map(|_| "another retry policy".to_owned()),
             );
         }
         _ => {}

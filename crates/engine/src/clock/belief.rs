@@ -195,7 +195,8 @@ impl Belief {
         let margin = half + KEEPER_RESOLUTION_NS + reading.spread_ns;
         let wall = reading.wall_offset();
         let before = self.keeper;
-        let has_jumped = before.is_some_and(|it| !self.agree(it.offset, heard, it.margin + margin));
+        let has_jumped =
+            before.is_some_and(|keeper| !self.agree(keeper.offset, heard, keeper.margin + margin));
         if self.agree(wall, heard, margin) {
             self.follow(wall);
         } else if before.is_none() || (!has_jumped && !self.agree(self.anchor, heard, margin)) {
@@ -208,7 +209,7 @@ impl Belief {
             self.is_denied = true;
         } else {
             // It has jumped away from the time that it agreed to before: two witnesses against it, or none against any.
-            self.keeper = before.map(|it| Keeper { heard, is_doubtful: true, ..it });
+            self.keeper = before.map(|keeper| Keeper { heard, is_doubtful: true, ..keeper });
             return;
         }
         self.keeper = Some(Keeper { offset: heard, margin, heard, is_doubtful: false });
@@ -226,8 +227,8 @@ impl Belief {
         Standing {
             is_doubtful: !self.is_followed(),
             wall_ahead_ms: self.wall_ahead_ns / MS,
-            keeper_ahead_ms: keeper.map(|it| (it.heard - self.offset) / MS),
-            is_keeper_doubtful: keeper.is_some_and(|it| it.is_doubtful),
+            keeper_ahead_ms: keeper.map(|keeper| (keeper.heard - self.offset) / MS),
+            is_keeper_doubtful: keeper.is_some_and(|keeper| keeper.is_doubtful),
             steps: self.steps,
             breaks: self.breaks,
         }
@@ -264,9 +265,9 @@ mod tests {
         }
 
         fn agreed() -> Self {
-            let mut it = Self::new(0, None);
-            it.hear(MS);
-            it
+            let mut world = Self::new(0, None);
+            world.hear(MS);
+            world
         }
 
         fn reading(&self) -> Reading {
@@ -308,164 +309,164 @@ mod tests {
 
     #[test]
     fn a_wall_clock_that_agrees_is_followed_also_in_small_steps() {
-        let mut it = World::agreed();
-        it.wall_ns = 200 * MS;
-        assert_eq!(it.pass(SECOND), 200 * MS);
-        assert_eq!(it.belief.settled(), Some(BOOT + 200 * MS));
-        it.wall_ns = 0;
-        assert_eq!(it.ahead(), 200 * MS, "time stands still instead of running back");
-        assert_eq!(it.belief.settled(), None);
-        assert_eq!(it.pass(150 * MS), 50 * MS);
-        assert_eq!(it.pass(150 * MS), 0);
-        assert_eq!(it.standing(), Standing { keeper_ahead_ms: Some(0), ..Standing::default() });
+        let mut world = World::agreed();
+        world.wall_ns = 200 * MS;
+        assert_eq!(world.pass(SECOND), 200 * MS);
+        assert_eq!(world.belief.settled(), Some(BOOT + 200 * MS));
+        world.wall_ns = 0;
+        assert_eq!(world.ahead(), 200 * MS, "time stands still instead of running back");
+        assert_eq!(world.belief.settled(), None);
+        assert_eq!(world.pass(150 * MS), 50 * MS);
+        assert_eq!(world.pass(150 * MS), 0);
+        assert_eq!(world.standing(), Standing { keeper_ahead_ms: Some(0), ..Standing::default() });
     }
 
     #[test]
     fn a_step_that_the_keeper_does_not_confirm_is_not_followed_and_is_over_when_the_wall_clock_is_back() {
         for step in [4 * HOUR, -4 * HOUR, 300 * MS] {
-            let mut it = World::agreed();
-            it.wall_ns = step;
+            let mut world = World::agreed();
+            world.wall_ns = step;
             for _ in 0..10 {
-                assert_eq!(it.pass(500 * MS), 0);
-                it.hear(20 * MS);
+                assert_eq!(world.pass(500 * MS), 0);
+                world.hear(20 * MS);
             }
-            let standing = it.standing();
+            let standing = world.standing();
             assert!(standing.is_doubtful && !standing.is_keeper_doubtful);
             assert_eq!((standing.wall_ahead_ms, standing.steps, standing.breaks), (step / MS, 0, 1));
-            it.wall_ns = 0;
-            it.hear(MS);
-            assert_eq!(it.pass(MS), 0);
-            assert!(!it.standing().is_doubtful);
+            world.wall_ns = 0;
+            world.hear(MS);
+            assert_eq!(world.pass(MS), 0);
+            assert!(!world.standing().is_doubtful);
         }
     }
 
     #[test]
     fn while_the_keeper_is_away_time_goes_on_by_what_was_last_agreed_upon() {
-        let mut it = World::agreed();
-        it.wall_ns = HOUR;
-        assert_eq!((it.pass(HOUR), it.pass(HOUR)), (0, 0));
-        it.wall_ns = 0;
-        assert_eq!(it.pass(SECOND), 0);
-        assert!(!it.standing().is_doubtful, "nobody has denied it");
+        let mut world = World::agreed();
+        world.wall_ns = HOUR;
+        assert_eq!((world.pass(HOUR), world.pass(HOUR)), (0, 0));
+        world.wall_ns = 0;
+        assert_eq!(world.pass(SECOND), 0);
+        assert!(!world.standing().is_doubtful, "nobody has denied it");
     }
 
     #[test]
     fn a_step_that_the_keeper_confirms_is_followed_in_both_directions() {
         for step in [HOUR, -HOUR] {
-            let mut it = World::agreed();
-            (it.wall_ns, it.keeper_ns) = (step, step);
-            assert_eq!(it.pass(SECOND), 0);
-            it.hear(20 * MS);
-            assert_eq!(it.pass(MS), step);
-            assert_eq!((it.standing().steps, it.standing().is_doubtful), (1, false));
+            let mut world = World::agreed();
+            (world.wall_ns, world.keeper_ns) = (step, step);
+            assert_eq!(world.pass(SECOND), 0);
+            world.hear(20 * MS);
+            assert_eq!(world.pass(MS), step);
+            assert_eq!((world.standing().steps, world.standing().is_doubtful), (1, false));
         }
     }
 
     #[test]
     fn an_engine_whose_clock_is_wrong_from_the_start_goes_by_the_keepers() {
         for ahead in [HOUR, -HOUR] {
-            let mut it = World::new(ahead, None);
-            it.hear(20 * MS);
-            assert!(it.pass(SECOND).abs() <= 10 * MS + MS);
-            assert!(it.standing().is_doubtful && it.standing().wall_ahead_ms.abs() > 3_599_000);
-            it.wall_ns = 0;
-            it.hear(20 * MS);
-            assert_eq!(it.pass(SECOND), 0);
-            assert!(!it.standing().is_doubtful);
+            let mut world = World::new(ahead, None);
+            world.hear(20 * MS);
+            assert!(world.pass(SECOND).abs() <= 10 * MS + MS);
+            assert!(world.standing().is_doubtful && world.standing().wall_ahead_ms.abs() > 3_599_000);
+            world.wall_ns = 0;
+            world.hear(20 * MS);
+            assert_eq!(world.pass(SECOND), 0);
+            assert!(!world.standing().is_doubtful);
         }
     }
 
     #[test]
     fn a_keeper_that_jumps_alone_is_not_followed_and_nothing_else_is_doubted() {
-        let mut it = World::agreed();
-        it.keeper_ns = HOUR;
+        let mut world = World::agreed();
+        world.keeper_ns = HOUR;
         for _ in 0..10 {
-            it.hear(20 * MS);
-            assert_eq!(it.pass(SECOND), 0);
+            world.hear(20 * MS);
+            assert_eq!(world.pass(SECOND), 0);
         }
-        let standing = it.standing();
+        let standing = world.standing();
         assert!(standing.is_keeper_doubtful && !standing.is_doubtful);
         assert_eq!(standing.keeper_ahead_ms, Some(3_600_000));
-        it.wall_ns = 4 * HOUR;
-        assert_eq!(it.pass(SECOND), 0, "three clocks, three times");
-        it.hear(20 * MS);
-        assert_eq!(it.pass(SECOND), 0);
-        (it.wall_ns, it.keeper_ns) = (0, 0);
-        it.hear(20 * MS);
-        assert!(!it.standing().is_keeper_doubtful && !it.standing().is_doubtful);
+        world.wall_ns = 4 * HOUR;
+        assert_eq!(world.pass(SECOND), 0, "three clocks, three times");
+        world.hear(20 * MS);
+        assert_eq!(world.pass(SECOND), 0);
+        (world.wall_ns, world.keeper_ns) = (0, 0);
+        world.hear(20 * MS);
+        assert!(!world.standing().is_keeper_doubtful && !world.standing().is_doubtful);
     }
 
     #[test]
     fn small_steps_that_add_up_and_a_machine_that_drifts_stay_within_the_bound() {
-        let mut it = World::agreed();
+        let mut world = World::agreed();
         for _ in 0..20 {
-            it.wall_ns += 100 * MS;
-            it.hear(10 * MS);
-            assert!(it.pass(SECOND).abs() <= BOUND + 5 * MS + MS);
+            world.wall_ns += 100 * MS;
+            world.hear(10 * MS);
+            assert!(world.pass(SECOND).abs() <= BOUND + 5 * MS + MS);
         }
-        assert!(it.standing().is_doubtful);
-        let mut it = World::agreed();
+        assert!(world.standing().is_doubtful);
+        let mut this_world = World::agreed();
         for _ in 0..10_000 {
             // The steady clock drifts as well: to the machine, the keeper does.
-            it.keeper_ns -= MS / 2;
-            it.hear(10 * MS);
-            let ahead_of_keeper = it.pass(500 * MS) - it.keeper_ns;
+            this_world.keeper_ns -= MS / 2;
+            this_world.hear(10 * MS);
+            let ahead_of_keeper = this_world.pass(500 * MS) - this_world.keeper_ns;
             assert!(ahead_of_keeper <= BOUND + 5 * MS + 3 * MS, "{ahead_of_keeper}");
         }
-        assert!(it.standing().is_doubtful && !it.standing().is_keeper_doubtful);
+        assert!(this_world.standing().is_doubtful && !this_world.standing().is_keeper_doubtful);
     }
 
     #[test]
     fn after_a_suspend_time_is_right_at_once_and_is_known_to_be_broken() {
-        let mut it = World::agreed();
-        let before = it.standing().breaks;
-        it.asleep_ns += HOUR;
-        assert_eq!(it.pass(HOUR), 0);
-        assert_eq!((it.standing().breaks, it.standing().is_doubtful), (before + 1, false));
-        assert_eq!(it.pass(SECOND), 0);
-        assert_eq!(it.standing().breaks, before + 1);
+        let mut world = World::agreed();
+        let before = world.standing().breaks;
+        world.asleep_ns += HOUR;
+        assert_eq!(world.pass(HOUR), 0);
+        assert_eq!((world.standing().breaks, world.standing().is_doubtful), (before + 1, false));
+        assert_eq!(world.pass(SECOND), 0);
+        assert_eq!(world.standing().breaks, before + 1);
         // A machine whose steady clock stood still as well: wall clock and keeper went on.
-        (it.wall_ns, it.keeper_ns) = (HOUR, HOUR);
-        it.pass(MS);
-        assert_eq!(it.standing().breaks, before + 2, "before anybody has confirmed it");
-        it.hear(MS);
-        assert_eq!(it.pass(MS), HOUR);
+        (world.wall_ns, world.keeper_ns) = (HOUR, HOUR);
+        world.pass(MS);
+        assert_eq!(world.standing().breaks, before + 2, "before anybody has confirmed it");
+        world.hear(MS);
+        assert_eq!(world.pass(MS), HOUR);
     }
 
     #[test]
     fn a_process_that_stood_still_is_known_to_have_although_every_clock_went_on() {
-        let mut it = World::agreed();
+        let mut world = World::agreed();
         for ns in [100 * MS, STOOD_STILL_NS] {
-            it.pass(ns);
-            assert_eq!(it.standing().breaks, 0, "somebody asked in time");
+            world.pass(ns);
+            assert_eq!(world.standing().breaks, 0, "somebody asked in time");
         }
-        assert_eq!(it.pass(STOOD_STILL_NS + MS), 0, "time is right");
-        assert_eq!(it.standing(), Standing { breaks: 1, keeper_ahead_ms: Some(0), ..Standing::default() });
-        it.pass(100 * MS);
-        assert_eq!(it.standing().breaks, 1, "once");
+        assert_eq!(world.pass(STOOD_STILL_NS + MS), 0, "time is right");
+        assert_eq!(world.standing(), Standing { breaks: 1, keeper_ahead_ms: Some(0), ..Standing::default() });
+        world.pass(100 * MS);
+        assert_eq!(world.standing().breaks, 1, "once");
     }
 
     #[test]
     fn an_answer_that_took_too_long_says_nothing() {
-        let mut it = World::agreed();
-        it.wall_ns = HOUR;
-        it.keeper_ns = HOUR;
-        it.hear(ROUND_TRIP_MAX_NS + MS);
-        assert_eq!(it.pass(MS), 0);
+        let mut world = World::agreed();
+        world.wall_ns = HOUR;
+        world.keeper_ns = HOUR;
+        world.hear(ROUND_TRIP_MAX_NS + MS);
+        assert_eq!(world.pass(MS), 0);
     }
 
     #[test]
     fn with_nobody_to_ask_a_step_is_followed_when_it_has_stood() {
         for step in [HOUR, -HOUR] {
-            let mut it = World::new(0, Some(10 * SECOND));
-            it.wall_ns = step;
-            assert_eq!((it.pass(SECOND), it.pass(8 * SECOND)), (0, 0));
-            it.wall_ns = 0;
-            assert_eq!(it.pass(SECOND), 0);
-            it.wall_ns = step;
-            assert_eq!((it.pass(SECOND), it.pass(9 * SECOND)), (0, 0));
-            assert_eq!(it.pass(SECOND), step, "ten seconds after it was seen");
-            assert_eq!((it.standing().steps, it.standing().is_doubtful), (1, false));
+            let mut world = World::new(0, Some(10 * SECOND));
+            world.wall_ns = step;
+            assert_eq!((world.pass(SECOND), world.pass(8 * SECOND)), (0, 0));
+            world.wall_ns = 0;
+            assert_eq!(world.pass(SECOND), 0);
+            world.wall_ns = step;
+            assert_eq!((world.pass(SECOND), world.pass(9 * SECOND)), (0, 0));
+            assert_eq!(world.pass(SECOND), step, "ten seconds after it was seen");
+            assert_eq!((world.standing().steps, world.standing().is_doubtful), (1, false));
         }
     }
 
@@ -473,17 +474,17 @@ mod tests {
     fn whatever_happens_to_one_clock_time_is_never_further_off_than_the_bound_and_a_round_trip() {
         for seed in 0..2_000 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let mut it = World::agreed();
+            let mut world = World::agreed();
             for _ in 0..60 {
                 let round_trip = random.i64(0..200) * MS;
                 match random.u8(0..6) {
-                    0 => it.wall_ns = random.i64(-2_000..2_000) * MS,
-                    1 => it.wall_ns = random.i64(-5..5) * HOUR,
-                    2 => it.wall_ns = 0,
-                    3 => it.hear(round_trip),
-                    _ => drop(it.pass(random.i64(0..20_000) * MS)),
+                    0 => world.wall_ns = random.i64(-2_000..2_000) * MS,
+                    1 => world.wall_ns = random.i64(-5..5) * HOUR,
+                    2 => world.wall_ns = 0,
+                    3 => world.hear(round_trip),
+                    _ => drop(world.pass(random.i64(0..20_000) * MS)),
                 }
-                let ahead = it.ahead();
+                let ahead = world.ahead();
                 assert!(ahead.abs() <= 2 * BOUND + 202 * MS, "seed {seed}: {} ms", ahead / MS);
             }
         }

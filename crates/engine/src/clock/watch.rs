@@ -99,13 +99,13 @@ impl Engine {
 
 /// What a human should know of it; None: nothing.
 pub(crate) fn doubt(core: &Core) -> Option<String> {
-    let it = core.clock.trust()?.standing();
+    let standing = core.clock.trust()?.standing();
     let ahead = |ms: i64| format!("{} {}", Span(ms), if ms < 0 { "behind" } else { "ahead of" });
-    if it.is_doubtful {
-        let by = ahead(it.wall_ahead_ms);
+    if standing.is_doubtful {
+        let by = ahead(standing.wall_ahead_ms);
         return Some(format!("the wall clock of this machine is {by} the time that the engine goes by"));
     }
-    let by = ahead(it.keeper_ahead_ms.filter(|_| it.is_keeper_doubtful)?);
+    let by = ahead(standing.keeper_ahead_ms.filter(|_| standing.is_keeper_doubtful)?);
     Some(format!("the clock of the database has jumped, and is {by} the time that the engine goes by"))
 }
 

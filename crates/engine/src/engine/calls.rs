@@ -280,9 +280,9 @@ impl Engine {
     ) -> Result<Vec<Result<Option<Task>, BackendError>>, Error> {
         let core = Arc::clone(&self.core);
         let read = |core: Arc<Core>, places: Vec<TaskRef>| async move { core.store.read(&places).await };
-        self.run(
-            async move { Ok(parts::ask_each(&core, "read tasks", places, |it| it.partition, read).await) },
-        )
+        self.run(async move {
+            Ok(parts::ask_each(&core, "read tasks", places, |place| place.partition, read).await)
+        })
         .await
     }
 

@@ -149,7 +149,10 @@ impl Engine {
             next = next.into_iter().chain(waiting.iter().map(|entry| self.turn_of(entry))).min();
         }
         let ends = self.core.store.leases_ended(Millis::MAX, 1).await?;
-        Ok(next.into_iter().chain(ends.first().and_then(|it| it.lease.as_ref()).map(|it| it.until)).min())
+        Ok(next
+            .into_iter()
+            .chain(ends.first().and_then(|task| task.lease.as_ref()).map(|lease| lease.until))
+            .min())
     }
 
     /// A task of a queue that is scanned fires with a scan.

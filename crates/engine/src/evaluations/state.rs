@@ -87,6 +87,6 @@ impl Evaluations {
     }
 }
 
-fn named(it: &SetAside) -> String {
-    format!("{} {}/{}", it.kind.word(), it.namespace, it.name)
+fn named(set_aside: &SetAside) -> String {
+    format!("{} {}/{}", set_aside.kind.word(), set_aside.namespace, set_aside.name)
 }

@@ -100,7 +100,7 @@ impl Roster {
     /// Waits until what is wished of an executor is, or is no more, to serve.
     pub(crate) async fn until(&self, namespace: &Name, name: &Name, serves: bool) {
         let key = (namespace.clone(), name.clone());
-        let holds = |it: &Wishes| (it.get(&key).copied().unwrap_or_default() == Wish::Serve) == serves;
+        let holds = |map: &Wishes| (map.get(&key).copied().unwrap_or_default() == Wish::Serve) == serves;
         // The sender lives as long as this value.
         let _ = self.wishes.subscribe().wait_for(holds).await;
     }
@@ -130,22 +130,22 @@ impl Roster {
     /// What is to be written. Those that left, or were not seen for long, are known no more.
     pub(super) fn signs(&self, now: Millis) -> Vec<Sign> {
         let mut signs = Vec::new();
-        self.members.lock().retain(|(namespace, name), it| {
-            let is_time = it.written_at.is_none_or(|at| at.plus(WRITE_AFTER_MS) <= now);
-            if it.is_unwritten && (it.is_news || is_time) {
-                let at = it.sent_at.map_or(it.seen_at, |sent| it.seen_at.max(sent.plus(1)));
-                (it.is_news, it.is_unwritten, it.written_at, it.sent_at) =
+        self.members.lock().retain(|(namespace, name), member| {
+            let is_time = member.written_at.is_none_or(|at| at.plus(WRITE_AFTER_MS) <= now);
+            if member.is_unwritten && (member.is_news || is_time) {
+                let at = member.sent_at.map_or(member.seen_at, |sent| member.seen_at.max(sent.plus(1)));
+                (member.is_news, member.is_unwritten, member.written_at, member.sent_at) =
                     (false, false, Some(now), Some(at));
                 signs.push(Sign {
                     namespace: namespace.clone(),
                     name: name.clone(),
-                    profile: it.profile.clone(),
+                    profile: member.profile.clone(),
                     at,
-                    alive_until: if it.leaving { at } else { it.alive_until },
-                    leaving: it.leaving,
+                    alive_until: if member.leaving { at } else { member.alive_until },
+                    leaving: member.leaving,
                 });
             }
-            !it.leaving && now < it.alive_until.plus(WRITE_AFTER_MS)
+            !member.leaving && now < member.alive_until.plus(WRITE_AFTER_MS)
         });
         signs
     }
@@ -153,12 +153,12 @@ impl Roster {
     /// What could not be written goes with the next write.
     pub(super) fn unwritten(&self, signs: Vec<Sign>) {
         let mut members = self.members.lock();
-        for it in signs {
-            let member = members.entry((it.namespace, it.name)).or_insert_with(|| Member {
-                profile: it.profile,
-                seen_at: it.at,
-                alive_until: it.alive_until,
-                leaving: it.leaving,
+        for sign in signs {
+            let member = members.entry((sign.namespace, sign.name)).or_insert_with(|| Member {
+                profile: sign.profile,
+                seen_at: sign.at,
+                alive_until: sign.alive_until,
+                leaving: sign.leaving,
                 is_news: true,
                 written_at: None,
                 is_unwritten: true,

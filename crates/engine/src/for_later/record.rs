@@ -198,8 +198,8 @@ mod tests {
         Submitted { submission: report.into(), by: "ann".into(), at: Millis(1_000) }
     }
 
-    fn read_back(it: &Submitted) -> Submitted {
-        Submitted::read(&it.record().unwrap().body).unwrap()
+    fn read_back(report: &Submitted) -> Submitted {
+        Submitted::read(&report.record().unwrap().body).unwrap()
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Tasks brought back. At most `compensate_max` in a run.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let is_mine = |it: Partition| core.holdings.tenure(it).is_some();
+    let is_mine = |partition: Partition| core.holdings.tenure(partition).is_some();
     let back = core.maintenance.unsent.take_due(now, core.options.compensate_max, is_mine);
     if back.is_empty() {
         return Ok(0);

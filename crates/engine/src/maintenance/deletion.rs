@@ -124,7 +124,7 @@ async fn settle(core: &Arc<Core>, done: &DeletedTasks) {
     if let Err(error) = try_join_all(withdrawn).await {
         tracing::warn!(%error, "deleted tasks stay in the hot set until their time comes");
     }
-    let flown = done.deleted.iter().filter(|it| it.was_in_flight);
+    let flown = done.deleted.iter().filter(|deleted_task| deleted_task.was_in_flight);
     let members = flown.map(|deleted| (Member { id: deleted.place.id, fence: deleted.fence }, None));
     freed::free(core, members.collect()).await;
 }
@@ -151,7 +151,9 @@ async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Milli
         return Ok(());
     }
     let scope = Scope::Namespace(namespace.clone());
-    let Some(stands) = all_set(core).await?.into_iter().find(|it| it.scope == scope) else { return Ok(()) };
+    let Some(stands) = all_set(core).await?.into_iter().find(|standing| standing.scope == scope) else {
+        return Ok(());
+    };
     remove(core, stands, deletion, now).await?;
     tracing::info!(%namespace, "a namespace and all that it held is deleted");
     Ok(())
@@ -162,9 +164,13 @@ async fn all_set(core: &Core) -> Result<Vec<Standing>, Error> {
 }
 
 /// Only what it was when it was looked at. Who has deleted the namespace has deleted what was set for its queues.
-async fn remove(core: &Arc<Core>, it: Standing, deletion: &Deletion, now: Millis) -> Result<(), Error> {
-    let asked =
-        SaveSetting { scope: it.scope, setting: None, expected: Some(it.revision), by: deletion.by.clone() };
+async fn remove(core: &Arc<Core>, standing: Standing, deletion: &Deletion, now: Millis) -> Result<(), Error> {
+    let asked = SaveSetting {
+        scope: standing.scope,
+        setting: None,
+        expected: Some(standing.revision),
+        by: deletion.by.clone(),
+    };
     control::save_known(core, asked, now).await.map(drop)
 }
 
@@ -175,11 +181,12 @@ async fn reset_queues(
     deletion: &Deletion,
     now: Millis,
 ) -> Result<usize, Error> {
-    let is_its = |it: &Standing| matches!(&it.scope, Scope::Queue(of) if of.namespace == *namespace);
+    let is_its =
+        |standing: &Standing| matches!(&standing.scope, Scope::Queue(of) if of.namespace == *namespace);
     let its: Vec<Standing> = all_set(core).await?.into_iter().filter(is_its).take(QUEUES).collect();
     let count = its.len();
-    for it in its {
-        remove(core, it, deletion, now).await?;
+    for standing in its {
+        remove(core, standing, deletion, now).await?;
     }
     Ok(count)
 }

@@ -42,26 +42,26 @@ pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>)
     let now = core.now();
     let entries = parts::keep_answering(core, without_store::keep_free(core, entries));
     let (mut in_time, mut late) = (Vec::with_capacity(entries.len()), Vec::new());
-    for it in entries {
-        match is_late(core, &it, now) {
-            Some(reason) => late.push((it, reason)),
-            None => in_time.push(it),
+    for entry in entries {
+        match is_late(core, &entry, now) {
+            Some(reason) => late.push((entry, reason)),
+            None => in_time.push(entry),
         }
     }
-    parts::apart(core, late, |it| it.0.place.partition, move |core, late| bury(core, late, now)).await;
+    parts::apart(core, late, |pair| pair.0.place.partition, move |core, late| bury(core, late, now)).await;
     without_store::keep_those_that_can_go(core, in_time)
 }
 
 async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
     let core = &core;
-    let step = |(it, (reason, error)): &(HotEntry, Reason)| {
+    let step = |(entry, (reason, error)): &(HotEntry, Reason)| {
         let mut note = core.note();
         note.reason = Some((*reason).to_owned());
         note.error = Some((*error).to_owned());
-        let keep_until = now.plus(core.keep(Some(&it.queue)).dead_ms);
+        let keep_until = now.plus(core.keep(Some(&entry.queue)).dead_ms);
         Step {
-            place: it.row(),
-            fence: Some(it.fence),
+            place: entry.row(),
+            fence: Some(entry.fence),
             change: Change::Expire { keep_until },
             note,
             fired_at: None,
@@ -69,10 +69,10 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
         }
     };
     let applied = core.store.apply(late.iter().map(step).collect(), now).await;
-    let entries: Vec<HotEntry> = late.into_iter().map(|it| it.0).collect();
+    let entries: Vec<HotEntry> = late.into_iter().map(|pair| pair.0).collect();
     match applied {
         Ok(applied) => {
-            for (entry, _) in entries.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved) {
+            for (entry, _) in entries.iter().zip(applied).filter(|(_, stepped)| *stepped == Applied::Moved) {
                 core.meters.queue(&entry.queue).dead(1);
                 core.ends.ended(entry.row());
             }

@@ -79,7 +79,7 @@ pub(crate) async fn time_went_back(core: &Core, seen: Millis, now: Millis) -> Re
             // Leases of a part that is away last longer; on with the next part.
             Err(error) => {
                 result = Err(error);
-                let next = after.map_or(0, |it| it.part) + 1;
+                let next = after.map_or(0, |position| position.part) + 1;
                 (next < core.store.parts()).then(|| LeasePosition::beginning_of(next))
             }
         };
@@ -99,7 +99,7 @@ async fn shorten(
     now: Millis,
 ) -> Result<(usize, Option<LeasePosition>), Error> {
     let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
-    let beats: Vec<Beat> = tasks.iter().filter_map(|it| shortened_to(it, seen, now)).collect();
+    let beats: Vec<Beat> = tasks.iter().filter_map(|task| shortened_to(task, seen, now)).collect();
     let count = beats.len();
     if count > 0 {
         core.store.extend(beats, now).await?;
@@ -133,11 +133,13 @@ async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, E
     }
     let too_often = given_back_too_often(core, &tasks).await?;
     let steps: Vec<Step> =
-        tasks.iter().map(|it| step(core, it, too_often.contains(&it.place.id), now)).collect();
-    let events: Vec<_> = steps.iter().map(|it| it.change.event()).collect();
+        tasks.iter().map(|task| step(core, task, too_often.contains(&task.place.id), now)).collect();
+    let events: Vec<_> = steps.iter().map(|step| step.change.event()).collect();
     let applied = core.store.apply(steps, now).await?;
     let (mut again, mut over) = (Vec::new(), Vec::new());
-    for ((task, event), _) in tasks.iter().zip(events).zip(applied).filter(|(_, it)| *it == Applied::Moved) {
+    for ((task, event), _) in
+        tasks.iter().zip(events).zip(applied).filter(|(_, stepped)| *stepped == Applied::Moved)
+    {
         core.count_event(event, Some(task));
         core.ends.ended(task.place);
         again.push(task.place);
@@ -156,28 +158,29 @@ fn is_ahead(task: &Task) -> bool {
 
 /// Of those whose leases ended in an engine's name, the ones for which that must not go on.
 async fn given_back_too_often(core: &Core, tasks: &[Task]) -> Result<HashSet<i64>, Error> {
-    let ahead: Vec<TaskRef> = tasks.iter().filter(|it| is_ahead(it)).map(|it| it.place).collect();
+    let ahead: Vec<TaskRef> = tasks.iter().filter(|task| is_ahead(task)).map(|task| task.place).collect();
     if ahead.is_empty() {
         return Ok(HashSet::new());
     }
     let whole = core.store.read(&ahead).await?;
-    let too_often = whole.iter().flatten().filter(|it| given_back(&it.history) >= GIVEN_BACK_MAX);
-    Ok(too_often.map(|it| it.place.id).collect())
+    let too_often = whole.iter().flatten().filter(|task| given_back(&task.history) >= GIVEN_BACK_MAX);
+    Ok(too_often.map(|task| task.place.id).collect())
 }
 
 /// How often its lease has ended so, no more than is asked for, since it last came to an executor or was given another plan:
 /// a task of years meets some engines that die. A history that was cut has lost some of its oldest.
 fn given_back(history: &[Entry]) -> usize {
-    let is_so =
-        |it: &&Entry| it.event == Some(Event::Release) && it.reason.as_deref() == Some(NOT_HANDED_OVER);
-    let since = history.iter().rev().take_while(|it| !begins_anew(it));
+    let is_so = |entry: &&Entry| {
+        entry.event == Some(Event::Release) && entry.reason.as_deref() == Some(NOT_HANDED_OVER)
+    };
+    let since = history.iter().rev().take_while(|entry| !begins_anew(entry));
     since.filter(is_so).take(GIVEN_BACK_MAX).count()
 }
 
 /// An outcome, or a caller's change. Not the end of a lease in its engine's name, though the attempt counted.
-fn begins_anew(it: &Entry) -> bool {
+fn begins_anew(entry: &Entry) -> bool {
     let is_new = matches!(
-        it.event,
+        entry.event,
         Some(
             Event::Start
                 | Event::Succeed
@@ -189,7 +192,7 @@ fn begins_anew(it: &Entry) -> bool {
                 | Event::Redrive
         )
     );
-    is_new && !it.error.as_deref().is_some_and(|error| error.starts_with(ENGINE_GONE))
+    is_new && !entry.error.as_deref().is_some_and(|error| error.starts_with(ENGINE_GONE))
 }
 
 fn step(core: &Core, task: &Task, counts: bool, now: Millis) -> Step {
@@ -218,14 +221,14 @@ fn step(core: &Core, task: &Task, counts: bool, now: Millis) -> Step {
 
 fn what_happened(task: &Task) -> (Report, String) {
     let lease = task.lease.as_ref();
-    let executor = lease.map_or("", |it| it.executor.as_str());
+    let executor = lease.map_or("", |lease| lease.executor.as_str());
     if is_ahead(task) {
         let said =
             format!("{ENGINE_GONE}, as after {GIVEN_BACK_MAX} leases before: from now on the attempt counts");
         return (Report::LeaseExpired, said);
     }
-    let limit = task.ask.timeout_ms.zip(lease).map(|(timeout_ms, it)| it.since.plus(timeout_ms));
-    if limit.zip(lease).is_some_and(|(limit, it)| it.until >= limit) {
+    let limit = task.ask.timeout_ms.zip(lease).map(|(timeout_ms, lease)| lease.since.plus(timeout_ms));
+    if limit.zip(lease).is_some_and(|(limit, lease)| lease.until >= limit) {
         let most = Span(task.ask.timeout_ms.unwrap_or_default());
         return (
             Report::TimedOut,
@@ -273,7 +276,7 @@ mod tests {
     fn what_came_to_an_executor_or_was_given_another_plan_is_counted_anew() {
         let failed = line(Event::Retry, None, Some("no such customer".to_owned()));
         let others = [Event::Start, Event::Snooze, Event::Reschedule, Event::Replace, Event::Redrive];
-        for new in others.map(|it| line(it, None, None)).into_iter().chain([failed]) {
+        for new in others.map(|event| line(event, None, None)).into_iter().chain([failed]) {
             assert_eq!(given_back(&[not_handed_over(4), vec![new.clone()]].concat()), 0, "{new:?}");
             assert_eq!(given_back(&[not_handed_over(4), vec![new], not_handed_over(2)].concat()), 2);
         }

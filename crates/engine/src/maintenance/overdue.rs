@@ -57,7 +57,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
             }
         }
     }
-    let overdue = core.maintenance.overdue.list(now).iter().filter(|it| it.2.is_some()).count();
+    let overdue = core.maintenance.overdue.list(now).iter().filter(|row| row.2.is_some()).count();
     result.map(|()| overdue)
 }
 
@@ -107,9 +107,9 @@ impl Look<'_> {
             if !stands || self.have_fired(&page.found).await.contains(&key.1) {
                 watched.suspects.remove(&key);
             } else if suspect.queue.is_none()
-                && let Some(it) = watched.suspects.get_mut(&key)
+                && let Some(this_suspect) = watched.suspects.get_mut(&key)
             {
-                it.queue = self.queue_of(&suspect.overdue).await;
+                this_suspect.queue = self.queue_of(&suspect.overdue).await;
             }
         }
         Ok(())
@@ -136,7 +136,7 @@ impl Look<'_> {
             let OverduePage { found, next, database } = self.core.store.overdue(look).await?;
             watched.database = database;
             let fired = self.have_fired(&found).await;
-            for overdue in found.iter().filter(|it| !fired.contains(&it.place.id)) {
+            for overdue in found.iter().filter(|overdue| !fired.contains(&overdue.place.id)) {
                 let key = (overdue.due_at, overdue.place.id);
                 if watched.suspects.len() >= SUSPECTS_MAX && !watched.suspects.contains_key(&key) {
                     return Ok(Some((key.0, key.1 - 1)));
@@ -156,7 +156,7 @@ impl Look<'_> {
     async fn have_fired(&self, found: &[Overdue]) -> HashSet<i64> {
         let (fired, unknown): (Vec<&Overdue>, Vec<&Overdue>) = {
             let table = self.core.live.lock();
-            found.iter().partition(|it| table.unpersisted_at(it.place.id, it.fence).is_some())
+            found.iter().partition(|overdue| table.unpersisted_at(overdue.place.id, overdue.fence).is_some())
         };
         let mut fired: HashSet<i64> = fired.into_iter().map(|overdue| overdue.place.id).collect();
         self.add_waiting(&unknown, &mut fired).await.unwrap_or_default();

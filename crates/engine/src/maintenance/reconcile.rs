@@ -215,7 +215,7 @@ async fn nothing_waits(core: &Core) -> Result<bool, Error> {
         return Ok(false);
     }
     let books = core.store.books().await?;
-    Ok(books.standing.iter().all(|it| !it.state.is_pending() || it.tasks == 0))
+    Ok(books.standing.iter().all(|tally| !tally.state.is_pending() || tally.tasks == 0))
 }
 
 /// Restores what is in flight, and then looks at all: what has come along from before the loss may be over. After a new loss
@@ -240,7 +240,7 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
     loop {
         let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
         bounded.read_for(core, &tasks).await?;
-        let held_by = |it: &Task| held_by(core, looks, it, bounded.scope(it), now);
+        let held_by = |task: &Task| held_by(core, looks, task, bounded.scope(task), now);
         let held: Vec<Held> = tasks.iter().filter_map(held_by).collect();
         looks.limiter.restore(held.clone()).await?;
         restored.extend(held);
@@ -317,8 +317,8 @@ async fn free_the_gone(
     }
     let mut looked = Looked::default();
     // A part of the store that is away keeps its members; the others' are freed all the same.
-    for (_, some) in parts::split(core, members.to_vec(), |it| it.place.partition) {
-        let places: Vec<TaskRef> = some.iter().map(|it| it.place).collect();
+    for (_, some) in parts::split(core, members.to_vec(), |held| held.place.partition) {
+        let places: Vec<TaskRef> = some.iter().map(|held| held.place).collect();
         let silent = || Error::may_have_happened("read tasks", "no answer");
         let read = timeout(PATIENCE, core.store.read(&places)).await;
         match read.unwrap_or_else(|_| Err(silent())) {
@@ -341,8 +341,8 @@ async fn free_those(
     for (held, task) in members.iter().zip(tasks) {
         // A lease of this attempt would have the fence that the task has by now: it has ended, or there never will be one.
         let is_over = task.as_ref().is_some_and(|task| task.fence >= held.member.fence);
-        let lease = task.filter(|it| it.fence == held.member.fence && it.state.is_in_flight());
-        let until = lease.and_then(|it| it.lease).map(|it| it.until);
+        let lease = task.filter(|task| task.fence == held.member.fence && task.state.is_in_flight());
+        let until = lease.and_then(|lease| lease.lease).map(|lease| lease.until);
         // Its engine may be about to commit the lease.
         let is_fresh = !is_over && now.since(held.granted_at) <= grace_ms;
         let until = until.or_else(|| is_fresh.then(|| held.granted_at.plus(grace_ms)));
@@ -394,7 +394,7 @@ async fn look_at_leases(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Resu
             }
             // The leases of a part that is away keep the places that they have: on with the next part.
             Err(error) => {
-                let next = after.map_or(0, |it| it.part) + 1;
+                let next = after.map_or(0, |position| position.part) + 1;
                 let next = (next < core.store.parts()).then(|| LeasePosition::beginning_of(next));
                 looks.reconciler.go_on(next);
                 all.failed = Some(error);
@@ -410,23 +410,24 @@ async fn give_places(
     leased: &[Task],
     now: Millis,
 ) -> Result<usize, Error> {
-    let wanted: Vec<Held> = leased.iter().filter_map(|it| held_by(core, looks, it, None, now)).collect();
+    let wanted: Vec<Held> = leased.iter().filter_map(|task| held_by(core, looks, task, None, now)).collect();
     if wanted.is_empty() {
         return Ok(0);
     }
-    let members: Vec<Member> = wanted.iter().map(|it| it.member).collect();
+    let members: Vec<Member> = wanted.iter().map(|held| held.member).collect();
     let found = looks.limiter.find(&members).await?;
-    let known: HashMap<Member, Held> = found.into_iter().map(|it| (it.member, it)).collect();
+    let known: HashMap<Member, Held> = found.into_iter().map(|held| (held.member, held)).collect();
     // What an executor holds is not a matter of settings: it stays as it was granted.
-    let is_set = |it: &&Scope| !matches!(it, Scope::Executor(..));
-    let is_right = |it: &Held| {
-        let scopes = |it: &Held| it.scopes.iter().filter(is_set).cloned().collect::<HashSet<_>>();
-        known.get(&it.member).is_some_and(|known| scopes(known) == scopes(it))
+    let is_set = |scope: &&Scope| !matches!(scope, Scope::Executor(..));
+    let is_right = |held: &Held| {
+        let scopes =
+            |this_held: &Held| this_held.scopes.iter().filter(is_set).cloned().collect::<HashSet<_>>();
+        known.get(&held.member).is_some_and(|known| scopes(known) == scopes(held))
     };
-    let mut missing: Vec<Held> = wanted.into_iter().filter(|it| !is_right(it)).collect();
-    for it in &mut missing {
-        let its = known.get(&it.member).into_iter().flat_map(|known| &known.scopes);
-        it.scopes.extend(its.filter(|it| !is_set(it)).cloned());
+    let mut missing: Vec<Held> = wanted.into_iter().filter(|held| !is_right(held)).collect();
+    for held in &mut missing {
+        let its = known.get(&held.member).into_iter().flat_map(|known| &known.scopes);
+        held.scopes.extend(its.filter(|scope| !is_set(scope)).cloned());
     }
     looks.limiter.restore(missing.clone()).await?;
     // What has ended meanwhile, and gave up what it did not hold yet, holds nothing.

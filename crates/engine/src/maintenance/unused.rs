@@ -33,15 +33,16 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let after = core.maintenance.unused_after.lock().clone();
     let page = blobs.list(&after, PAGE).await?;
     let before = now.plus(-UNUSED_AFTER_MS);
-    let looked_at: Vec<&String> = page.iter().take_while(|it| !is_of_a_later_day(it, before)).collect();
+    let looked_at: Vec<&String> =
+        page.iter().take_while(|looked_at| !is_of_a_later_day(looked_at, before)).collect();
     let is_last = looked_at.len() < PAGE;
-    let keys = looked_at.into_iter().filter_map(|it| it.parse::<Key>().ok());
-    let looks: Vec<_> = keys.filter(|it| it.put_at < before).map(|it| unused_one(core, it)).collect();
+    let keys = looked_at.into_iter().filter_map(|text| text.parse::<Key>().ok());
+    let looks: Vec<_> = keys.filter(|key| key.put_at < before).map(|key| unused_one(core, key)).collect();
     let looked: Vec<Result<Option<String>, Error>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
     let (mut unused, mut result) = (Vec::new(), Ok(()));
-    for it in looked {
-        match it {
-            Ok(it) => unused.extend(it),
+    for answer in looked {
+        match answer {
+            Ok(answer) => unused.extend(answer),
             // It stays until the next time round; a database that is away keeps nobody else's.
             Err(error) => result = Err(error),
         }
@@ -58,11 +59,11 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
 async fn unused_one(core: &Core, key: Key) -> Result<Option<String>, Error> {
     let found = core.store.versions(&key.namespace, key.task_id, Some(key.task_version), 1).await?;
     let text = key.to_string();
-    Ok(if found.iter().any(|it| refers(it, &text)) { None } else { Some(text) })
+    Ok(if found.iter().any(|task| refers(task, &text)) { None } else { Some(text) })
 }
 
 fn refers(task: &Task, key: &str) -> bool {
-    let result = task.result.as_ref().and_then(|it| it.content.as_ref());
+    let result = task.result.as_ref().and_then(|result| result.content.as_ref());
     let contents = result.into_iter().chain([&task.ask.payload]);
-    contents.filter_map(outside::key_of).any(|it| it == key)
+    contents.filter_map(outside::key_of).any(|text| text == key)
 }

@@ -25,7 +25,7 @@ fn folder(at: Millis) -> String {
 
 /// Whether a key was put on a later day; then all that follow it were, too.
 pub(crate) fn is_of_a_later_day(key: &str, than: Millis) -> bool {
-    key.split('/').next().is_some_and(|it| it > folder(than).as_str())
+    key.split('/').next().is_some_and(|part| part > folder(than).as_str())
 }
 
 impl fmt::Display for Key {
@@ -43,16 +43,16 @@ impl FromStr for Key {
     type Err = NoKey;
     fn from_str(text: &str) -> Result<Self, NoKey> {
         let mut parts = text.splitn(3, '/').skip(1);
-        let namespace = parts.next().and_then(|it| it.strip_prefix("n-")).ok_or(NoKey)?;
+        let namespace = parts.next().and_then(|part| part.strip_prefix("n-")).ok_or(NoKey)?;
         let mut fields = parts.next().ok_or(NoKey)?.split('.');
-        let mut number = || fields.next().and_then(|it| it.parse::<i64>().ok()).ok_or(NoKey);
+        let mut number = || fields.next().and_then(|field| field.parse::<i64>().ok()).ok_or(NoKey);
         let (task_id, task_version, put_at) = (number()?, number()?, Millis(number()?));
         let key = Self {
             namespace: Name::new(namespace).map_err(|_| NoKey)?,
             task_id,
             task_version,
             put_at,
-            number: fields.next().and_then(|it| u64::from_str_radix(it, 16).ok()).ok_or(NoKey)?,
+            number: fields.next().and_then(|field| u64::from_str_radix(field, 16).ok()).ok_or(NoKey)?,
         };
         if key.to_string() == text { Ok(key) } else { Err(NoKey) }
     }

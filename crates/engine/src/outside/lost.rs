@@ -27,19 +27,19 @@ pub(super) async fn spend(core: &Arc<Core>, lost: Vec<(Assignment, String)>) {
 }
 
 async fn try_spend(core: &Arc<Core>, lost: Vec<(Assignment, String)>) -> Result<(), Error> {
-    let places: Vec<_> = lost.iter().map(|it| it.0.place).collect();
+    let places: Vec<_> = lost.iter().map(|pair| pair.0.place).collect();
     let tasks = core.store.read(&places).await?;
-    let held = tasks.into_iter().flatten().zip(lost).filter(|(task, (it, _))| task.fence == it.fence);
+    let held = tasks.into_iter().flatten().zip(lost).filter(|(task, (lease, _))| task.fence == lease.fence);
     let (tasks, steps): (Vec<Task>, Vec<Step>) = held
         .map(|(task, (_, problem))| {
             let step = step(core, &task, problem);
             (task, step)
         })
         .unzip();
-    let events: Vec<_> = steps.iter().map(|it| it.change.event()).collect();
+    let events: Vec<_> = steps.iter().map(|step| step.change.event()).collect();
     let applied = core.store.apply(steps, core.now()).await?;
     let (mut again, mut over) = (Vec::new(), Vec::new());
-    for ((task, event), _) in tasks.iter().zip(events).zip(applied).filter(|it| it.1 == Applied::Moved) {
+    for ((task, event), _) in tasks.iter().zip(events).zip(applied).filter(|pair| pair.1 == Applied::Moved) {
         core.count_event(event, Some(task));
         core.ends.ended(task.place);
         again.push(task.place);

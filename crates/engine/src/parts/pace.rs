@@ -27,12 +27,12 @@ pub(super) struct Pace {
 impl Pace {
     /// How long whoever waits for nothing else waits.
     pub(super) fn patience(&self) -> Duration {
-        self.usual.map_or(AT_MOST, |it| (it * TIMES).clamp(AT_LEAST, AT_MOST))
+        self.usual.map_or(AT_MOST, |usual| (usual * TIMES).clamp(AT_LEAST, AT_MOST))
     }
 
     /// What was asked since the last answer has taken too long.
     pub(super) fn is_doubtful(&self, now: Instant) -> bool {
-        let since = |it: &&(Instant, u64)| self.answered_at.is_none_or(|at| it.0 > at);
+        let since = |pair: &&(Instant, u64)| self.answered_at.is_none_or(|at| pair.0 > at);
         let oldest = self.asked.iter().find(since);
         oldest.is_some_and(|(at, _)| now.saturating_duration_since(*at) > self.patience())
     }
@@ -66,47 +66,47 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn answered(it: &mut Pace, now: &mut Instant, took: Duration) {
-        let asked = it.asks(*now);
+    fn answered(pace: &mut Pace, now: &mut Instant, took: Duration) {
+        let asked = pace.asks(*now);
         *now += took;
-        it.leased(asked, *now);
-        it.ended(asked);
+        pace.leased(asked, *now);
+        pace.ended(asked);
     }
 
     #[test]
     fn a_part_is_doubted_when_it_takes_much_longer_than_it_usually_does() {
-        let (mut it, mut now) = (Pace::default(), Instant::now());
-        let first = it.asks(now);
-        assert!(!it.is_doubtful(now + AT_MOST) && it.is_doubtful(now + AT_MOST + MS), "nothing is known");
-        it.ended(first);
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        let first = pace.asks(now);
+        assert!(!pace.is_doubtful(now + AT_MOST) && pace.is_doubtful(now + AT_MOST + MS), "nothing is known");
+        pace.ended(first);
         for (usual, wanted) in [(2 * MS, AT_LEAST), (20 * MS, 80 * MS), (200 * MS, AT_MOST)] {
             for _ in 0..100 {
-                answered(&mut it, &mut now, usual);
+                answered(&mut pace, &mut now, usual);
             }
-            let patience = it.patience();
+            let patience = pace.patience();
             assert!(patience > wanted - MS && patience <= wanted, "{usual:?}: {patience:?}");
         }
     }
 
     #[test]
     fn an_answer_to_anything_that_was_asked_later_ends_the_doubt_and_one_that_was_given_up_does_not() {
-        let (mut it, mut now) = (Pace::default(), Instant::now());
-        answered(&mut it, &mut now, 2 * MS);
-        let (stuck, given_up) = (it.asks(now + MS), it.asks(now + 2 * MS));
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        answered(&mut pace, &mut now, 2 * MS);
+        let (stuck, given_up) = (pace.asks(now + MS), pace.asks(now + 2 * MS));
         now += AT_LEAST * 2;
-        assert!(it.is_doubtful(now));
-        it.ended(given_up);
-        assert!(it.is_doubtful(now), "an error says nothing");
-        let later = it.asks(now);
-        it.leased(later, now + MS);
-        it.ended(later);
-        assert!(!it.is_doubtful(now + AT_MOST), "it is one connection that is stuck");
-        let again = it.asks(now + 2 * MS);
-        assert!(it.is_doubtful(now + AT_MOST + 3 * MS));
-        it.answers(now + AT_MOST + 3 * MS);
-        assert!(!it.is_doubtful(now + AT_MOST * 2));
-        it.ended(stuck);
-        it.ended(again);
-        assert!(it.asked.is_empty());
+        assert!(pace.is_doubtful(now));
+        pace.ended(given_up);
+        assert!(pace.is_doubtful(now), "an error says nothing");
+        let later = pace.asks(now);
+        pace.leased(later, now + MS);
+        pace.ended(later);
+        assert!(!pace.is_doubtful(now + AT_MOST), "it is one connection that is stuck");
+        let again = pace.asks(now + 2 * MS);
+        assert!(pace.is_doubtful(now + AT_MOST + 3 * MS));
+        pace.answers(now + AT_MOST + 3 * MS);
+        assert!(!pace.is_doubtful(now + AT_MOST * 2));
+        pace.ended(stuck);
+        pace.ended(again);
+        assert!(pace.asked.is_empty());
     }
 }

@@ -61,13 +61,13 @@ impl Parts {
 
     fn failed_at(&self, part: usize, now: Instant) {
         let mut inner = self.0.lock();
-        let it = inner.failing.entry(part).or_insert(Failing { in_a_row: 0, look_at: now });
-        if it.look_at > now {
+        let failing = inner.failing.entry(part).or_insert(Failing { in_a_row: 0, look_at: now });
+        if failing.look_at > now {
             // Those that were asked together count once.
             return;
         }
-        it.look_at = now + (LOOK_AFTER * (1 << it.in_a_row.min(4))).min(LOOK_AFTER_MAX);
-        it.in_a_row += 1;
+        failing.look_at = now + (LOOK_AFTER * (1 << failing.in_a_row.min(4))).min(LOOK_AFTER_MAX);
+        failing.in_a_row += 1;
     }
 
     pub(super) fn trouble(&self, part: usize) -> Trouble {
@@ -85,8 +85,8 @@ impl Parts {
     pub(super) fn answers(&self, part: usize) {
         let mut inner = self.0.lock();
         inner.failing.remove(&part);
-        if let Some(it) = inner.pace.get_mut(&part) {
-            it.answers(Instant::now());
+        if let Some(pace) = inner.pace.get_mut(&part) {
+            pace.answers(Instant::now());
         }
     }
 
@@ -120,9 +120,9 @@ impl Parts {
     ) -> Vec<(usize, Option<Partition>)> {
         let inner = self.0.lock();
         let mut parts: HashMap<usize, Option<Partition>> =
-            inner.failing.keys().map(|it| (*it, None)).collect();
+            inner.failing.keys().map(|key| (*key, None)).collect();
         parts.extend(aside.map(|(part, partition)| (part, Some(partition))));
-        parts.retain(|part, _| inner.failing.get(part).is_none_or(|it| it.look_at <= now));
+        parts.retain(|part, _| inner.failing.get(part).is_none_or(|failing| failing.look_at <= now));
         parts.into_iter().collect()
     }
 }
@@ -147,7 +147,7 @@ impl<'p> Asked<'p> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.pace(|it| it.ended(self.asked));
+        self.pace(|pace| pace.ended(self.asked));
     }
 }
 
@@ -157,21 +157,21 @@ mod tests {
 
     #[test]
     fn a_part_that_fails_is_looked_at_less_and_less_often() {
-        let it = Parts::default();
+        let parts = Parts::default();
         let (mut now, mut pauses) = (Instant::now(), Vec::new());
         for _ in 0..6 {
-            it.failed_at(1, now);
-            it.failed_at(1, now);
+            parts.failed_at(1, now);
+            parts.failed_at(1, now);
             let began = now;
-            while it.to_look_at(now, std::iter::empty()).is_empty() {
+            while parts.to_look_at(now, std::iter::empty()).is_empty() {
                 now += Duration::from_millis(100);
             }
             pauses.push(now.duration_since(began).as_millis());
         }
         assert_eq!(pauses, [200, 400, 800, 1_600, 2_000, 2_000]);
-        assert_eq!((it.trouble(1), it.trouble(0)), (Trouble::Fails, Trouble::None));
-        it.answers(1);
-        assert_eq!(it.trouble(1), Trouble::None);
+        assert_eq!((parts.trouble(1), parts.trouble(0)), (Trouble::Fails, Trouble::None));
+        parts.answers(1);
+        assert_eq!(parts.trouble(1), Trouble::None);
     }
 
     #[test]
@@ -195,12 +195,12 @@ mod tests {
 
     #[test]
     fn a_database_that_is_only_slow_is_waited_for_longer_and_longer() {
-        let it = Parts::default();
+        let parts = Parts::default();
         for wanted in [300, 600, 1_200, 2_400, 4_800, 9_600, 9_600] {
-            assert_eq!(it.patience(1).as_millis(), wanted);
-            it.has_leased(1, false);
+            assert_eq!(parts.patience(1).as_millis(), wanted);
+            parts.has_leased(1, false);
         }
-        it.has_leased(1, true);
-        assert_eq!(it.patience(1), LEASES_WITHIN);
+        parts.has_leased(1, true);
+        assert_eq!(parts.patience(1), LEASES_WITHIN);
     }
 }

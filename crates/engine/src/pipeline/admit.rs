@@ -61,8 +61,8 @@ pub(crate) const SLOTS_UNASKED_MS: u64 = 250;
 const SLOTS_UNASKED: Duration = Duration::from_millis(SLOTS_UNASKED_MS);
 
 fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
-    let of = |wanted: fn(&Answer) -> bool| answers.iter().filter(|it| wanted(it)).count();
-    let (blocked, throttled) = (of(is_blocked), of(|it| matches!(it, Answer::Throttled { .. })));
+    let of = |wanted: fn(&Answer) -> bool| answers.iter().filter(|answer| wanted(answer)).count();
+    let (blocked, throttled) = (of(is_blocked), of(|answer| matches!(answer, Answer::Throttled { .. })));
     if blocked + throttled > 0 {
         let meters = core.meters.queue(queue);
         meters.blocked(blocked);
@@ -71,8 +71,8 @@ fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
 }
 
 /// By what is set: an executor that is full keeps no task from others.
-const fn is_blocked(it: &Answer) -> bool {
-    matches!(it, Answer::Blocked(scope) if !matches!(scope, Scope::Executor(..)))
+const fn is_blocked(answer: &Answer) -> bool {
+    matches!(answer, Answer::Blocked(scope) if !matches!(scope, Scope::Executor(..)))
 }
 
 /// Places of what is offered again while its leases are in doubt: the reconciler frees them after this.
@@ -182,9 +182,9 @@ async fn limited(
         return Ok(Admitted::default());
     }
     let now = core.now();
-    let due: Vec<Lane> = core.limits.admissions.with(&terms.queue, |it| {
-        let later = it.throttled.split_off(&(now.plus(1), Lane::Key(String::new())));
-        std::mem::replace(&mut it.throttled, later).into_keys().map(|it| it.1).collect()
+    let due: Vec<Lane> = core.limits.admissions.with(&terms.queue, |lately| {
+        let later = lately.throttled.split_off(&(now.plus(1), Lane::Key(String::new())));
+        std::mem::replace(&mut lately.throttled, later).into_keys().map(|key| key.1).collect()
     });
     bring_back_all(core, terms, due, wanted).await;
     let look = core.limits.admissions.kept_back.look(&terms.queue);
@@ -198,7 +198,7 @@ async fn limited(
     }
     if limit == 0 {
         if let Some(Answer::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
-            core.limits.admissions.with(&terms.queue, |it| it.starts_at = Some(now.plus(wait_ms)));
+            core.limits.admissions.with(&terms.queue, |lately| lately.starts_at = Some(now.plus(wait_ms)));
         }
         count(core, &terms.queue, room.bound.as_slice());
         core.limits.shares.kept_back(terms, room.bound.as_ref());
@@ -308,8 +308,10 @@ async fn grant(
             Answer::Blocked(Scope::Retries(_)) => Some(Lane::Retries),
             Answer::Throttled { scope: Scope::Key(_, key), wait_ms } => {
                 let lane = Lane::Key(key);
-                let until = wait_ms.map(|it| (now.plus(it), lane.clone()));
-                core.limits.admissions.with(&terms.queue, |it| it.throttled.extend(until.map(|it| (it, ()))));
+                let until = wait_ms.map(|wait_ms| (now.plus(wait_ms), lane.clone()));
+                core.limits
+                    .admissions
+                    .with(&terms.queue, |lately| lately.throttled.extend(until.map(|pair| (pair, ()))));
                 Some(lane)
             }
             Answer::Blocked(_) | Answer::Throttled { .. } | Answer::NotWhole => None,
@@ -363,18 +365,18 @@ fn keep_those_it_may_run(
     terms: &Terms,
     entries: Vec<HotEntry>,
 ) -> Vec<HotEntry> {
-    let (good, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|it| may_run(it, request));
+    let (good, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| may_run(entry, request));
     let mut lanes = BTreeMap::<String, Vec<HotEntry>>::new();
-    for it in others {
-        let range = it.demands().handler_versions.clone().unwrap_or_default();
-        lanes.entry(range).or_default().push(it);
+    for entry in others {
+        let range = entry.demands().handler_versions.clone().unwrap_or_default();
+        lanes.entry(range).or_default().push(entry);
     }
     for (range, entries) in lanes {
         let lane = Lane::Version(range.clone());
         line::park(core, &lane, &entries, terms.settings.retries);
-        core.limits.admissions.with(&terms.queue, |it| {
-            if !it.ranges.contains(&range) {
-                it.ranges.push(range);
+        core.limits.admissions.with(&terms.queue, |lately| {
+            if !lately.ranges.contains(&range) {
+                lately.ranges.push(range);
             }
         });
         // Somebody with such a version may wait here.
@@ -397,21 +399,21 @@ fn note_version(core: &Core, request: &LeaseRequest) {
 fn bring_back_versions(core: &Core, request: &LeaseRequest) {
     let Some(version) = &request.version else { return };
     let now = core.now();
-    let is_known = core.limits.admissions.with(&request.queue, |it| {
-        let is_known = it.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
-        it.looked_at = Some(now);
+    let is_known = core.limits.admissions.with(&request.queue, |lately| {
+        let is_known = lately.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
+        lately.looked_at = Some(now);
         is_known
     });
     if !is_known {
         let lanes = line::lanes(core, &request.queue, Some(&Lane::Retries), LANES_MAX);
-        let ranges = lanes.into_iter().filter_map(|it| match it.0 {
+        let ranges = lanes.into_iter().filter_map(|lane| match lane.0 {
             Lane::Version(range) => Some(range),
             Lane::Key(_) | Lane::Retries | Lane::Kind(_) => None,
         });
-        core.limits.admissions.with(&request.queue, |it| it.ranges = ranges.collect());
+        core.limits.admissions.with(&request.queue, |lately| lately.ranges = ranges.collect());
     }
-    let ranges = core.limits.admissions.with(&request.queue, |it| it.ranges.clone());
-    for range in ranges.into_iter().filter(|it| versions::may_run(Some(it), Some(version))) {
+    let ranges = core.limits.admissions.with(&request.queue, |lately| lately.ranges.clone());
+    for range in ranges.into_iter().filter(|range| versions::may_run(Some(range), Some(version))) {
         let lane = Lane::Version(range.clone());
         if unpark(core, &request.queue, &lane, request.max) < request.max {
             core.limits

@@ -133,17 +133,17 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         return Ok(0);
     }
     let mut near = core.live.lock().take_candidates(now.plus(core.options.ahead_ms));
-    near.retain(|it| it.due_at >= now.plus(TOO_LATE_MS));
+    near.retain(|entry| entry.due_at >= now.plus(TOO_LATE_MS));
     if near.is_empty() {
         return Ok(0);
     }
     let near = elsewhere::pass_on(core, near, |queue| is_worked_on(core, queue, now));
-    let mut near = parts::split(core, near, |it| it.place.partition);
-    near.retain(|it| !core.firing.ahead.is_too_slow(it.0, now) && !parts::is_doubtful(core, it.0));
-    let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
+    let mut near = parts::split(core, near, |entry| entry.place.partition);
+    near.retain(|pair| !core.firing.ahead.is_too_slow(pair.0, now) && !parts::is_doubtful(core, pair.0));
+    let chosen = choose(core, near.into_iter().flat_map(|pair| pair.1).collect(), now);
     let chosen = core.live.lock().begin_leases(chosen, core.moment());
     let count = chosen.len();
-    for (part, some) in parts::split(core, chosen, |it| it.place.partition) {
+    for (part, some) in parts::split(core, chosen, |entry| entry.place.partition) {
         let its = Arc::clone(core);
         core.work.detach_claim(async move { lease(&its, part, some, now).await });
     }
@@ -162,21 +162,21 @@ fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
         table.leases_by_queue()
     };
     let mut queues: HashMap<Arc<QueueKey>, Candidates> = HashMap::new();
-    for it in &near {
+    for entry in &near {
         let new = || {
-            let before = leased.get(&it.queue).copied().unwrap_or_default();
-            let waiting = core.arrivals.of(&it.queue).idle_places();
+            let before = leased.get(&entry.queue).copied().unwrap_or_default();
+            let waiting = core.arrivals.of(&entry.queue).idle_places();
             Candidates {
-                room: room(core, &it.queue, now).saturating_sub(before),
+                room: room(core, &entry.queue, now).saturating_sub(before),
                 idle: waiting.saturating_sub(before),
-                priority: it.priority,
+                priority: entry.priority,
                 are_alike: true,
                 count: 0,
             }
         };
-        queues.entry(Arc::clone(&it.queue)).or_insert_with(new).add(it);
+        queues.entry(Arc::clone(&entry.queue)).or_insert_with(new).add(entry);
     }
-    near.retain(|it| queues.get_mut(&it.queue).is_some_and(Candidates::take));
+    near.retain(|entry| queues.get_mut(&entry.queue).is_some_and(Candidates::take));
     near
 }
 
@@ -207,16 +207,16 @@ impl Candidates {
 /// Of one part.
 async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Millis) {
     // One for all, so that they are one statement.
-    let last = entries.iter().map(|it| it.due_at).max().unwrap_or(now);
-    let grant = |it: &HotEntry| Grant {
-        place: it.row(),
-        fence: it.fence,
-        fired_at: it.due_at,
+    let last = entries.iter().map(|entry| entry.due_at).max().unwrap_or(now);
+    let grant = |entry: &HotEntry| Grant {
+        place: entry.row(),
+        fence: entry.fence,
+        fired_at: entry.due_at,
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
-        namespace: it.queue.namespace.clone(),
+        namespace: entry.queue.namespace.clone(),
         has_begun: false,
-        known: Facts::of(it),
+        known: Facts::of(entry),
     };
     let grants = entries.iter().map(grant).collect();
     let asked = Instant::now();
@@ -224,7 +224,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
     let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);
     core.firing.ahead.answered(part, took_ms <= core.options.ahead_ms, core.now());
     let dispatched = match answer {
-        Ok(it) => it,
+        Ok(answer) => answer,
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "leases could not be made ahead of their time");
             core.parts.failed(part);
@@ -239,9 +239,9 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         }
     };
     let (mut made, mut not_made) = (Vec::with_capacity(entries.len()), Vec::new());
-    for (entry, it) in entries.into_iter().zip(dispatched) {
-        match it {
-            Dispatched::Made(it) => made.push(it),
+    for (entry, dispatched) in entries.into_iter().zip(dispatched) {
+        match dispatched {
+            Dispatched::Made(lease) => made.push(lease),
             Dispatched::Paused => {
                 core.settings.refused(&entry.queue);
                 not_made.push(entry);
@@ -250,11 +250,11 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         }
     }
     go_on_without(core, &not_made).await;
-    let asked: Vec<i64> = made.iter().map(|it| it.place.id).collect();
+    let asked: Vec<i64> = made.iter().map(|lease| lease.place.id).collect();
     let made = outside::fetch(core, made).await;
     if made.len() < asked.len() {
         // What cannot be read has been marked, and is another's to bring back.
-        let good: Vec<i64> = made.iter().map(|it| it.place.id).collect();
+        let good: Vec<i64> = made.iter().map(|lease| lease.place.id).collect();
         let is_bad = |id: i64| asked.contains(&id) && !good.contains(&id);
         core.live.lock().drop_leases(|entry| is_bad(entry.place.id));
     }
@@ -330,7 +330,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
         given.into_iter().partition(|shelved| shelved.asked.age(present) < Duration::MAX);
     if !late.is_empty() {
         let its = Arc::clone(core);
-        let late = late.into_iter().map(|it| it.assignment).collect();
+        let late = late.into_iter().map(|shelved| shelved.assignment).collect();
         core.work.detach(async move { give_back(&its, late, TOO_LATE).await });
     }
     let mut table = core.live.lock();
@@ -339,20 +339,25 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
     }
     let leased: Vec<Assignment> = given
         .into_iter()
-        .map(|Shelved { assignment: it, .. }| {
-            let longest = it.timeout_ms.map_or(Millis::MAX, |timeout_ms| it.due_at.plus(timeout_ms));
+        .map(|Shelved { assignment, .. }| {
+            let longest =
+                assignment.timeout_ms.map_or(Millis::MAX, |timeout_ms| assignment.due_at.plus(timeout_ms));
             let lease_until = now.plus(request.lease_ms).min(longest);
             let beat = Beat {
-                place: it.place,
-                fence: it.fence,
+                place: assignment.place,
+                fence: assignment.fence,
                 lease_until,
                 progress: None,
                 log: None,
                 executor: request.executor.clone(),
-                handed_over_at: Some(it.fired_at),
+                handed_over_at: Some(assignment.fired_at),
             };
-            table.hand_over(Unreported { entry: leased_entry(&it, &request.queue), since: now, beat });
-            Assignment { lease_until, ..it }
+            table.hand_over(Unreported {
+                entry: leased_entry(&assignment, &request.queue),
+                since: now,
+                beat,
+            });
+            Assignment { lease_until, ..assignment }
         })
         .collect();
     drop(table);

@@ -48,7 +48,7 @@ impl Bounded {
     }
 
     pub(crate) fn scope_of(&self, namespace: &Name, executor: &str) -> Option<Scope> {
-        let is_bounded = self.known.get(namespace).is_some_and(|it| it.contains(executor));
+        let is_bounded = self.known.get(namespace).is_some_and(|known| known.contains(executor));
         is_bounded.then(|| Some(Scope::Executor(namespace.clone(), Name::new(executor).ok()?))).flatten()
     }
 }
@@ -57,9 +57,9 @@ async fn read(core: &Core, namespace: &Name) -> Result<HashSet<String>, BackendE
     let (mut bounded, mut from) = (HashSet::new(), String::new());
     loop {
         let page = core.store.executors(namespace, &from, PAGE).await?;
-        let next = page.last().filter(|_| page.len() == PAGE).map(|it| format!("{}-", it.name));
-        let with_a_bound = page.into_iter().filter(|it| it.profile.concurrency.is_some());
-        bounded.extend(with_a_bound.map(|it| it.name.as_str().to_owned()));
+        let next = page.last().filter(|_| page.len() == PAGE).map(|executor| format!("{}-", executor.name));
+        let with_a_bound = page.into_iter().filter(|executor| executor.profile.concurrency.is_some());
+        bounded.extend(with_a_bound.map(|executor| executor.name.as_str().to_owned()));
         match next {
             Some(next) => from = next,
             None => return Ok(bounded),

@@ -99,8 +99,9 @@ pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn
     }
     let may_lease = |entry: &HotEntry| ahead::may_be_leased(core, entry);
     // A lease in the engine's name says as much as the mark. What is not leased ahead after all is marked as it fires.
-    let is_claimed =
-        |entry: &HotEntry| needs_mark(core, entry) && !(may_lease(entry) && core.settings.is_plain(&entry.queue));
+    let is_claimed = |entry: &HotEntry| {
+        needs_mark(core, entry) && !(may_lease(entry) && core.settings.is_plain(&entry.queue))
+    };
     let loaded = core.live.lock().load(entries, is_claimed, may_lease);
     let Loaded { accepted, to_claim, elsewhere, has_first_candidate } = loaded;
     core.firing.timer.insert(accepted.iter().map(|entry| entry.due_at));
@@ -177,7 +178,7 @@ async fn ask(
         applied.extend(core.store.apply(chunk.iter().map(step).collect(), core.now()).await?);
     }
     let mut applied = applied.into_iter();
-    Ok(entries.into_iter().partition(|_| applied.next().is_some_and(|it| it == Applied::Moved)))
+    Ok(entries.into_iter().partition(|_| applied.next().is_some_and(|stepped| stepped == Applied::Moved)))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use punctual_domain::{task::Task, time::Millis};
 use std::sync::Arc;
 
 pub(crate) fn entry_of(task: &Task) -> HotEntry {
-    let deadline_at = task.ask.deadline_ms.map_or(Millis::MAX, |it| task.ask.execute_at.plus(it));
+    let deadline_at =
+        task.ask.deadline_ms.map_or(Millis::MAX, |deadline_ms| task.ask.execute_at.plus(deadline_ms));
     HotEntry {
         place: task.place,
         due_at: task.due_at,

@@ -135,8 +135,8 @@ pub(crate) fn offer(core: &Core, entries: Vec<HotEntry>) -> usize {
 
 fn by_queue(entries: Vec<HotEntry>) -> HashMap<Arc<QueueKey>, Vec<HotEntry>> {
     let mut queues: HashMap<Arc<QueueKey>, Vec<HotEntry>> = HashMap::new();
-    for it in entries {
-        queues.entry(Arc::clone(&it.queue)).or_default().push(it);
+    for entry in entries {
+        queues.entry(Arc::clone(&entry.queue)).or_default().push(entry);
     }
     queues
 }

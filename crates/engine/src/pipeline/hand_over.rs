@@ -101,7 +101,7 @@ async fn wait_and_lease(
             }
         }
         let notified = arrival.notified();
-        let freed = or_never(bound.as_ref().map(|it| it.freed()));
+        let freed = or_never(bound.as_ref().map(|bound| bound.freed()));
         let is_late = Instant::now() >= deadline;
         if is_late || !given.is_empty() || !is_known_empty(core, request, only) {
             // What was given is handed over without a look.
@@ -124,7 +124,7 @@ async fn wait_and_lease(
         let mut seat = if only.are_none() { arrival.sit(core, request.max) } else { arrival.no_seat(core) };
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
-            it = seat.given() => it,
+            given = seat.given() => given,
             () = notified => seat.leave(),
             () = freed => seat.leave(),
             () = tokio::time::sleep_until(wake_at) => seat.leave(),
@@ -137,9 +137,9 @@ async fn wait_and_lease(
             return Ok(Vec::new());
         }
         given = match its {
-            Given::Fired(it) => it,
-            Given::Leased(it) => {
-                let leased = ahead::handed_over(core, request, it);
+            Given::Fired(entries) => entries,
+            Given::Leased(list) => {
+                let leased = ahead::handed_over(core, request, list);
                 if !leased.is_empty() {
                     return Ok(leased);
                 }
@@ -176,7 +176,7 @@ fn is_known_empty(core: &Core, request: &LeaseRequest, only: &Restrictions) -> b
 /// Only an executor that has a bound waits for a place of its own.
 async fn or_never(freed: Option<Notified<'_>>) {
     match freed {
-        Some(it) => it.await,
+        Some(notified) => notified.await,
         None => std::future::pending().await,
     }
 }

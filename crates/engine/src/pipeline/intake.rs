@@ -183,8 +183,8 @@ fn leave_out_asks(core: &Core, entries: &mut [HotEntry]) {
 fn announce_soon(core: &Core, entries: &[HotEntry]) {
     let interval_ms = i64::try_from(core.options.claim_interval_ms).unwrap_or(i64::MAX);
     let soon = core.now().plus(core.options.lookahead_ms.saturating_add(interval_ms));
-    let is_anothers = |it: &&HotEntry| core.holdings.tenure(it.place.partition).is_none();
-    for it in entries.iter().filter(|it| it.due_at <= soon).filter(is_anothers) {
-        core.sharing.announcer.due(it.place.partition, it.due_at);
+    let is_anothers = |entry: &&HotEntry| core.holdings.tenure(entry.place.partition).is_none();
+    for entry in entries.iter().filter(|entry| entry.due_at <= soon).filter(is_anothers) {
+        core.sharing.announcer.due(entry.place.partition, entry.due_at);
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn bring_back(core: &Core, request: &LeaseRequest, only: &Restriction
     let (queue, all) = (&request.queue, &core.limits.admissions.kinds);
     if only.kinds.is_some() && all.begin_look(queue, core.now()) {
         let lanes = line::lanes(core, queue, Some(&Lane::Retries), LANES_MAX);
-        let kind = |it: (Lane, usize)| match it.0 {
+        let kind = |pair: (Lane, usize)| match pair.0 {
             Lane::Kind(kind) => Name::new(&kind).ok(),
             Lane::Key(_) | Lane::Retries | Lane::Version(_) => None,
         };
@@ -35,7 +35,7 @@ pub(super) fn bring_back(core: &Core, request: &LeaseRequest, only: &Restriction
     }
     let mut parked = all.of(queue);
     if let Some(kinds) = &only.kinds {
-        parked.retain(|it| kinds.contains(it));
+        parked.retain(|name| kinds.contains(name));
     }
     for kind in parked {
         let lane = Lane::Kind(kind.as_str().to_owned());

@@ -92,29 +92,29 @@ async fn write(
         }
     }
     let mut settled = vec![Settled::Stale; reports.len()];
-    let attempts: Vec<(i64, Report)> = reports.iter().map(|it| (it.fence, it.report)).collect();
+    let attempts: Vec<(i64, Report)> = reports.iter().map(|report| (report.fence, report.report)).collect();
     let (mut planned, mut steps) = (Vec::new(), Vec::new());
     for ((nth, report), (task, (by, at))) in reports.into_iter().enumerate().zip(tasks.iter().zip(came)) {
         if let Some(verdict) = verdict(&report, task.as_ref(), at) {
             planned.push((nth, report.place, verdict.event, task));
-            let queue = task.as_ref().map(|it| &it.ask.queue);
+            let queue = task.as_ref().map(|task| &task.ask.queue);
             let attempt = (report.place.id, report.fence);
             let (fired_at, known) = (known.fired.get(&attempt).copied(), known.leases.remove(&attempt));
             steps.push(Step { fired_at, known, ..step(core, report, verdict, queue, &by, now) });
         }
     }
     let applied = match core.store.apply(steps, now).await {
-        Ok(it) => it,
+        Ok(list) => list,
         Err(error) => {
             outside::failed(core, &error, put);
             return Err(error);
         }
     };
     let (mut again, mut ended, mut kept, mut over) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let accepted = planned.into_iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
+    let accepted = planned.into_iter().zip(applied).filter(|(_, stepped)| *stepped == Applied::Moved);
     for ((nth, place, event, task), stepped) in accepted {
-        if let Some(it) = settled.get_mut(nth) {
-            *it = Settled::Accepted;
+        if let Some(settled) = settled.get_mut(nth) {
+            *settled = Settled::Accepted;
         }
         if let Some((fence, report)) = attempts.get(nth) {
             let member = Member { id: place.id, fence: *fence };
@@ -149,13 +149,14 @@ const fn keeps_result(event: Event) -> bool {
 /// unless it brought another. Answers the numbers of those whose result it is.
 fn keep_long_errors(reports: &mut [OutcomeReport]) -> Vec<usize> {
     let mut whole = Vec::new();
-    for (nth, it) in reports.iter_mut().enumerate().filter(|it| it.1.result.status_msg.len() > ERROR_LEN_MAX)
+    for (nth, report) in
+        reports.iter_mut().enumerate().filter(|entry| entry.1.result.status_msg.len() > ERROR_LEN_MAX)
     {
-        let said = history::error(&it.result.status_msg).into_owned();
-        let text = std::mem::replace(&mut it.result.status_msg, said);
-        let is_error = matches!(it.report, Report::Failed { .. } | Report::Reject);
-        if is_error && it.result.content.is_none() {
-            it.result.content = Some(Content::inside(true, history::whole_error(&text).into_bytes()));
+        let said = history::error(&report.result.status_msg).into_owned();
+        let text = std::mem::replace(&mut report.result.status_msg, said);
+        let is_error = matches!(report.report, Report::Failed { .. } | Report::Reject);
+        if is_error && report.result.content.is_none() {
+            report.result.content = Some(Content::inside(true, history::whole_error(&text).into_bytes()));
             whole.push(nth);
         }
     }
@@ -177,8 +178,8 @@ async fn put_whole_errors(
         Err(error) => {
             tracing::warn!(%error, errors = whole_errors.len(), "of long errors only the beginning is kept");
             for nth in whole_errors {
-                if let Some(it) = reports.get_mut(*nth) {
-                    it.result.content = None;
+                if let Some(report) = reports.get_mut(*nth) {
+                    report.result.content = None;
                 }
             }
             Put::new()
@@ -193,10 +194,10 @@ async fn put_results(
     tasks: &[Option<Task>],
     is_meant: impl Fn(usize) -> bool,
 ) -> Result<Put, Error> {
-    let meant = reports.iter_mut().zip(tasks).enumerate().filter(|it| is_meant(it.0));
-    let owned = meant.filter_map(|(nth, (it, task))| {
-        let task = task.as_ref().filter(|task| task.fence == it.fence && task.state.is_in_flight())?;
-        let (namespace, content) = (&task.ask.queue.namespace, it.result.content.as_mut()?);
+    let meant = reports.iter_mut().zip(tasks).enumerate().filter(|meant| is_meant(meant.0));
+    let owned = meant.filter_map(|(nth, (report, task))| {
+        let task = task.as_ref().filter(|task| task.fence == report.fence && task.state.is_in_flight())?;
+        let (namespace, content) = (&task.ask.queue.namespace, report.result.content.as_mut()?);
         let (task_id, task_version) = (task.task_id(), task.ask.task_version);
         Some(Owned { nth, namespace, task_id, task_version, content })
     });
@@ -205,8 +206,8 @@ async fn put_results(
 
 /// Objects of results that were not kept, and of results in whose place others are now.
 fn forget_results(core: &Arc<Core>, put: Put, kept: &[(usize, Option<&Task>)]) {
-    let not_kept = put.into_iter().filter(|it| !kept.iter().any(|kept| kept.0 == it.0));
-    let results = kept.iter().filter_map(|it| it.1?.result.as_ref()?.content.as_ref());
+    let not_kept = put.into_iter().filter(|pair| !kept.iter().any(|kept| kept.0 == pair.0));
+    let results = kept.iter().filter_map(|pair| pair.1?.result.as_ref()?.content.as_ref());
     let replaced = results.filter_map(outside::key_of).collect::<Vec<_>>();
     outside::delete_soon(core, outside::keys(not_kept).into_iter().chain(replaced).collect());
 }
@@ -216,7 +217,7 @@ fn verdict(report: &OutcomeReport, task: Option<&Task>, now: Millis) -> Option<V
     if report.report == Report::Succeeded {
         return Some(Verdict { event: Event::Succeed, due_at: None, reason: "succeeded" });
     }
-    let task = task.filter(|it| it.fence == report.fence && it.state.is_in_flight())?;
+    let task = task.filter(|task| task.fence == report.fence && task.state.is_in_flight())?;
     Some(judge(report.report, task, now))
 }
 
@@ -225,7 +226,7 @@ pub(crate) fn judge(report: Report, task: &Task, now: Millis) -> Verdict {
         attempt: task.attempt,
         max_attempts: task.ask.max_attempts,
         retry: &task.ask.retry,
-        cancel_requested: task.lease.as_ref().is_some_and(|it| it.cancel_requested),
+        cancel_requested: task.lease.as_ref().is_some_and(|lease| lease.cancel_requested),
     };
     decide(report, facts, now, fastrand::f64())
 }
@@ -239,7 +240,8 @@ fn step(
     now: Millis,
 ) -> Step {
     let failed = matches!(verdict.event, Event::Retry | Event::Bury | Event::Abort);
-    let error = failed.then(|| report.result.status_msg.clone()).filter(|it| !it.is_empty());
+    let error =
+        failed.then(|| report.result.status_msg.clone()).filter(|status_message| !status_message.is_empty());
     let reason = (verdict.event != Event::Succeed).then(|| verdict.reason.to_owned());
     let note = Note { by: by.to_owned(), due_at: verdict.due_at, reason, error };
     let change = change_of(core, verdict, Some(report.result), queue, now);
@@ -291,7 +293,7 @@ pub(crate) struct Kept {
 impl Core {
     /// As the queue is set to, else as the engine was started to.
     pub(crate) fn keep(&self, queue: Option<&QueueKey>) -> Kept {
-        let set = queue.map(|it| self.settings.queue(it).keep).unwrap_or_default();
+        let set = queue.map(|queue| self.settings.queue(queue).keep).unwrap_or_default();
         Kept {
             succeeded_ms: set.succeeded_ms.unwrap_or(self.options.keep_succeeded_ms),
             dead_ms: set.dead_ms.unwrap_or(self.options.keep_dead_ms),
@@ -303,12 +305,14 @@ impl Core {
     /// their result is long.
     async fn read_for(&self, reports: &[OutcomeReport]) -> Result<Vec<Option<Task>>, Error> {
         let all = self.settings.keeps_successes();
-        let is_long = |it: &OutcomeReport| it.result.content.as_ref().is_some_and(|it| self.is_long(it));
-        let needed = |it: &&OutcomeReport| all || it.report != Report::Succeeded || is_long(it);
-        let places: Vec<TaskRef> = reports.iter().filter(needed).map(|it| it.place).collect();
+        let is_long = |report: &OutcomeReport| {
+            report.result.content.as_ref().is_some_and(|content| self.is_long(content))
+        };
+        let needed = |report: &&OutcomeReport| all || report.report != Report::Succeeded || is_long(report);
+        let places: Vec<TaskRef> = reports.iter().filter(needed).map(|report| report.place).collect();
         let mut read =
             if places.is_empty() { Vec::new() } else { self.store.read(&places).await? }.into_iter();
-        Ok(reports.iter().map(|it| if needed(&it) { read.next().flatten() } else { None }).collect())
+        Ok(reports.iter().map(|report| if needed(&report) { read.next().flatten() } else { None }).collect())
     }
 
     pub(crate) fn count_event(&self, event: Event, task: Option<&Task>) {

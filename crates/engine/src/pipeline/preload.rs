@@ -73,8 +73,8 @@ async fn extend_part(
     };
     let (mut loaded, mut result) = (0, Ok(()));
     let mut extended = stream::iter(parts::owned(core, part)).map(extend).buffer_unordered(TOGETHER);
-    while let Some(it) = extended.next().await {
-        match it {
+    while let Some(answer) = extended.next().await {
+        match answer {
             Ok(count) => loaded += count,
             // Short of room or of answers: the other partitions have their turn all the same.
             Err(error) => result = Err(error),
@@ -93,7 +93,7 @@ struct Places {
 impl Places {
     /// False: no more fit. A page of each partition that is being loaded may be too many.
     fn took(&self, count: usize) -> bool {
-        let before = self.left.update(Relaxed, Relaxed, |it| it.saturating_sub(count));
+        let before = self.left.update(Relaxed, Relaxed, |number| number.saturating_sub(count));
         let has_more = before > count;
         if !has_more {
             self.is_crowded.store(true, Relaxed);

@@ -122,7 +122,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
     }
     let mut failed = publish(core, leased).await;
     if !failed.is_empty() {
-        failed = publish(core, failed.into_iter().map(|it| it.0).collect()).await;
+        failed = publish(core, failed.into_iter().map(|pair| pair.0).collect()).await;
     }
     let pushed = Pushed { published: count - failed.len(), failed: failed.len() };
     core.maintenance.unsent.set_failing(queue, pushed.published == 0);
@@ -140,7 +140,7 @@ async fn publish(core: &Core, messages: Vec<Assignment>) -> Vec<(Assignment, Str
     let failed: Vec<_> = messages
         .into_iter()
         .zip(results)
-        .filter_map(|(message, it)| it.err().map(|error| (message, error.to_string())))
+        .filter_map(|(message, result)| result.err().map(|error| (message, error.to_string())))
         .collect();
     core.meters.publish_failures(failed.len());
     failed

@@ -13,7 +13,7 @@ pub(crate) async fn look(core: &Core) -> Result<(), Error> {
     core.filling.room.loaded.store(0, Relaxed);
     if core.filling.room.learn(core.hot.fullness().await?) {
         let until = core.now().plus(core.filling.room.horizon_ms(core.options.horizon_ms));
-        core.owned().for_each(|it| core.holdings.cap_frontier(it, until));
+        core.owned().for_each(|partition| core.holdings.cap_frontier(partition, until));
     }
     Ok(())
 }

@@ -85,13 +85,13 @@ async fn many_slots(core: &Core) -> Result<ManySlots, Error> {
     let mut limited: Vec<(&QueueKey, &QueueSettings)> = known
         .queues
         .iter()
-        .filter(|it| it.1.key_concurrency.is_some() || it.1.retries.concurrency.is_some())
+        .filter(|queue| queue.1.key_concurrency.is_some() || queue.1.retries.concurrency.is_some())
         .map(|(queue, set)| (queue, &**set))
         .collect();
     if limited.is_empty() && !core.limits.admissions.bounds.are_in_use() {
         return Ok(ManySlots::default());
     }
-    limited.sort_unstable_by_key(|it| it.0);
+    limited.sort_unstable_by_key(|pair| pair.0);
     limited.truncate(SLOTS_SHOWN);
     let mut held = Vec::new();
     for limiter in core.limiters() {
@@ -124,16 +124,17 @@ type OfScopes<'a> = BTreeMap<&'a Scope, usize>;
 
 fn by_scope(held: &[Held]) -> OfScopes<'_> {
     let mut of_scopes = BTreeMap::new();
-    for scope in held.iter().flat_map(|it| &it.scopes) {
+    for scope in held.iter().flat_map(|held| &held.scopes) {
         *of_scopes.entry(scope).or_default() += 1;
     }
     of_scopes
 }
 
 fn of_keys(of_scopes: &OfScopes<'_>, queue: &QueueKey, most: u32) -> KeySlots {
-    let of_queue = of_scopes.iter().filter(|it| matches!(it.0, Scope::Key(of, _) if of == queue));
-    let held: Vec<usize> = of_queue.map(|it| *it.1).collect();
-    let saturated = held.iter().filter(|it| u32::try_from(**it).is_ok_and(|it| it >= most)).count();
+    let of_queue = of_scopes.iter().filter(|entry| matches!(entry.0, Scope::Key(of, _) if of == queue));
+    let held: Vec<usize> = of_queue.map(|pair| *pair.1).collect();
+    let saturated =
+        held.iter().filter(|number| u32::try_from(**number).is_ok_and(|count| count >= most)).count();
     let held_max = held.into_iter().max().unwrap_or_default();
     KeySlots { queue: Arc::new(queue.clone()), most, held_max, saturated }
 }
@@ -148,14 +149,15 @@ async fn executors(core: &Core, of_scopes: &OfScopes<'_>) -> Result<Vec<Executor
     let mut executors = Vec::new();
     for (namespace, holding) in holding.into_iter().take(NAMESPACES_SHOWN) {
         let mut slots = ExecutorSlots { namespace: namespace.clone(), held: 0, most: 0, saturated: 0 };
-        for it in core.store.executors(namespace, "", EXECUTORS_SHOWN).await? {
-            let Some((held, most)) = holding.get(it.name.as_str()).copied().zip(it.profile.concurrency)
+        for executor in core.store.executors(namespace, "", EXECUTORS_SHOWN).await? {
+            let Some((held, most)) =
+                holding.get(executor.name.as_str()).copied().zip(executor.profile.concurrency)
             else {
                 continue;
             };
             slots.held += held;
             slots.most += u64::from(most);
-            slots.saturated += usize::from(u32::try_from(held).is_ok_and(|it| it >= most));
+            slots.saturated += usize::from(u32::try_from(held).is_ok_and(|held| held >= most));
         }
         executors.push(slots);
     }
@@ -165,12 +167,15 @@ async fn executors(core: &Core, of_scopes: &OfScopes<'_>) -> Result<Vec<Executor
 /// Of everything and of every namespace, where a limit is set, in order.
 pub(crate) async fn shared_slots(core: &Core) -> Result<Vec<SharedSlots>, Error> {
     let known = core.settings.known();
-    let mut limited: Vec<(Option<Name>, u32)> =
-        known.namespaces.iter().filter_map(|(it, set)| Some((Some(it.clone()), set.concurrency?))).collect();
+    let mut limited: Vec<(Option<Name>, u32)> = known
+        .namespaces
+        .iter()
+        .filter_map(|(name, set)| Some((Some(name.clone()), set.concurrency?)))
+        .collect();
     limited.extend(known.everything.concurrency.map(|most| (None, most)));
     limited.sort_unstable();
     limited.truncate(SLOTS_SHOWN);
-    let scope = |it: &(Option<Name>, u32)| it.0.clone().map_or(Scope::Everything, Scope::Namespace);
+    let scope = |pair: &(Option<Name>, u32)| pair.0.clone().map_or(Scope::Everything, Scope::Namespace);
     let held = core.limits.limiter.held(&limited.iter().map(scope).collect::<Vec<_>>()).await?;
     let slots = limited.into_iter().zip(held);
     Ok(slots.map(|((namespace, most), held)| SharedSlots { namespace, held, most }).collect())

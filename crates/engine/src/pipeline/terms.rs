@@ -130,12 +130,14 @@ impl Terms {
             Scope::Queue(_) => &self.shares.queue,
             Scope::Everything | Scope::Retries(_) | Scope::Key(..) | Scope::Executor(..) => return None,
         };
-        let is_slots = |it: &&Limit| it.scope == *scope && share.slots == Some(it.most);
-        let is_starts = |it: &&Flowing| {
-            let is_as_slow = |own: Rate| (own.limit, own.period_ms) == (it.rate.limit, it.rate.period_ms);
-            it.scope == *scope && share.starts.is_some_and(is_as_slow)
+        let is_slots = |limit: &&Limit| limit.scope == *scope && share.slots == Some(limit.most);
+        let is_starts = |flowing: &&Flowing| {
+            let is_as_slow =
+                |own: Rate| (own.limit, own.period_ms) == (flowing.rate.limit, flowing.rate.period_ms);
+            flowing.scope == *scope && share.starts.is_some_and(is_as_slow)
         };
-        let bounds = self.limits.iter().any(|it| is_slots(&it)) || self.rates.iter().any(|it| is_starts(&it));
+        let bounds = self.limits.iter().any(|limit| is_slots(&limit))
+            || self.rates.iter().any(|rate| is_starts(&rate));
         bounds.then_some(share)
     }
 

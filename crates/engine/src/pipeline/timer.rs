@@ -111,15 +111,15 @@ impl Timer {
     }
 
     fn sleep(&self, clock: &dyn Clock) {
-        let mut it = self.inner.lock();
-        let next = it.wheel.next_deadline().unwrap_or(i64::MAX);
+        let mut inner = self.inner.lock();
+        let next = inner.wheel.next_deadline().unwrap_or(i64::MAX);
         let wait = if next == i64::MAX { SLEEP_MAX } else { clock.until(Millis(next)).min(SLEEP_MAX) };
         if wait.is_zero() || self.stop.load(Ordering::SeqCst) {
             return;
         }
-        it.sleeps_until = next;
-        self.wake.wait_for(&mut it, wait);
-        it.sleeps_until = i64::MIN;
+        inner.sleeps_until = next;
+        self.wake.wait_for(&mut inner, wait);
+        inner.sleeps_until = i64::MIN;
     }
 
     pub(crate) fn stop(&self) {

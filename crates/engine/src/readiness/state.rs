@@ -21,8 +21,8 @@ pub(super) struct Part {
 impl Part {
     /// Why it cannot be written.
     pub(super) fn problem(&self) -> Option<String> {
-        let silent = self.written.silent_for().filter(|it| *it > SILENT_AFTER);
-        let silent = silent.map(|it| format!("a writer has not answered for {} s", it.as_secs()));
+        let silent = self.written.silent_for().filter(|silent| *silent > SILENT_AFTER);
+        let silent = silent.map(|silent| format!("a writer has not answered for {} s", silent.as_secs()));
         self.failure.clone().or(silent)
     }
 }
@@ -38,6 +38,6 @@ impl Writers {
     /// Parts that cannot be written, by number.
     pub(crate) fn away(&self) -> Vec<usize> {
         let parts = self.0.lock();
-        parts.iter().enumerate().filter(|it| it.1.problem().is_some()).map(|it| it.0).collect()
+        parts.iter().enumerate().filter(|entry| entry.1.problem().is_some()).map(|entry| entry.0).collect()
     }
 }

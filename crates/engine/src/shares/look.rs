@@ -69,8 +69,8 @@ async fn gather(
     let demands = core.limits.limiter.demands(&core.options.name, &seen, now).await?;
     let ready = core.live.lock().count_served();
     let mut queues: BTreeMap<QueueKey, Found> = BTreeMap::new();
-    for it in demands {
-        let Demand { queue, short_of_slots, short_of_starts, starts_per_ks } = it;
+    for demand in demands {
+        let Demand { queue, short_of_slots, short_of_starts, starts_per_ks } = demand;
         let all = queues.entry(queue).or_default();
         all.is_told_of = true;
         all.short_of_slots |= short_of_slots;
@@ -80,20 +80,20 @@ async fn gather(
     for (queue, standing) in ready.into_iter().filter(|(_, standing)| standing.ready > 0) {
         queues.entry((*queue).clone()).or_default().ready = u64::try_from(standing.ready).unwrap_or(u64::MAX);
     }
-    for it in memory.queues() {
-        queues.entry(it.clone()).or_default();
+    for queue in memory.queues() {
+        queues.entry(queue.clone()).or_default();
     }
-    for it in search(core, memory, now).await? {
-        queues.entry(it).or_default();
+    for queue in search(core, memory, now).await? {
+        queues.entry(queue).or_default();
     }
     queues.retain(|queue, _| known.shares_limits(&queue.namespace));
     while queues.len() > QUEUES_MAX {
         queues.pop_last();
     }
-    let scopes: Vec<Scope> = queues.keys().map(|it| Scope::Queue(it.clone())).collect();
+    let scopes: Vec<Scope> = queues.keys().map(|key| Scope::Queue(key.clone())).collect();
     let held = core.limits.limiter.held(&scopes).await?;
-    for (it, held) in queues.values_mut().zip(held) {
-        it.held = u64::try_from(held).unwrap_or(u64::MAX);
+    for (queue, held) in queues.values_mut().zip(held) {
+        queue.held = u64::try_from(held).unwrap_or(u64::MAX);
     }
     Ok(queues)
 }
@@ -104,23 +104,23 @@ async fn search(core: &Core, memory: &mut Memory, now: Millis) -> Result<Vec<Que
     }
     let members = core.limits.limiter.members(Millis::MAX, 0, SEARCHED_MAX).await?;
     memory.searched_at = Some(now);
-    let queue = |scope: Scope| if let Scope::Queue(it) = scope { Some(it) } else { None };
-    Ok(members.into_iter().flat_map(|it| it.scopes).filter_map(queue).collect())
+    let queue = |scope: Scope| if let Scope::Queue(queue) = scope { Some(queue) } else { None };
+    Ok(members.into_iter().flat_map(|member| member.scopes).filter_map(queue).collect())
 }
 
 /// Of one queue.
-fn wanted(known: &Known, queue: &QueueKey, it: &Found) -> Wanted {
+fn wanted(known: &Known, queue: &QueueKey, found: &Found) -> Wanted {
     let set = known.queues.get(queue);
     let is_going = known.namespaces.get(&queue.namespace).is_some_and(|set| set.deletion.is_some());
     let may_start = !is_going && set.is_none_or(|set| set.pause.is_none());
     // Tasks that no executor asks for want nothing; nor do executors that find none.
-    let waiting = if may_start { it.ready } else { 0 };
-    let is_short_of_starts = it.short_of_starts && waiting > 0;
+    let waiting = if may_start { found.ready } else { 0 };
+    let is_short_of_starts = found.short_of_starts && waiting > 0;
     Wanted {
         weight: known.weight_of_queue(queue),
-        held: it.held,
-        slots: it.held.saturating_add(if it.short_of_slots { waiting } else { 0 }),
-        starts_per_ks: (!is_short_of_starts).then_some(it.starts_per_ks),
+        held: found.held,
+        slots: found.held.saturating_add(if found.short_of_slots { waiting } else { 0 }),
+        starts_per_ks: (!is_short_of_starts).then_some(found.starts_per_ks),
         slots_most: set.and_then(|set| set.concurrency),
         starts_most: set.and_then(|set| set.rate),
         ..Wanted::default()
@@ -137,11 +137,11 @@ fn sum(known: &Known, namespace: &Name, queues: &[(Name, Wanted)]) -> Wanted {
         starts_most: set.and_then(|set| set.rate),
         ..Wanted::default()
     };
-    for (_, it) in queues {
-        let most = it.slots_most.map_or(u64::MAX, u64::from);
-        all.held = all.held.saturating_add(it.held);
-        all.slots = all.slots.saturating_add(it.slots.min(most.max(it.held)));
-        all.starts_per_ks = all.starts_per_ks.zip(it.starts_per_ks).map(|(a, b)| a.saturating_add(b));
+    for (_, queue) in queues {
+        let most = queue.slots_most.map_or(u64::MAX, u64::from);
+        all.held = all.held.saturating_add(queue.held);
+        all.slots = all.slots.saturating_add(queue.slots.min(most.max(queue.held)));
+        all.starts_per_ks = all.starts_per_ks.zip(queue.starts_per_ks).map(|(a, b)| a.saturating_add(b));
     }
     all
 }
@@ -156,16 +156,16 @@ fn divide(
     let before = Arc::clone(&core.limits.shares.divided.read());
     let mut queues: BTreeMap<Name, Vec<(Name, Wanted)>> = BTreeMap::new();
     let mut starts: HashMap<Name, u64> = HashMap::new();
-    for (queue, it) in &mut found {
+    for (queue, found) in &mut found {
         // It holds its first slots, and the engine that gave them has not told of it yet: it may well want more.
-        it.short_of_slots |= it.held > 0 && !it.is_told_of && memory.is_new(queue);
-        (it.short_of_slots, it.short_of_starts) =
-            memory.short(queue, (it.short_of_slots, it.short_of_starts), now);
-        let mut wanted = wanted(known, queue, it);
-        memory.note_queue(queue, &mut wanted, it.starts_per_ks, now);
+        found.short_of_slots |= found.held > 0 && !found.is_told_of && memory.is_new(queue);
+        (found.short_of_slots, found.short_of_starts) =
+            memory.short(queue, (found.short_of_slots, found.short_of_starts), now);
+        let mut wanted = wanted(known, queue, found);
+        memory.note_queue(queue, &mut wanted, found.starts_per_ks, now);
         queues.entry(queue.namespace.clone()).or_default().push((queue.queue.clone(), wanted));
         let all = starts.entry(queue.namespace.clone()).or_default();
-        *all = all.saturating_add(it.starts_per_ks);
+        *all = all.saturating_add(found.starts_per_ks);
     }
     let mut namespaces = Vec::new();
     for (name, its) in &queues {
@@ -185,9 +185,16 @@ fn divide(
     for (name, its) in &queues {
         let set = known.namespaces.get(name);
         let share = everything.share(name);
-        let slots =
-            least(set.and_then(|it| it.concurrency), share.and_then(|it| it.slots), of_all.concurrency);
-        let starts = slowest([set.and_then(|it| it.rate), share.and_then(|it| it.starts), of_all.rate]);
+        let slots = least(
+            set.and_then(|settings| settings.concurrency),
+            share.and_then(|share| share.slots),
+            of_all.concurrency,
+        );
+        let starts = slowest([
+            set.and_then(|settings| settings.rate),
+            share.and_then(|share| share.starts),
+            of_all.rate,
+        ]);
         if its.is_empty() || slots.is_none() && starts.is_none() {
             continue;
         }
@@ -203,9 +210,9 @@ fn forget<'a>(
     queues: &BTreeMap<Name, Vec<(Name, Wanted)>>,
     found: impl Iterator<Item = &'a QueueKey>,
 ) {
-    let names: BTreeSet<&Name> = namespaces.iter().map(|it| &it.0).collect();
-    let is_there = |it: &&QueueKey| {
-        queues.get(&it.namespace).is_some_and(|its| its.iter().any(|(name, _)| *name == it.queue))
+    let names: BTreeSet<&Name> = namespaces.iter().map(|namespace| &namespace.0).collect();
+    let is_there = |queue: &&QueueKey| {
+        queues.get(&queue.namespace).is_some_and(|its| its.iter().any(|(name, _)| *name == queue.queue))
     };
     let left: HashSet<&QueueKey> = found.filter(is_there).collect();
     memory.forget_others(&names, &left);
@@ -224,9 +231,8 @@ impl Divided {
     fn is_as_good_as(&self, other: &Self) -> bool {
         self.everything.gives_as(&other.everything)
             && self.namespaces.len() == other.namespaces.len()
-            && self
-                .namespaces
-                .iter()
-                .all(|(name, pool)| other.namespaces.get(name).is_some_and(|it| pool.gives_as(it)))
+            && self.namespaces.iter().all(|(name, pool)| {
+                other.namespaces.get(name).is_some_and(|namespace| pool.gives_as(namespace))
+            })
     }
 }

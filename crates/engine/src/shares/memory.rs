@@ -73,7 +73,7 @@ impl Wanted {
         self.slots > 0
             || self.slots_lately > 0
             || self.starts_lately > 0
-            || self.starts_per_ks.is_none_or(|it| it > 0)
+            || self.starts_per_ks.is_none_or(|starts_per_ks| starts_per_ks > 0)
     }
 }
 
@@ -86,7 +86,7 @@ impl Memory {
     /// Since the last look, ms.
     pub(super) fn begin(&mut self, now: Millis) -> u64 {
         let before = self.looked_at.replace(now);
-        let since_ms = before.map_or(0, |it| now.since(it)).clamp(0, LOOK_MAX_MS);
+        let since_ms = before.map_or(0, |at| now.since(at)).clamp(0, LOOK_MAX_MS);
         u64::try_from(since_ms).unwrap_or(0)
     }
 
@@ -129,7 +129,7 @@ impl Memory {
 
     /// Whoever has, and had lately, nothing is forgotten. Those that are left.
     pub(super) fn keep<T: Clone>(wanted: Vec<(T, Wanted)>) -> Vec<(T, Wanted)> {
-        wanted.into_iter().filter(|it| it.1.is_something()).collect()
+        wanted.into_iter().filter(|pair| pair.1.is_something()).collect()
     }
 
     pub(super) fn forget_others(&mut self, namespaces: &BTreeSet<&Name>, queues: &HashSet<&QueueKey>) {
@@ -150,10 +150,10 @@ impl Memory {
             None => &mut self.turns,
             Some(name) => self.turns_in.entry(name.clone()).or_default(),
         };
-        for (name, slots, weight) in before.into_iter().flat_map(|it| it.had(wanted)) {
+        for (name, slots, weight) in before.into_iter().flat_map(|pool| pool.had(wanted)) {
             turns.had(name, slots, since_ms, weight);
         }
-        let wanting: Vec<&Name> = wanted.iter().filter(|it| it.1.slots > 0).map(|it| &it.0).collect();
+        let wanting: Vec<&Name> = wanted.iter().filter(|pair| pair.1.slots > 0).map(|pair| &pair.0).collect();
         let served = turns.served(wanting.iter().copied());
         wanting.into_iter().cloned().zip(served).collect()
     }

@@ -106,7 +106,7 @@ fn part_of(rate: Rate, units: u64) -> Rate {
 
 /// The slower of two, with the smaller burst.
 pub(crate) fn slower(one: Rate, other: Rate) -> Rate {
-    let of = |it: Rate, by: Rate| i128::from(it.limit) * i128::from(by.period_ms.max(1));
+    let of = |rate: Rate, by: Rate| i128::from(rate.limit) * i128::from(by.period_ms.max(1));
     let slower = if of(one, other) <= of(other, one) { one } else { other };
     Rate { burst: one.burst.min(other.burst), ..slower }
 }
@@ -124,38 +124,39 @@ impl Pool {
         wanted: &[(Name, Wanted)],
         served: &HashMap<Name, u64>,
     ) -> Self {
-        let weights = wanted.iter().map(|it| u64::from(it.1.weight.max(1))).sum();
+        let weights = wanted.iter().map(|pair| u64::from(pair.1.weight.max(1))).sum();
         let claims = |limit: u64, of: &dyn Fn(&Wanted) -> (u64, u64)| -> Vec<Claim> {
-            let claim = |(name, it): &(Name, Wanted)| {
-                let (now, lately) = of(it);
-                let own = shares::entitled(limit, it.weight, weights);
+            let claim = |(name, wanted): &(Name, Wanted)| {
+                let (now, lately) = of(wanted);
+                let own = shares::entitled(limit, wanted.weight, weights);
                 let served = served.get(name).copied().unwrap_or(0);
-                Claim { weight: it.weight.max(1), wants: wants(now, lately, own), served }
+                Claim { weight: wanted.weight.max(1), wants: wants(now, lately, own), served }
             };
             wanted.iter().map(claim).collect()
         };
         let slot_claims = slots.map(|all| claims(all.into(), &slots_of));
         let fall: Option<Vec<u64>> =
-            slots.zip(slot_claims.as_ref()).map(|(all, it)| shares::divide(all.into(), it));
+            slots.zip(slot_claims.as_ref()).map(|(all, slot_claim)| shares::divide(all.into(), slot_claim));
         let most: Option<Vec<u64>> =
-            slots.zip(slot_claims.as_ref()).map(|(all, it)| shares::most(all.into(), it));
+            slots.zip(slot_claims.as_ref()).map(|(all, slot_claim)| shares::most(all.into(), slot_claim));
         let rates: Option<Vec<Rate>> = starts.map(|rate| {
-            let units = shares::most(units_in(rate), &claims(units_in(rate), &|it| starts_of(rate, it)));
-            units.into_iter().map(|it| part_of(rate, it)).collect()
+            let units =
+                shares::most(units_in(rate), &claims(units_in(rate), &|wanted| starts_of(rate, wanted)));
+            units.into_iter().map(|unit| part_of(rate, unit)).collect()
         });
         let is_alone = wanted.len() < 2;
-        let nth = |of: &Option<Vec<u64>>, n: usize| of.as_ref().and_then(|it| it.get(n)).copied();
-        let part = |(n, (name, it)): (usize, &(Name, Wanted))| {
-            let slots = nth(&most, n).map(|it| u32::try_from(it).unwrap_or(u32::MAX));
-            let starts = rates.as_ref().and_then(|it| it.get(n)).copied();
+        let nth = |of: &Option<Vec<u64>>, n: usize| of.as_ref().and_then(|list| list.get(n)).copied();
+        let part = |(n, (name, wanted)): (usize, &(Name, Wanted))| {
+            let slots = nth(&most, n).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+            let starts = rates.as_ref().and_then(|rates| rates.get(n)).copied();
             let share = Share {
                 slots: slots.filter(|_| !is_alone),
                 starts: starts.filter(|_| !is_alone),
-                weight: it.weight.max(1),
+                weight: wanted.weight.max(1),
                 weights,
             };
             let falls_to_it = nth(&fall, n).unwrap_or(0);
-            (name.clone(), Part { weight: it.weight.max(1), held: it.held, falls_to_it, share })
+            (name.clone(), Part { weight: wanted.weight.max(1), held: wanted.held, falls_to_it, share })
         };
         Self { slots, starts, weights, parts: wanted.iter().enumerate().map(part).collect() }
     }
@@ -180,13 +181,13 @@ impl Pool {
 
     /// What a part may have of it.
     pub(super) fn share(&self, name: &Name) -> Option<&Share> {
-        self.parts.get(name).map(|it| &it.share)
+        self.parts.get(name).map(|part| &part.share)
     }
 
     /// Everybody has the same share in both.
     pub(super) fn gives_as(&self, other: &Self) -> bool {
         self.parts.len() == other.parts.len()
-            && self.parts.iter().all(|(name, it)| other.share(name).is_some_and(|its| *its == it.share))
+            && self.parts.iter().all(|(name, part)| other.share(name).is_some_and(|its| *its == part.share))
     }
 
     /// What each has had since it was divided: what it holds, and what stands free for it.
@@ -194,34 +195,35 @@ impl Pool {
         &'a self,
         wanted: &'a [(Name, Wanted)],
     ) -> impl Iterator<Item = (&'a Name, u64, u32)> {
-        let held: u64 = wanted.iter().map(|it| it.1.held).sum();
+        let held: u64 = wanted.iter().map(|pair| pair.1.held).sum();
         let is_full = self.slots.is_none_or(|all| held >= u64::from(all));
-        wanted.iter().map(move |(name, it)| {
-            let stands_free = self.parts.get(name).filter(|_| !is_full).map_or(0, |it| it.falls_to_it);
-            (name, it.held.max(stands_free), it.weight)
+        wanted.iter().map(move |(name, wanted)| {
+            let stands_free = self.parts.get(name).filter(|_| !is_full).map_or(0, |part| part.falls_to_it);
+            (name, wanted.held.max(stands_free), wanted.weight)
         })
     }
 
     pub(super) fn shown(&self) -> impl Iterator<Item = NamespaceShare> {
-        self.parts.iter().map(|(namespace, it)| NamespaceShare {
+        self.parts.iter().map(|(namespace, part)| NamespaceShare {
             namespace: namespace.clone(),
-            weight: it.weight,
-            held: usize::try_from(it.held).unwrap_or(usize::MAX),
-            slots: it.share.slots,
-            starts: it.share.starts,
+            weight: part.weight,
+            held: usize::try_from(part.held).unwrap_or(usize::MAX),
+            slots: part.share.slots,
+            starts: part.share.starts,
         })
     }
 }
 
-fn slots_of(it: &Wanted) -> (u64, u64) {
-    let most = it.slots_most.map_or(u64::MAX, u64::from);
-    (it.slots.min(most), it.slots_lately.min(most))
+fn slots_of(wanted: &Wanted) -> (u64, u64) {
+    let most = wanted.slots_most.map_or(u64::MAX, u64::from);
+    (wanted.slots.min(most), wanted.slots_lately.min(most))
 }
 
-fn starts_of(rate: Rate, it: &Wanted) -> (u64, u64) {
-    let most = it.starts_most.map_or(u64::MAX, |own| units_of(rate, per_ks(own)));
-    let now = it.starts_per_ks.map_or_else(|| units_in(rate), |it| units_of(rate, it));
-    (now.min(most), units_of(rate, it.starts_lately).min(most))
+fn starts_of(rate: Rate, wanted: &Wanted) -> (u64, u64) {
+    let most = wanted.starts_most.map_or(u64::MAX, |own| units_of(rate, per_ks(own)));
+    let now =
+        wanted.starts_per_ks.map_or_else(|| units_in(rate), |starts_per_ks| units_of(rate, starts_per_ks));
+    (now.min(most), units_of(rate, wanted.starts_lately).min(most))
 }
 
 #[cfg(test)]

@@ -53,13 +53,13 @@ fn who_bounds_itself_leaves_the_rest_to_the_others() {
 fn slots_that_stand_free_for_somebody_count_as_had() {
     let wanted = [(name("a"), wanted(1, 0, 500)), (name("b"), wanted(1, 0, 500))];
     let pool = divided(1, &wanted);
-    let had: Vec<u64> = pool.had(&wanted).map(|it| it.1).collect();
+    let had: Vec<u64> = pool.had(&wanted).map(|row| row.1).collect();
     assert_eq!(had, [1, 0], "it could have taken it");
     let full = [
         (name("a"), Wanted { held: 0, ..wanted[0].1.clone() }),
         (name("b"), Wanted { held: 1, ..wanted[1].1.clone() }),
     ];
-    assert_eq!(pool.had(&full).map(|it| it.1).collect::<Vec<_>>(), [0, 1], "the other still has it");
+    assert_eq!(pool.had(&full).map(|row| row.1).collect::<Vec<_>>(), [0, 1], "the other still has it");
 }
 
 #[test]
@@ -67,19 +67,19 @@ fn a_rate_is_shared_in_parts_of_a_start_and_nobody_has_none() {
     let rate = Rate { limit: 10, period_ms: 1_000, burst: 8 };
     let flows = |per_s: Option<u64>| Wanted {
         weight: 1,
-        starts_per_ks: per_s.map(|it| it * 1_000),
+        starts_per_ks: per_s.map(|per_s| per_s * 1_000),
         ..Wanted::default()
     };
     let of = |rate, wanted: &[(Name, Wanted)]| Pool::divide(None, Some(rate), wanted, &HashMap::new());
     let pool = of(rate, &[(name("a"), flows(None)), (name("b"), flows(Some(2)))]);
-    let starts = |it: &str| pool.share_of(&name(it), || 1).starts.unwrap();
-    let per_s = |it: Rate| f64::from(it.limit) * 1_000.0 / it.period_ms as f64;
+    let starts = |text: &str| pool.share_of(&name(text), || 1).starts.unwrap();
+    let per_s = |rate: Rate| f64::from(rate.limit) * 1_000.0 / rate.period_ms as f64;
     assert!((per_s(starts("a")) - 8.0).abs() < 0.01, "{:?}", starts("a"));
     assert!((per_s(starts("b")) - 5.0).abs() < 0.01, "its own, at any time: {:?}", starts("b"));
     assert_eq!((starts("a").burst, starts("b").burst), (6, 4));
     assert_eq!(starts("a").period_ms, starts("b").period_ms, "a bucket keeps what is in it");
     let slow = Rate { limit: 1, period_ms: 86_400_000, burst: 1 };
-    let many: Vec<_> = (0..5).map(|it| (name(&format!("n{it}")), flows(None))).collect();
+    let many: Vec<_> = (0..5).map(|nth| (name(&format!("n{nth}")), flows(None))).collect();
     let pool = of(slow, &many);
     let one = pool.share_of(&name("n4"), || 1).starts.unwrap();
     assert!(one.limit >= 1 && one.burst == 1, "{one:?}");

@@ -100,15 +100,15 @@ impl Seeing {
             return;
         }
         // Time went back, or the engine stood still: what was counted is of no known time.
-        let for_ms = u64::try_from(for_ms).ok().filter(|it| *it <= LONG_MS);
+        let for_ms = u64::try_from(for_ms).ok().filter(|number| *number <= LONG_MS);
         self.since = now;
         self.starts_per_ks = HashMap::new();
-        self.queues.retain(|queue, it| {
-            let starts = std::mem::take(&mut it.starts);
+        self.queues.retain(|queue, seen| {
+            let starts = std::mem::take(&mut seen.starts);
             if let Some(ms) = for_ms.filter(|_| starts > 0) {
                 self.starts_per_ks.insert(Arc::clone(queue), starts.saturating_mul(1_000_000) / ms.max(1));
             }
-            starts > 0 || it.short_of_slots || it.short_of_starts
+            starts > 0 || seen.short_of_slots || seen.short_of_starts
         });
     }
 }
@@ -125,7 +125,7 @@ impl Shares {
         SharesOf {
             namespace: divided.everything.share_of(&queue.namespace, namespace),
             queue: within
-                .map(|it| it.share_of(&queue.queue, || known.weight_of_queue(queue)))
+                .map(|pool| pool.share_of(&queue.queue, || known.weight_of_queue(queue)))
                 .unwrap_or_default(),
         }
     }
@@ -143,11 +143,11 @@ impl Shares {
         seeing.reckon(now);
         let Seeing { queues, starts_per_ks, .. } = &mut *seeing;
         let mut demands = Vec::with_capacity(queues.len());
-        for (queue, it) in queues.iter_mut() {
+        for (queue, seen) in queues.iter_mut() {
             demands.push(Demand {
                 queue: (**queue).clone(),
-                short_of_slots: std::mem::take(&mut it.short_of_slots),
-                short_of_starts: std::mem::take(&mut it.short_of_starts),
+                short_of_slots: std::mem::take(&mut seen.short_of_slots),
+                short_of_starts: std::mem::take(&mut seen.short_of_starts),
                 starts_per_ks: starts_per_ks.get(queue).copied().unwrap_or(0),
             });
         }

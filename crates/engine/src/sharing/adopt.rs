@@ -22,7 +22,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let core = &core;
     let mut new = core.holdings.new_ones();
-    new.retain(|it| parts::is_in(core, part, it.partition));
+    new.retain(|tenure| parts::is_in(core, part, tenure.partition));
     let looks = new.into_iter().map(|tenure| async move {
         let is_through = look_through(core, tenure).await?;
         if is_through {

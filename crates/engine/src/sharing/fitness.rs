@@ -33,7 +33,7 @@ impl Unfit {
 
 /// The first reason against owning partitions; None: it is fit.
 pub(crate) fn unfit(core: &Core) -> Option<Unfit> {
-    let stuck = |pulse: &Pulse, after| pulse.silent_for().is_some_and(|it| it > after);
+    let stuck = |pulse: &Pulse, after| pulse.silent_for().is_some_and(|silent| silent > after);
     if stuck(core.firing.timer.pulse(), WHEEL_STUCK_AFTER) {
         return Some(Unfit::WheelStuck);
     }

@@ -84,7 +84,7 @@ impl Holdings {
 
     /// Those that are not held.
     pub(crate) fn others(&self) -> Vec<Partition> {
-        let free = |it: &(Partition, &Holding)| it.1.inner.lock().term.is_none();
+        let free = |pair: &(Partition, &Holding)| pair.1.inner.lock().term.is_none();
         self.all().filter(free).map(|(partition, _)| partition).collect()
     }
 
@@ -130,31 +130,31 @@ impl Holdings {
 
     /// What was known of the partition is forgotten: others have worked there.
     pub(crate) fn gain(&self, Tenure { partition, term }: Tenure) {
-        let mut it = self.at(partition).inner.lock();
-        if it.term.replace(term).is_none() {
+        let mut inner = self.at(partition).inner.lock();
+        if inner.term.replace(term).is_none() {
             self.held.fetch_add(1, SeqCst);
         }
-        (it.is_new, it.frontier, it.beginnings) = (true, NOWHERE, it.beginnings + 1);
+        (inner.is_new, inner.frontier, inner.beginnings) = (true, NOWHERE, inner.beginnings + 1);
     }
 
     pub(crate) fn lose(&self, partition: Partition) {
-        let mut it = self.at(partition).inner.lock();
-        if it.term.take().is_some() {
+        let mut inner = self.at(partition).inner.lock();
+        if inner.term.take().is_some() {
             self.held.fetch_sub(1, SeqCst);
         }
-        (it.is_new, it.frontier, it.beginnings) = (false, NOWHERE, it.beginnings + 1);
+        (inner.is_new, inner.frontier, inner.beginnings) = (false, NOWHERE, inner.beginnings + 1);
     }
 
     /// Taken over, and not looked through yet.
     pub(crate) fn new_ones(&self) -> Vec<Tenure> {
-        let new = self.all().filter(|(_, it)| it.inner.lock().is_new);
+        let new = self.all().filter(|(_, holding)| holding.inner.lock().is_new);
         new.filter_map(|(partition, _)| self.tenure(partition)).collect()
     }
 
     pub(crate) fn looked_through(&self, tenure: Tenure) {
-        let mut it = self.at(tenure.partition).inner.lock();
-        if it.term == Some(tenure.term) {
-            it.is_new = false;
+        let mut inner = self.at(tenure.partition).inner.lock();
+        if inner.term == Some(tenure.term) {
+            inner.is_new = false;
         }
     }
 
@@ -164,38 +164,38 @@ impl Holdings {
 
     /// None: it has been reached, or the partition is not held.
     pub(crate) fn raise_frontier(&self, partition: Partition, until: Millis) -> Option<Raised> {
-        let mut it = self.at(partition).inner.lock();
-        if it.term.is_none() || until <= it.frontier {
+        let mut inner = self.at(partition).inner.lock();
+        if inner.term.is_none() || until <= inner.frontier {
             return None;
         }
-        let from = std::mem::replace(&mut it.frontier, until);
-        Some(Raised { from, beginnings: it.beginnings })
+        let from = std::mem::replace(&mut inner.frontier, until);
+        Some(Raised { from, beginnings: inner.beginnings })
     }
 
     /// What is due after `to` may be missing from the hot set.
     pub(crate) fn cap_frontier(&self, partition: Partition, to: Millis) {
-        let mut it = self.at(partition).inner.lock();
-        if it.frontier > to {
-            it.frontier = to;
+        let mut inner = self.at(partition).inner.lock();
+        if inner.frontier > to {
+            inner.frontier = to;
         }
     }
 
     /// The hot set has lost the partition, or was passed by: it is looked through as if it had just been taken over.
     /// False: that is still to be done anyway, or it is held no more.
     pub(crate) fn begin_anew(&self, tenure: Tenure) -> bool {
-        let mut it = self.at(tenure.partition).inner.lock();
-        let begins = it.term == Some(tenure.term) && !it.is_new;
+        let mut inner = self.at(tenure.partition).inner.lock();
+        let begins = inner.term == Some(tenure.term) && !inner.is_new;
         if begins {
-            (it.is_new, it.frontier, it.beginnings) = (true, NOWHERE, it.beginnings + 1);
+            (inner.is_new, inner.frontier, inner.beginnings) = (true, NOWHERE, inner.beginnings + 1);
         }
         begins
     }
 
     /// The window could not be filled beyond `to`.
     pub(crate) fn lower_frontier(&self, partition: Partition, raised: Raised, to: Millis) {
-        let mut it = self.at(partition).inner.lock();
-        if it.beginnings == raised.beginnings {
-            it.frontier = to.min(it.frontier);
+        let mut inner = self.at(partition).inner.lock();
+        if inner.beginnings == raised.beginnings {
+            inner.frontier = to.min(inner.frontier);
         }
     }
 }
@@ -208,43 +208,43 @@ mod tests {
 
     #[test]
     fn a_partition_that_comes_back_is_looked_through_from_the_beginning() {
-        let it = Holdings::new(2, false);
-        assert!(it.raise_frontier(P, Millis(5)).is_none(), "it is not held");
-        it.gain(Tenure { partition: P, term: 1 });
-        let before = it.raise_frontier(P, Millis(5)).unwrap();
-        it.looked_through(Tenure { partition: P, term: 1 });
-        it.lose(P);
-        it.gain(Tenure { partition: P, term: 3 });
-        it.lower_frontier(P, before, Millis(4));
-        it.looked_through(Tenure { partition: P, term: 1 });
-        assert_eq!(it.frontier(P), NOWHERE, "a scan that began before does not count");
-        assert_eq!(it.new_ones(), [Tenure { partition: P, term: 3 }]);
-        assert_eq!((it.len(), it.others()), (1, vec![Partition(0)]));
+        let holdings = Holdings::new(2, false);
+        assert!(holdings.raise_frontier(P, Millis(5)).is_none(), "it is not held");
+        holdings.gain(Tenure { partition: P, term: 1 });
+        let before = holdings.raise_frontier(P, Millis(5)).unwrap();
+        holdings.looked_through(Tenure { partition: P, term: 1 });
+        holdings.lose(P);
+        holdings.gain(Tenure { partition: P, term: 3 });
+        holdings.lower_frontier(P, before, Millis(4));
+        holdings.looked_through(Tenure { partition: P, term: 1 });
+        assert_eq!(holdings.frontier(P), NOWHERE, "a scan that began before does not count");
+        assert_eq!(holdings.new_ones(), [Tenure { partition: P, term: 3 }]);
+        assert_eq!((holdings.len(), holdings.others()), (1, vec![Partition(0)]));
     }
 
     #[test]
     fn what_is_lost_is_told_once_and_only_by_the_term_that_was_held() {
-        let it = Holdings::new(2, false);
-        it.gain(Tenure { partition: P, term: 2 });
-        assert!(!it.is_lost(Tenure { partition: P, term: 1 }), "of before");
-        assert!(it.is_lost(Tenure { partition: P, term: 2 }));
-        assert!(!it.is_lost(Tenure { partition: P, term: 2 }));
-        assert_eq!((it.take_lost(), it.take_lost(), it.len()), (vec![P], vec![], 0));
+        let holdings = Holdings::new(2, false);
+        holdings.gain(Tenure { partition: P, term: 2 });
+        assert!(!holdings.is_lost(Tenure { partition: P, term: 1 }), "of before");
+        assert!(holdings.is_lost(Tenure { partition: P, term: 2 }));
+        assert!(!holdings.is_lost(Tenure { partition: P, term: 2 }));
+        assert_eq!((holdings.take_lost(), holdings.take_lost(), holdings.len()), (vec![P], vec![], 0));
     }
 
     #[test]
     fn what_was_lost_and_is_gained_again_is_not_put_away() {
-        let it = Holdings::new(2, false);
-        it.gain(Tenure { partition: P, term: 2 });
-        assert!(it.is_lost(Tenure { partition: P, term: 2 }));
-        it.gain(Tenure { partition: P, term: 3 });
-        assert_eq!((it.take_lost(), it.len()), (vec![], 1));
+        let holdings = Holdings::new(2, false);
+        holdings.gain(Tenure { partition: P, term: 2 });
+        assert!(holdings.is_lost(Tenure { partition: P, term: 2 }));
+        holdings.gain(Tenure { partition: P, term: 3 });
+        assert_eq!((holdings.take_lost(), holdings.len()), (vec![], 1));
     }
 
     #[test]
     fn who_shares_with_nobody_holds_everything() {
-        let it = Holdings::new(2, true);
-        assert_eq!(it.tenures(), [Tenure::sole(Partition(0)), Tenure::sole(P)]);
-        assert_eq!((it.len(), it.others()), (2, vec![]));
+        let holdings = Holdings::new(2, true);
+        assert_eq!(holdings.tenures(), [Tenure::sole(Partition(0)), Tenure::sole(P)]);
+        assert_eq!((holdings.len(), holdings.others()), (2, vec![]));
     }
 }

@@ -81,33 +81,34 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     lose(core, lost).await;
     let live = core.holdings.live();
     let candidates: Vec<Vec<String>> = (0..core.store.parts()).map(|part| candidates(&live, part)).collect();
-    let part_of = |it: Partition| core.store.part_of(it);
-    let mine = |it: Partition| {
-        let of_part = candidates.get(part_of(it)).map_or(&[][..], Vec::as_slice);
-        preferred(of_part, it).is_none_or(|it| it == me)
+    let part_of = |partition: Partition| core.store.part_of(partition);
+    let mine = |partition: Partition| {
+        let of_part = candidates.get(part_of(partition)).map_or(&[][..], Vec::as_slice);
+        preferred(of_part, partition).is_none_or(|preferred| preferred == me)
     };
     // What counts is what the others have heard: until the next sign of life that is what was said with the last.
-    let said = live.iter().find(|it| it.engine == me);
-    let said_hot = said.is_none_or(|it| it.has_hot);
+    let said = live.iter().find(|live| live.engine == me);
+    let said_hot = said.is_none_or(|live| live.has_hot);
     let is_settled = match core.from_store.has_hot() {
         HasHot::Yes => said_hot,
         HasHot::Unsettled => false,
         HasHot::No => true,
     };
-    let stays = |it: Partition| {
-        let without = said.and_then(|it| it.without.as_ref());
-        let said_away = without.is_some_and(|without| without.contains(&part_of(it)));
+    let stays = |partition: Partition| {
+        let without = said.and_then(|live| live.without.as_ref());
+        let said_away = without.is_some_and(|without| without.contains(&part_of(partition)));
         !is_settled
-            || match core.sharing.reach.of(part_of(it)) {
+            || match core.sharing.reach.of(part_of(partition)) {
                 Reached::Yes => said_away,
                 Reached::Unsettled => true,
                 Reached::No => false,
             }
     };
     let mut others: Vec<Tenure> = core.holdings.tenures();
-    others.retain(|it| !mine(it.partition) && !stays(it.partition));
+    others.retain(|tenure| !mine(tenure.partition) && !stays(tenure.partition));
     give_up(core, &others).await;
-    let wanted: Vec<Partition> = core.holdings.others().into_iter().filter(|it| mine(*it)).collect();
+    let wanted: Vec<Partition> =
+        core.holdings.others().into_iter().filter(|partition| mine(*partition)).collect();
     acquire(core, &wanted).await
 }
 
@@ -138,9 +139,9 @@ async fn renew(core: &Arc<Core>) -> Result<usize, Error> {
         return Ok(0);
     }
     let renewed = core.shared.ownership.renew(&core.options.name, &held, LEASE).await?;
-    let lost = held.iter().zip(renewed).filter(|(_, it)| !it).map(|it| it.0);
+    let lost = held.iter().zip(renewed).filter(|(_, flag)| !flag).map(|pair| pair.0);
     // What was given up meanwhile is not lost.
-    let lost = lost.filter(|it| core.holdings.is_lost(**it)).count();
+    let lost = lost.filter(|tenure| core.holdings.is_lost(**tenure)).count();
     if lost > 0 {
         tracing::warn!(partitions = lost, "partitions were lost to other engines, or their lease ended");
         core.meters.terms_lost(lost);
@@ -163,10 +164,10 @@ async fn acquire(core: &Core, wanted: &[Partition]) -> Result<usize, Error> {
     }
     let tenures = core.shared.ownership.acquire(&core.options.name, wanted, LEASE).await?;
     let gained: Vec<Tenure> = tenures.into_iter().flatten().collect();
-    for it in &gained {
+    for tenure in &gained {
         // First: what is read by the new term is not refused.
-        core.live.lock().open(it.partition);
-        core.holdings.gain(*it);
+        core.live.lock().open(tenure.partition);
+        core.holdings.gain(*tenure);
     }
     if !gained.is_empty() {
         core.meters.terms_gained(gained.len());
@@ -189,7 +190,7 @@ async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef,
 
 /// Gives partitions up, each as soon as it is handed back: until somebody else has it, nobody fires there.
 async fn give_up(core: &Arc<Core>, held: &[Tenure]) {
-    stream::iter(held).for_each_concurrent(AT_ONCE, |it| give_up_one(core, *it)).await;
+    stream::iter(held).for_each_concurrent(AT_ONCE, |tenure| give_up_one(core, *tenure)).await;
 }
 
 /// Hands back what was claimed and has not fired, then ends the lease, then says so. Whatever of it fails, the lease
@@ -219,9 +220,9 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
         return Ok(());
     }
     for chunk in claimed.chunks(STEP_LIMIT) {
-        let step = |it: &(TaskRef, i64)| Step {
-            place: it.0,
-            fence: Some(it.1),
+        let step = |pair: &(TaskRef, i64)| Step {
+            place: pair.0,
+            fence: Some(pair.1),
             change: Change::HandBack,
             note: core.note(),
             fired_at: None,

@@ -23,7 +23,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
     let mut asked = 0;
     for part in 0..core.store.parts() {
-        if !core.sharing.reach.with(part, |it| it.ask(Instant::now())) {
+        if !core.sharing.reach.with(part, |way| way.ask(Instant::now())) {
             continue;
         }
         asked += 1;
@@ -31,7 +31,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         core.work.detach(async move {
             let before = its.sharing.reach.of(part);
             let checked = its.store.check_writers_in(part).await;
-            its.sharing.reach.with(part, |it| it.answered(checked.is_ok(), Instant::now()));
+            its.sharing.reach.with(part, |way| way.answered(checked.is_ok(), Instant::now()));
             match (before, its.sharing.reach.of(part), checked) {
                 (Reached::Yes, Reached::Unsettled | Reached::No, Err(error)) => {
                     tracing::warn!(part, %error, "a database is not reached; if others reach it, its partitions go to them");
@@ -51,5 +51,5 @@ pub(crate) fn is_only_elsewhere(core: &Core, part: usize) -> bool {
     }
     let reaches = |without: &Vec<usize>| !without.contains(&part);
     let live = core.holdings.live();
-    live.iter().any(|it| it.engine != core.options.name && it.without.as_ref().is_some_and(reaches))
+    live.iter().any(|live| live.engine != core.options.name && live.without.as_ref().is_some_and(reaches))
 }

@@ -7,23 +7,23 @@ use punctual_domain::place::Partition;
 
 /// The engine with the highest score; None: nobody is alive.
 pub(crate) fn preferred(live: &[String], partition: Partition) -> Option<&str> {
-    live.iter().map(String::as_str).max_by_key(|it| (score(it, partition), *it))
+    live.iter().map(String::as_str).max_by_key(|engine| (score(engine, partition), *engine))
 }
 
 /// Those who can own partitions of a database: who reaches it, and of these, whom the hot set answers. Where nobody does it is
 /// all the same: everybody goes on with what they have.
 pub(crate) fn candidates(live: &[Live], part: usize) -> Vec<String> {
-    let lacks = |it: &&Live| it.without.as_ref().is_some_and(|without| without.contains(&part));
+    let lacks = |live: &&Live| live.without.as_ref().is_some_and(|without| without.contains(&part));
     // Who does not say whether it reaches it does not hear either that another one does not.
-    let reaches = |it: &&Live| it.without.is_some() && !lacks(it);
+    let reaches = |live: &&Live| live.without.is_some() && !lacks(live);
     let mut able: Vec<&Live> = live.iter().collect();
-    if live.iter().any(|it| lacks(&it)) && live.iter().any(|it| reaches(&it)) {
+    if live.iter().any(|live| lacks(&live)) && live.iter().any(|live| reaches(&live)) {
         able.retain(reaches);
     }
-    if able.iter().any(|it| it.has_hot) {
-        able.retain(|it| it.has_hot);
+    if able.iter().any(|live| live.has_hot) {
+        able.retain(|live| live.has_hot);
     }
-    able.into_iter().map(|it| it.engine.clone()).collect()
+    able.into_iter().map(|live| live.engine.clone()).collect()
 }
 
 /// FNV-1a over both, finished with the mixer of splitmix64. Engines of different releases must agree on it, or they
@@ -46,11 +46,11 @@ mod tests {
     const PARTITIONS: u16 = 1_024;
 
     fn engines(count: usize) -> Vec<String> {
-        (0..count).map(|it| format!("host-{it}-4711")).collect()
+        (0..count).map(|nth| format!("host-{nth}-4711")).collect()
     }
 
     fn placed(live: &[String]) -> Vec<&str> {
-        (0..PARTITIONS).map(|it| preferred(live, Partition(it)).unwrap()).collect()
+        (0..PARTITIONS).map(|nth| preferred(live, Partition(nth)).unwrap()).collect()
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
             let placed = placed(&live);
             let fair = usize::from(PARTITIONS) / count;
             for engine in &live {
-                let got = placed.iter().filter(|it| *it == engine).count();
+                let got = placed.iter().filter(|text| *text == engine).count();
                 assert!(
                     got * 4 > fair * 3 && got * 4 < fair * 5 + 4,
                     "{engine} of {count} has {got}, fair is {fair}"
@@ -108,7 +108,7 @@ mod tests {
         let all = engines(5);
         let before = placed(&all);
         for gone in &all {
-            let rest: Vec<String> = all.iter().filter(|it| *it != gone).cloned().collect();
+            let rest: Vec<String> = all.iter().filter(|text| *text != gone).cloned().collect();
             for (before, after) in before.iter().zip(placed(&rest)) {
                 assert!(*before == after || before == gone, "{before} had to give to {after}");
             }
@@ -127,7 +127,7 @@ mod tests {
     fn placement_is_pinned_because_engines_of_two_releases_must_agree() {
         let live = engines(3);
         let placed: String =
-            (0..16).map(|it| preferred(&live, Partition(it)).unwrap().chars().nth(5).unwrap()).collect();
+            (0..16).map(|nth| preferred(&live, Partition(nth)).unwrap().chars().nth(5).unwrap()).collect();
         assert_eq!(placed, PINNED);
     }
     const PINNED: &str = "2001220112221210";

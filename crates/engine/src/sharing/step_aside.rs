@@ -39,5 +39,5 @@ pub(crate) fn is_aside(core: &Core) -> bool {
 
 async fn others_own(core: &Core) -> Result<bool, Error> {
     let owners = core.shared.ownership.owners().await?;
-    Ok(owners.iter().any(|it| it.engine != core.options.name && it.left > Duration::ZERO))
+    Ok(owners.iter().any(|owner| owner.engine != core.options.name && owner.left > Duration::ZERO))
 }

@@ -30,11 +30,11 @@ pub(crate) fn overtaken(core: &Core, tenure: Tenure, newest: i64) {
 /// Gives what was overtaken, and is still held, a newer term. Answers what is lost.
 pub(crate) async fn raise(core: &Arc<Core>) -> Result<Vec<Tenure>, Error> {
     let found: Vec<(Tenure, i64)> = core.sharing.overtaken.0.lock().values().copied().collect();
-    let is_held = |it: &(Tenure, i64)| core.holdings.tenure(it.0.partition) == Some(it.0);
+    let is_held = |pair: &(Tenure, i64)| core.holdings.tenure(pair.0.partition) == Some(pair.0);
     let (held, gone): (Vec<_>, Vec<_>) = found.into_iter().partition(is_held);
-    gone.iter().for_each(|it| core.sharing.overtaken.clear(it.0.partition));
-    let Some(newest) = held.iter().map(|it| it.1).max() else { return Ok(Vec::new()) };
-    let tenures: Vec<Tenure> = held.iter().map(|it| it.0).collect();
+    gone.iter().for_each(|pair| core.sharing.overtaken.clear(pair.0.partition));
+    let Some(newest) = held.iter().map(|pair| pair.1).max() else { return Ok(Vec::new()) };
+    let tenures: Vec<Tenure> = held.iter().map(|pair| pair.0).collect();
     let answers = core.shared.ownership.raise(&core.options.name, &tenures, newest).await?;
     let (mut lost, mut raised) = (Vec::new(), 0);
     for (before, answer) in tenures.into_iter().zip(answers) {

@@ -17,9 +17,12 @@ const NAMED: usize = 3;
 pub(super) async fn of(core: &Core, task: &Task, now: Millis) -> Result<(&'static str, String), Error> {
     let (queue, kind) = (&task.ask.queue, task.ask.kind.as_str());
     let known = core.store.executors(&queue.namespace, "", LOOKED_AT).await?;
-    let asks = |it: &Executor| it.profile.queues.as_ref().is_some_and(|it| it.contains(queue.queue.as_str()));
+    let asks = |executor: &Executor| {
+        executor.profile.queues.as_ref().is_some_and(|queues| queues.contains(queue.queue.as_str()))
+    };
     let here: Vec<Executor> = known.into_iter().filter(asks).collect();
-    let standing = |standing: Standing| here.iter().filter(move |it| it.standing(now) == standing);
+    let standing =
+        |standing: Standing| here.iter().filter(move |executor| executor.standing(now) == standing);
     let alive: Vec<&Executor> = standing(Standing::Alive).collect();
     let name = queue.queue.as_str();
     if alive.is_empty() {
@@ -31,8 +34,9 @@ pub(super) async fn of(core: &Core, task: &Task, now: Millis) -> Result<(&'stati
             format!("It has fired; no executor that has a name asks for queue {name:?}{others}."),
         ));
     }
-    let knows =
-        |it: &&Executor| it.profile.kinds.as_ref().is_none_or(|it| it.is_empty() || it.contains(kind));
+    let knows = |executor: &&Executor| {
+        executor.profile.kinds.as_ref().is_none_or(|kinds| kinds.is_empty() || kinds.contains(kind))
+    };
     if !alive.iter().any(knows) {
         let sentence = format!(
             "It has fired; no executor of queue {name:?} has a handler for kind {kind:?}: {}.",
@@ -46,10 +50,10 @@ pub(super) async fn of(core: &Core, task: &Task, now: Millis) -> Result<(&'stati
 }
 
 fn named(executors: &[&Executor], now: Millis) -> String {
-    let one = |it: &&Executor| {
-        let (running, capacity) = (it.profile.running.unwrap_or(0), it.profile.capacity);
-        let of = capacity.map_or_else(String::new, |it| format!(" of {it}"));
-        format!("{:?} is {} and runs {running}{of}", it.name.as_str(), it.standing(now).word())
+    let one = |executor: &&Executor| {
+        let (running, capacity) = (executor.profile.running.unwrap_or(0), executor.profile.capacity);
+        let of = capacity.map_or_else(String::new, |capacity| format!(" of {capacity}"));
+        format!("{:?} is {} and runs {running}{of}", executor.name.as_str(), executor.standing(now).word())
     };
     let shown: Vec<String> = executors.iter().take(NAMED).map(one).collect();
     let more = executors.len().saturating_sub(NAMED);

@@ -27,7 +27,7 @@ const TYPES: [&str; 10] =
 
 /// What the name of a type means where no variable has it.
 pub(crate) fn type_named(name: &str) -> Option<&'static str> {
-    TYPES.into_iter().find(|it| *it == name)
+    TYPES.into_iter().find(|kind| *kind == name)
 }
 
 pub(crate) fn is_known(function: &str) -> bool {
@@ -94,9 +94,9 @@ impl<'a> Evaluator<'a> {
                 self.makes(node, count(bytes.len()))?;
                 std::str::from_utf8(bytes).ok().map(Value::from)
             }
-            ("string", Value::Decimal(it)) => {
-                self.makes(node, count(it.text().len()))?;
-                Some(it.text().into())
+            ("string", Value::Decimal(decimal)) => {
+                self.makes(node, count(decimal.text().len()))?;
+                Some(decimal.text().into())
             }
             ("string", Value::Int(_) | Value::UInt(_) | Value::Double(_) | Value::Bool(_)) => {
                 let text = text_of(of);
@@ -166,10 +166,12 @@ fn of_number(function: &str, of: &Value) -> Option<Value> {
         ("uint", Value::Int(number)) => u64::try_from(*number).ok().map(Value::UInt),
         ("double", Value::Int(number)) => Some(Value::Double(*number as f64)),
         ("double", Value::UInt(number)) => Some(Value::Double(*number as f64)),
-        ("int", _) => {
-            double.filter(|it| (-TWO_TO_63..TWO_TO_63).contains(it)).map(|it| Value::Int(it as i64))
-        }
-        ("uint", _) => double.filter(|it| *it > -1.0 && *it < TWO_TO_64).map(|it| Value::UInt(it as u64)),
+        ("int", _) => double
+            .filter(|double| (-TWO_TO_63..TWO_TO_63).contains(double))
+            .map(|double| Value::Int(double as i64)),
+        ("uint", _) => double
+            .filter(|double| *double > -1.0 && *double < TWO_TO_64)
+            .map(|double| Value::UInt(double as u64)),
         _ => None,
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Pattern {
 
 impl Evaluator<'_> {
     pub(super) fn matches(&mut self, node: &Node, text: &str, pattern: &Arc<str>) -> Result<bool, Mistake> {
-        let known = self.patterns.iter().position(|it| it.text == *pattern);
+        let known = self.patterns.iter().position(|candidate| candidate.text == *pattern);
         let place = match known {
             Some(place) => place,
             None => {
@@ -48,9 +48,11 @@ impl Evaluator<'_> {
                 self.patterns.len() - 1
             }
         };
-        let states = self.patterns.get(place).map_or(0, |it| count(it.automaton.get_nfa().states().len()));
+        let states =
+            self.patterns.get(place).map_or(0, |pattern| count(pattern.automaton.get_nfa().states().len()));
         self.steps(node, states.saturating_mul(count(text.len()).saturating_add(1)) / STATES_PER_STEP)?;
-        let found = self.patterns.get_mut(place).map(|it| it.automaton.is_match(&mut it.cache, text));
+        let found =
+            self.patterns.get_mut(place).map(|pattern| pattern.automaton.is_match(&mut pattern.cache, text));
         Ok(found.unwrap_or(false))
     }
 }

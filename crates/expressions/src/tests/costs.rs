@@ -6,7 +6,8 @@ use crate::evaluate::count;
 /// Steps and bytes of an evaluation, and whether it has a value.
 fn cost(expression: &str, variables: &Variables) -> (u64, u64, Result<Value, Problem>) {
     let mut budget = Budget::new(REQUEST_STEPS, REQUEST_BYTES);
-    let value = Expression::parse(expression).and_then(|it| it.value(variables, &[], &mut budget));
+    let value =
+        Expression::parse(expression).and_then(|expression| expression.value(variables, &[], &mut budget));
     (budget.spent_steps(), budget.spent_bytes(), value)
 }
 

@@ -371,7 +371,7 @@ fn the_same_values_and_the_same_that_have_none() {
     let mut wrong = Vec::new();
     for text in EXPRESSIONS {
         let (theirs, ours) = (by_cel(text), by_us(text));
-        if theirs != ours && !OTHERWISE.iter().any(|(it, _)| it == text) {
+        if theirs != ours && !OTHERWISE.iter().any(|(word, _)| word == text) {
             wrong.push(format!("{text:?}: {theirs:?} by cel, {ours:?} by us"));
         }
     }

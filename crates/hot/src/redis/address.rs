@@ -48,7 +48,7 @@ impl fmt::Debug for Master {
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Master(it) => it.fmt(f),
+            Self::Master(master) => master.fmt(f),
             Self::Cluster(..) => f.write_str("Cluster"),
         }
     }
@@ -72,9 +72,9 @@ impl Master {
 
     async fn client(&self, limits: Limits) -> Result<Client, RedisProblem> {
         match self {
-            Self::Fixed(it) => Ok(it.clone()),
-            Self::Sentinels(it, is_tls) => {
-                within(limits, *is_tls, async { it.lock().await.async_get_client().await }.boxed()).await
+            Self::Fixed(client) => Ok(client.clone()),
+            Self::Sentinels(client, is_tls) => {
+                within(limits, *is_tls, async { client.lock().await.async_get_client().await }.boxed()).await
             }
         }
     }
@@ -91,7 +91,9 @@ impl Master {
 
     pub(crate) fn is_tls(&self) -> bool {
         match self {
-            Self::Fixed(it) => matches!(it.get_connection_info().addr(), ConnectionAddr::TcpTls { .. }),
+            Self::Fixed(client) => {
+                matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
+            }
             Self::Sentinels(_, is_tls) => *is_tls,
         }
     }
@@ -104,7 +106,7 @@ async fn within<T>(
     connecting: BoxFuture<'_, redis::RedisResult<T>>,
 ) -> Result<T, RedisProblem> {
     match timeout(limits.connect, connecting).await {
-        Ok(Ok(it)) => Ok(it),
+        Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
             let said = format!("{error}{}", way_in(&error, is_tls));
             Err(if way_out(&error).is_empty() {
@@ -163,17 +165,17 @@ fn refused(transport: &Transport) -> RedisProblem {
 /// and on those that have sent what is never confirmed.
 fn tcp() -> TcpSettings {
     let alive = TcpKeepalive::new().with_time(Duration::from_secs(3)).with_interval(Duration::from_secs(1));
-    let it = TcpSettings::default().set_nodelay(true).set_keepalive(alive.with_retries(3));
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(alive.with_retries(3));
     #[cfg(target_os = "linux")]
-    let it = it.set_user_timeout(Duration::from_secs(6));
-    it
+    let tcp_settings = settings.set_user_timeout(Duration::from_secs(6));
+    tcp_settings
 }
 
 /// `[user:password@]`, with the sign; the hosts; what follows a slash.
 fn parts(rest: &str) -> (&str, Vec<&str>, &str) {
     let (hosts, path) = rest.rsplit_once('/').unwrap_or((rest, ""));
     let (login, hosts) = hosts.rfind('@').map_or(("", hosts), |at| hosts.split_at(at + 1));
-    (login, hosts.split(',').map(str::trim).filter(|it| !it.is_empty()).collect(), path)
+    (login, hosts.split(',').map(str::trim).filter(|text| !text.is_empty()).collect(), path)
 }
 
 fn cluster(rest: &str, transport: &Transport, limits: Limits) -> Result<Address, RedisProblem> {
@@ -182,13 +184,14 @@ fn cluster(rest: &str, transport: &Transport, limits: Limits) -> Result<Address,
         return Err(RedisProblem::Address("a Cluster has at least one node, and only database 0"));
     }
     let one_by_one: Vec<Client> =
-        hosts.iter().map(|it| client(&format!("{login}{it}"), transport)).collect::<Result<_, _>>()?;
-    let mut whole = ClusterClientBuilder::new(one_by_one.iter().map(|it| it.get_connection_info().clone()))
-        .connection_timeout(limits.connect)
-        .response_timeout(limits.response)
-        .overall_response_timeout(Some(2 * limits.response))
-        .tcp_settings(tcp())
-        .retries(5);
+        hosts.iter().map(|host| client(&format!("{login}{host}"), transport)).collect::<Result<_, _>>()?;
+    let mut whole =
+        ClusterClientBuilder::new(one_by_one.iter().map(|client| client.get_connection_info().clone()))
+            .connection_timeout(limits.connect)
+            .response_timeout(limits.response)
+            .overall_response_timeout(Some(2 * limits.response))
+            .tcp_settings(tcp())
+            .retries(5);
     if let Some(certificates) = transport.certificates() {
         // For the nodes that these name, too.
         whole = whole.tls(TlsMode::Secure).certs(certificates);
@@ -209,7 +212,7 @@ fn sentinels(rest: &str, transport: &Transport) -> Result<Address, RedisProblem>
         return Err(RedisProblem::Address("the Sentinels or the master's name are missing"));
     }
     let login = info(&format!("{login}localhost/{db}"), transport)?;
-    let addresses = hosts.iter().map(|it| sentinel(it, transport)).collect::<Result<Vec<_>, _>>()?;
+    let addresses = hosts.iter().map(|host| sentinel(host, transport)).collect::<Result<Vec<_>, _>>()?;
     let client = sentinel_client(addresses, name, login.redis_settings(), transport);
     let client = client.map_err(|_| RedisProblem::Address("the Sentinels cannot be used together"))?;
     Ok(Address::Master(Master::Sentinels(Mutex::new(client), transport.is_tls())))
@@ -233,11 +236,11 @@ fn sentinel_client(
         .set_client_to_redis_db(login.db())
         .set_client_to_redis_tcp_settings(tcp())
         .set_client_to_sentinel_tcp_settings(tcp());
-    if let Some(it) = login.username() {
-        builder = builder.set_client_to_redis_username(it);
+    if let Some(username) = login.username() {
+        builder = builder.set_client_to_redis_username(username);
     }
-    if let Some(it) = login.password() {
-        builder = builder.set_client_to_redis_password(it);
+    if let Some(password) = login.password() {
+        builder = builder.set_client_to_redis_password(password);
     }
     if let Some(certificates) = transport.certificates() {
         builder = builder

@@ -147,10 +147,10 @@ pub(crate) fn body_of(entry: &HotEntry) -> Vec<u8> {
 /// A lane in a message: its kind, the length of its text, the text.
 pub(crate) fn lane_word(lane: &Lane) -> Vec<u8> {
     let (kind, text) = match lane {
-        Lane::Key(it) => (b'k', it.as_str()),
+        Lane::Key(key) => (b'k', key.as_str()),
         Lane::Retries => (b'r', ""),
-        Lane::Version(it) => (b'v', it.as_str()),
-        Lane::Kind(it) => (b'w', it.as_str()),
+        Lane::Version(version) => (b'v', version.as_str()),
+        Lane::Kind(kind) => (b'w', kind.as_str()),
     };
     let mut word = vec![kind];
     word.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
@@ -278,7 +278,7 @@ pub(super) mod tests {
     fn bytes_are_ordered_as_their_numbers() {
         let numbers = [i64::MIN, -256, -1, 0, 1, 255, 256, 1 << 53, (1 << 53) + 1, i64::MAX];
         assert!(numbers.map(ordered).is_sorted());
-        assert_eq!(numbers.map(|it| number(&ordered(it)).unwrap()), numbers);
+        assert_eq!(numbers.map(|count| number(&ordered(count)).unwrap()), numbers);
     }
 
     fn with_ask(entry: HotEntry, payload: usize, labels: &[(&str, &str)]) -> HotEntry {

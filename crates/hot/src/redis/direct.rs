@@ -85,8 +85,8 @@ impl Direct {
         let mut calls = calls.into_iter().peekable();
         while calls.peek().is_some() {
             let mut pipeline = Pipeline::with_capacity(CALLS_MAX);
-            for it in calls.by_ref().take(CALLS_MAX) {
-                pipeline.add_command(it);
+            for command in calls.by_ref().take(CALLS_MAX) {
+                pipeline.add_command(command);
             }
             answers.extend(self.run_pipeline(&pipeline).await);
         }
@@ -96,20 +96,20 @@ impl Direct {
     async fn run_pipeline(&self, pipeline: &Pipeline) -> Vec<Result<Value, Failure>> {
         let mut answers = self.send(pipeline).await;
         let unstarted: Vec<usize> =
-            (0..).zip(&answers).filter(|(_, it)| is_unstarted(it)).map(|it| it.0).collect();
+            (0..).zip(&answers).filter(|(_, answer)| is_unstarted(answer)).map(|pair| pair.0).collect();
         if unstarted.is_empty() {
             return finished(answers);
         }
         // The connection was given up: the next one has the scripts, on whoever is the master then.
         let mut again = Pipeline::with_capacity(unstarted.len());
-        for (n, it) in pipeline.cmd_iter().enumerate() {
+        for (n, command) in pipeline.cmd_iter().enumerate() {
             if unstarted.contains(&n) {
-                again.add_command(it.clone());
+                again.add_command(command.clone());
             }
         }
         for (n, answer) in unstarted.into_iter().zip(self.send(&again).await) {
-            if let Some(it) = answers.get_mut(n) {
-                *it = answer;
+            if let Some(result) = answers.get_mut(n) {
+                *result = answer;
             }
         }
         finished(answers)
@@ -118,13 +118,13 @@ impl Direct {
     async fn send(&self, pipeline: &Pipeline) -> Vec<Result<Value, Sent>> {
         let count = pipeline.cmd_iter().count();
         let open = match self.open().await {
-            Ok(it) => it,
+            Ok(open) => open,
             Err(problem) => return vec![Err(Sent::Not(problem)); count],
         };
         match self.answers(&open, pipeline, count).await {
             Ok(values) if values.len() == count => {
                 let answers: Vec<_> =
-                    values.into_iter().map(|it| checked(it).map_err(Sent::Answered)).collect();
+                    values.into_iter().map(|value| checked(value).map_err(Sent::Answered)).collect();
                 if answers.iter().any(is_unstarted) {
                     self.give_up(&open);
                 }
@@ -163,7 +163,7 @@ impl Direct {
     async fn is_replaced(&self, doubted: &Open) {
         loop {
             let opening = self.opening.lock().await;
-            if self.open.lock().as_ref().is_none_or(|it| it.number != doubted.number) {
+            if self.open.lock().as_ref().is_none_or(|open| open.number != doubted.number) {
                 return;
             }
             if let Ok(connection) = self.dial().boxed().await {
@@ -177,13 +177,13 @@ impl Direct {
 
     async fn open(&self) -> Result<Open, RedisProblem> {
         let asked_at = Instant::now();
-        if let Some(it) = self.open.lock().clone().filter(|it| !self.is_doubted(it)) {
-            return Ok(it);
+        if let Some(open) = self.open.lock().clone().filter(|open| !self.is_doubted(open)) {
+            return Ok(open);
         }
         let mut opening = self.opening.lock().await;
         let doubted = self.open.lock().clone();
-        if let Some(it) = doubted.clone().filter(|it| !self.is_doubted(it)) {
-            return Ok(it);
+        if let Some(open) = doubted.clone().filter(|open| !self.is_doubted(open)) {
+            return Ok(open);
         }
         let silences = self.silences.0.load(Relaxed);
         let problem = match &*opening {
@@ -208,8 +208,8 @@ impl Direct {
     async fn dial(&self) -> Result<MultiplexedConnection, RedisProblem> {
         let mut connection = self.master.connect(self.limits).await?;
         let mut loading = redis::pipe();
-        for it in SCRIPTS.all() {
-            loading.add_command(it.load()).ignore();
+        for script in SCRIPTS.all() {
+            loading.add_command(script.load()).ignore();
         }
         let loaded = async {
             match loading.exec_async(&mut connection).await {
@@ -230,7 +230,7 @@ impl Direct {
     }
 
     fn give_up(&self, lost: &Open) {
-        self.open.lock().take_if(|it| it.number == lost.number);
+        self.open.lock().take_if(|open| open.number == lost.number);
     }
 }
 
@@ -251,15 +251,15 @@ enum Sent {
 }
 
 fn is_unstarted(answer: &Result<Value, Sent>) -> bool {
-    matches!(answer, Err(Sent::Answered(it)) if is_no_script(it) || is_no_master(it))
+    matches!(answer, Err(Sent::Answered(error)) if is_no_script(error) || is_no_master(error))
 }
 
 fn finished(answers: Vec<Result<Value, Sent>>) -> Vec<Result<Value, Failure>> {
-    let failure = |it| match it {
+    let failure = |sent| match sent {
         Sent::Not(problem) => Failure::before(problem),
         Sent::Unanswered(error) | Sent::Answered(error) => Failure::of(error),
     };
-    answers.into_iter().map(|it| it.map_err(failure)).collect()
+    answers.into_iter().map(|result| result.map_err(failure)).collect()
 }
 
 fn answers_missing() -> RedisError {

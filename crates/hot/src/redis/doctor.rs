@@ -81,7 +81,7 @@ impl RedisDoctor {
 
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        self.place.nodes().iter().all(|it| it.is_tls())
+        self.place.nodes().iter().all(|node| node.is_tls())
     }
 
     /// Each master.
@@ -103,15 +103,15 @@ impl RedisDoctor {
         read.arg(self.keys.cluster());
         let found = match self.place.link()?.run_one(read).await.map_err(problem)? {
             Value::Nil => return Ok(Marker::None),
-            Value::BulkString(it) => String::from_utf8_lossy(&it).into_owned(),
-            Value::SimpleString(it) => it,
+            Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Value::SimpleString(text) => text,
             _ => return Err(RedisProblem::Answer("the name of a cluster")),
         };
         if own.is_some_and(|own| ClusterName::is_of(&found, own)) {
             return Ok(Marker::Own);
         }
-        let own = own.map_or_else(|| "not founded yet".to_owned(), |it| format!("{it:016x}"));
-        let found = found.chars().filter(|it| !it.is_control()).take(250).collect();
+        let own = own.map_or_else(|| "not founded yet".to_owned(), |own| format!("{own:016x}"));
+        let found = found.chars().filter(|letter| !letter.is_control()).take(250).collect();
         Ok(Marker::Stranger(RedisProblem::Stranger { prefix: self.prefix.clone(), own, found }.to_string()))
     }
 
@@ -124,7 +124,7 @@ impl RedisDoctor {
             let (asked_at, began) = (clock.now(), Instant::now());
             let there_ms = time(&link.run_one(SCRIPTS.clock.call(&[])).await.map_err(problem)?)?;
             let took = began.elapsed();
-            if looks.took.iter().all(|it| took < *it) {
+            if looks.took.iter().all(|duration| took < *duration) {
                 let half_ms = i64::try_from(took.as_millis() / 2).unwrap_or(i64::MAX);
                 looks.ahead_ms = there_ms - asked_at.plus(half_ms).0;
             }
@@ -141,20 +141,22 @@ fn problem(failure: Failure) -> RedisProblem {
 fn server(info: &Info) -> RedisServer {
     RedisServer {
         version: info.get("redis_version").unwrap_or_default().to_owned(),
-        problem: info.check().err().map(|it| it.to_string()),
+        problem: info.check().err().map(|problem| problem.to_string()),
         eviction: info.get("maxmemory_policy").unwrap_or_default().to_owned(),
         has_append_file: info.get("aof_enabled") == Some("1"),
-        append_file_is_well: info.get("aof_last_write_status").is_none_or(|it| it == "ok"),
+        append_file_is_well: info
+            .get("aof_last_write_status")
+            .is_none_or(|last_write_status| last_write_status == "ok"),
         used_bytes: info.number("used_memory"),
         max_bytes: info.number("maxmemory"),
     }
 }
 
 fn time(answer: &Value) -> Result<i64, RedisProblem> {
-    let number = |it: &Value| match it {
-        Value::BulkString(it) => std::str::from_utf8(it).ok()?.parse::<i64>().ok(),
-        Value::SimpleString(it) => it.parse().ok(),
-        Value::Int(it) => Some(*it),
+    let number = |seconds: &Value| match seconds {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?.parse::<i64>().ok(),
+        Value::SimpleString(text) => text.parse().ok(),
+        Value::Int(number) => Some(*number),
         _ => None,
     };
     let found = match answer {

@@ -50,7 +50,7 @@ impl ClusterName {
 
     /// The number comes first, and only it is compared: a database may move to another host.
     pub(crate) fn marker(&self) -> String {
-        let at: String = self.at.chars().filter(|it| !it.is_control()).take(200).collect();
+        let at: String = self.at.chars().filter(|letter| !letter.is_control()).take(200).collect();
         format!("{FORMAT}:{:016x} ({at})", self.number)
     }
 }
@@ -134,7 +134,7 @@ impl Identity {
             return Ok(());
         };
         let found = match self.read(&guarded.link).await? {
-            Some(it) => it,
+            Some(identity) => identity,
             None => {
                 let mut claim = redis::cmd("SET");
                 claim.arg(&self.key).arg(own.marker()).arg("NX");
@@ -153,7 +153,7 @@ impl Identity {
         Err(Failure::before(RedisProblem::Stranger {
             prefix: self.prefix.clone(),
             own: own.marker(),
-            found: found.chars().filter(|it| !it.is_control()).take(250).collect(),
+            found: found.chars().filter(|letter| !letter.is_control()).take(250).collect(),
         }))
     }
 
@@ -189,8 +189,8 @@ impl Identity {
         read.arg(&self.key);
         match link.run_one(read).await? {
             Value::Nil => Ok(None),
-            Value::BulkString(it) => Ok(Some(String::from_utf8_lossy(&it).into_owned())),
-            Value::SimpleString(it) => Ok(Some(it)),
+            Value::BulkString(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Value::SimpleString(text) => Ok(Some(text)),
             _ => Err(Failure::answer("the name of a cluster")),
         }
     }
@@ -221,14 +221,14 @@ impl Guarded {
     pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
         match self.refusal() {
             None => self.link.run(calls).await,
-            Some(it) => calls.into_iter().map(|_| Err(it.clone())).collect(),
+            Some(refusal) => calls.into_iter().map(|_| Err(refusal.clone())).collect(),
         }
     }
 
     pub(crate) async fn run_one(&self, call: Cmd) -> Result<Value, Failure> {
         match self.refusal() {
             None => self.link.run_one(call).await,
-            Some(it) => Err(it),
+            Some(refusal) => Err(refusal),
         }
     }
 
@@ -236,7 +236,7 @@ impl Guarded {
     pub(crate) async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
         match self.refusal() {
             None => self.link.run_everywhere(call).await,
-            Some(it) => Err(it),
+            Some(refusal) => Err(refusal),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn new(prefix: &str, partitions: u16) -> Result<Self, RedisProblem> {
-        let plain = |it: u8| it.is_ascii_alphanumeric() || b"._:-".contains(&it);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
         if prefix.is_empty() || prefix.len() > 64 || !prefix.bytes().all(plain) {
             return Err(RedisProblem::Prefix(prefix.chars().take(65).collect()));
         }

@@ -75,11 +75,11 @@ fn word_of(scope: &Scope) -> Vec<u8> {
     word
 }
 
-fn member_of(it: Member) -> [u8; 16] {
+fn member_of(this_member: Member) -> [u8; 16] {
     let mut member = [0; 16];
     let (id, fence) = member.split_at_mut(8);
-    id.copy_from_slice(&ordered(it.id));
-    fence.copy_from_slice(&ordered(it.fence));
+    id.copy_from_slice(&ordered(this_member.id));
+    fence.copy_from_slice(&ordered(this_member.fence));
     member
 }
 
@@ -99,7 +99,7 @@ fn record_of<'a>(
     record.extend(ordered(place.due_at.0));
     record.extend(ordered(place.id));
     record.extend(u16::try_from(scopes.len()).unwrap_or(u16::MAX).to_be_bytes());
-    scopes.for_each(|it| record.extend(word_of(it)));
+    scopes.for_each(|scope| record.extend(word_of(scope)));
     record
 }
 
@@ -127,29 +127,29 @@ struct Named<'a> {
 
 impl<'a> Named<'a> {
     fn of(wishes: &'a [Wish]) -> Self {
-        let mut it = Self::default();
+        let mut named = Self::default();
         for limit in wishes.iter().flat_map(|wish| &wish.limits) {
-            let next = u16::try_from(it.limits.len() + 1).unwrap_or(u16::MAX);
-            it.limit_numbers.entry(&limit.scope).or_insert_with(|| {
-                it.limits.push(limit);
+            let next = u16::try_from(named.limits.len() + 1).unwrap_or(u16::MAX);
+            named.limit_numbers.entry(&limit.scope).or_insert_with(|| {
+                named.limits.push(limit);
                 next
             });
         }
         for rate in wishes.iter().flat_map(|wish| &wish.rates) {
-            let next = u16::try_from(it.rates.len() + 1).unwrap_or(u16::MAX);
-            it.rate_numbers.entry(&rate.scope).or_insert_with(|| {
-                it.rates.push(rate);
+            let next = u16::try_from(named.rates.len() + 1).unwrap_or(u16::MAX);
+            named.rate_numbers.entry(&rate.scope).or_insert_with(|| {
+                named.rates.push(rate);
                 next
             });
         }
-        it
+        named
     }
 }
 
 fn name_limits<'a>(call: &mut Cmd, limits: impl ExactSizeIterator<Item = &'a Limit>) {
     call.arg(limits.len());
-    limits.for_each(|it| {
-        call.arg(word_of(&it.scope)).arg(it.most);
+    limits.for_each(|limit| {
+        call.arg(word_of(&limit.scope)).arg(limit.most);
     });
 }
 
@@ -159,7 +159,7 @@ fn name_rate(call: &mut Cmd, rate: &Flowing) {
 }
 
 fn numbers<'a>(named: &HashMap<&Scope, u16>, scopes: impl Iterator<Item = &'a Scope>) -> Vec<u8> {
-    scopes.filter_map(|it| named.get(it)).flat_map(|it| it.to_be_bytes()).collect()
+    scopes.filter_map(|scope| named.get(scope)).flat_map(|number| number.to_be_bytes()).collect()
 }
 
 impl RedisLimiter {
@@ -177,12 +177,12 @@ impl RedisLimiter {
         call.arg(self.now(now));
         name_limits(&mut call, named.limits.iter().copied());
         call.arg(named.rates.len());
-        named.rates.iter().for_each(|it| name_rate(&mut call, it));
+        named.rates.iter().for_each(|rate| name_rate(&mut call, rate));
         for wish in wishes {
-            let scopes = wish.limits.iter().map(|it| &it.scope);
+            let scopes = wish.limits.iter().map(|limit| &limit.scope);
             call.arg(&member_of(wish.member)).arg(wish.until.0);
             call.arg(numbers(&named.limit_numbers, scopes.clone()));
-            call.arg(numbers(&named.rate_numbers, wish.rates.iter().map(|it| &it.scope)));
+            call.arg(numbers(&named.rate_numbers, wish.rates.iter().map(|rate| &rate.scope)));
             call.arg(record_of(wish.place, now, scopes));
         }
         call
@@ -200,14 +200,14 @@ impl RedisLimiter {
         let (codes, _) = answer.as_chunks::<2>();
         let answers = codes.iter().map(|[code, wait_ms]| match code.signum() {
             0 => Some(Answer::Granted),
-            1 => named.limits.get(named_by(*code)).map(|it| Answer::Blocked(it.scope.clone())),
+            1 => named.limits.get(named_by(*code)).map(|limit| Answer::Blocked(limit.scope.clone())),
             _ => {
-                let scope = named.rates.get(named_by(*code)).map(|it| it.scope.clone());
+                let scope = named.rates.get(named_by(*code)).map(|rate| rate.scope.clone());
                 scope.map(|scope| Answer::Throttled { scope, wait_ms: (*wait_ms >= 0).then_some(*wait_ms) })
             }
         });
         let answers: Option<Vec<Answer>> = answers.collect();
-        let is_whole = |it: &Vec<Answer>| it.len() == wishes.len();
+        let is_whole = |answers: &Vec<Answer>| answers.len() == wishes.len();
         answers.filter(is_whole).ok_or_else(|| Failure::answer("an answer a wish").into_error(DOING))
     }
 
@@ -276,10 +276,11 @@ impl RedisLimiter {
         while let (Some(member), Some(record), Some(until)) = (answer.next(), answer.next(), answer.next()) {
             let (member, record) = (bytes(doing, member)?, bytes(doing, record)?);
             let until = text_number(&bytes(doing, until)?);
-            let held =
-                read_member(&member).zip(until).and_then(|(it, until)| read_record(it, until, &record));
+            let held = read_member(&member)
+                .zip(until)
+                .and_then(|(member, until)| read_record(member, until, &record));
             match held {
-                Some(it) => found.push(it),
+                Some(held) => found.push(held),
                 None => tracing::error!("a member of the limiter cannot be read"),
             }
         }
@@ -294,10 +295,10 @@ const DEMANDS_FORMAT: u8 = 1;
 struct WireDemand(String, String, bool, bool, u64);
 
 fn write_demands(seen: &[Demand]) -> Vec<u8> {
-    let wire = |it: &Demand| {
-        let QueueKey { namespace, queue } = &it.queue;
+    let wire = |demand: &Demand| {
+        let QueueKey { namespace, queue } = &demand.queue;
         let names = (namespace.to_string(), queue.to_string());
-        WireDemand(names.0, names.1, it.short_of_slots, it.short_of_starts, it.starts_per_ks)
+        WireDemand(names.0, names.1, demand.short_of_slots, demand.short_of_starts, demand.starts_per_ks)
     };
     let wire: Vec<WireDemand> = seen.iter().map(wire).collect();
     let mut said = vec![DEMANDS_FORMAT];
@@ -320,8 +321,8 @@ fn text_number(text: &[u8]) -> Option<Millis> {
 }
 
 fn whole_numbers(doing: &'static str, answer: Value) -> Result<Vec<i64>, Error> {
-    let number = |it| match it {
-        Value::Int(it) => Ok(it),
+    let number = |record| match record {
+        Value::Int(number) => Ok(number),
         _ => Err(Failure::answer("numbers").into_error(doing)),
     };
     list(doing, answer)?.into_iter().map(number).collect()
@@ -342,31 +343,31 @@ impl Limiter for RedisLimiter {
         let mut call = SCRIPTS.limit_room.call(&[&self.keys.whole, &self.keys.holds, &self.keys.buckets]);
         call.arg(self.now(now));
         name_limits(&mut call, limits.iter());
-        rates.iter().for_each(|it| name_rate(&mut call, it));
+        rates.iter().for_each(|rate| name_rate(&mut call, rate));
         let answer = whole_numbers(DOING, one(DOING, self.link.run_one(call).await)?)?;
         if answer.is_empty() && limits.len() + rates.len() > 0 {
             return Ok(Room { free: 0, bound: Some(Answer::NotWhole) });
         }
         let (mut room, mut answer) = (Room { free: usize::MAX, bound: None }, answer.into_iter());
-        for (it, held) in limits.iter().zip(answer.by_ref()) {
-            let free = usize::try_from(i64::from(it.most) - held).unwrap_or(0);
-            room.narrow(free, || Answer::Blocked(it.scope.clone()));
+        for (limit, held) in limits.iter().zip(answer.by_ref()) {
+            let free = usize::try_from(i64::from(limit.most) - held).unwrap_or(0);
+            room.narrow(free, || Answer::Blocked(limit.scope.clone()));
         }
-        for it in rates {
+        for rate in rates {
             let (Some(starts), Some(wait_ms)) = (answer.next(), answer.next()) else { break };
             let wait_ms = (wait_ms >= 0).then_some(wait_ms);
-            let throttled = || Answer::Throttled { scope: it.scope.clone(), wait_ms };
+            let throttled = || Answer::Throttled { scope: rate.scope.clone(), wait_ms };
             room.narrow(usize::try_from(starts).unwrap_or(0), throttled);
         }
         Ok(room)
     }
 
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
-        self.give_up(members.iter().map(|it| (*it, None))).await
+        self.give_up(members.iter().map(|member| (*member, None))).await
     }
 
     async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
-        self.give_up(granted.iter().map(|(it, at)| (*it, Some(*at)))).await
+        self.give_up(granted.iter().map(|(member, at)| (*member, Some(*at)))).await
     }
 
     async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
@@ -386,9 +387,9 @@ impl Limiter for RedisLimiter {
         for some in held.chunks(GRANT_MAX) {
             let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
             let mut call = SCRIPTS.limit_restore.call(&keys);
-            some.iter().for_each(|it| {
-                call.arg(&member_of(it.member)).arg(it.until.0);
-                call.arg(record_of(it.place, it.granted_at, it.scopes.iter()));
+            some.iter().for_each(|held| {
+                call.arg(&member_of(held.member)).arg(held.until.0);
+                call.arg(record_of(held.place, held.granted_at, held.scopes.iter()));
             });
             calls.push(call);
         }
@@ -408,8 +409,8 @@ impl Limiter for RedisLimiter {
         let mut found = Vec::new();
         for some in members.chunks(CALL_MAX) {
             let mut call = SCRIPTS.limit_find.call(&[&self.keys.members, &self.keys.until]);
-            some.iter().for_each(|it| {
-                call.arg(&member_of(*it));
+            some.iter().for_each(|member| {
+                call.arg(&member_of(*member));
             });
             let answer = list(DOING, one(DOING, self.link.run_one(call).await)?)?;
             found.extend(Self::held(DOING, answer.into_iter())?);
@@ -441,8 +442,8 @@ impl Limiter for RedisLimiter {
         let mut call = SCRIPTS.limit_demands.call(&[&self.keys.demands]);
         call.arg(self.now(now)).arg(engine).arg(write_demands(seen)).arg(DEMANDS_KNOWN_MS);
         let mut all = Vec::new();
-        for it in list(DOING, one(DOING, self.link.run_one(call).await)?)? {
-            all.extend(read_demands(&bytes(DOING, it)?));
+        for entry in list(DOING, one(DOING, self.link.run_one(call).await)?)? {
+            all.extend(read_demands(&bytes(DOING, entry)?));
         }
         Ok(all)
     }

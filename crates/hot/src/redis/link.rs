@@ -49,7 +49,7 @@ impl LazyCluster {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Direct(it) => it.fmt(f),
+            Self::Direct(direct) => direct.fmt(f),
             Self::Cluster(_) => f.write_str("Cluster"),
         }
     }
@@ -67,7 +67,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new(address: Address, limits: Limits) -> Self {
         let (nodes, whole) = match address {
-            Address::Master(it) => (vec![Arc::new(it)], None),
+            Address::Master(master) => (vec![Arc::new(master)], None),
             Address::Cluster(nodes, whole) => (nodes.into_iter().map(Arc::new).collect(), Some(whole)),
         };
         Self { nodes, whole, limits, silences: Arc::default() }
@@ -113,7 +113,7 @@ impl Link {
     /// One answer a call, in order.
     pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
         match self {
-            Self::Direct(it) => it.run(calls).await,
+            Self::Direct(direct) => direct.run(calls).await,
             Self::Cluster(whole) => match whole.connection().await {
                 Ok(connection) => run_in_cluster(connection, calls).boxed().await,
                 Err(problem) => calls.iter().map(|_| Err(Failure::before(problem.clone()))).collect(),
@@ -132,7 +132,7 @@ impl Link {
         let everywhere = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
         let answer = connection.clone().route_command(call, everywhere).await;
         match answer.and_then(checked).map_err(Failure::of)? {
-            Value::Map(by_node) => Ok(by_node.into_iter().map(|(_, it)| it).collect()),
+            Value::Map(by_node) => Ok(by_node.into_iter().map(|(_, value)| value).collect()),
             Value::Array(all) => Ok(all),
             one => Ok(vec![one]),
         }
@@ -140,13 +140,13 @@ impl Link {
 }
 
 async fn run_in_cluster(connection: &ClusterConnection, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
-    let mut answers = join_all(calls.iter().map(|it| route(connection, it))).await;
-    let unknown = |it: &RedisResult<Value>| matches!(it, Err(it) if is_no_script(it));
+    let mut answers = join_all(calls.iter().map(|command| route(connection, command))).await;
+    let unknown = |result: &RedisResult<Value>| matches!(result, Err(error) if is_no_script(error));
     if answers.iter().any(unknown) && load_scripts(connection).await.is_ok() {
-        let again = answers.iter_mut().zip(&calls).filter(|(it, _)| unknown(it));
+        let again = answers.iter_mut().zip(&calls).filter(|(answer, _)| unknown(answer));
         join_all(again.map(async |(answer, call)| *answer = route(connection, call).await)).await;
     }
-    answers.into_iter().map(|it| it.map_err(Failure::of)).collect()
+    answers.into_iter().map(|result| result.map_err(Failure::of)).collect()
 }
 
 async fn route(connection: &ClusterConnection, call: &Cmd) -> RedisResult<Value> {

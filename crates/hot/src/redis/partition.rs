@@ -277,7 +277,7 @@ fn rounds(entries: Vec<HotEntry>) -> Vec<Vec<HotEntry>> {
     for entry in entries {
         let round = seen.entry((entry.place.partition, entry.place.id)).or_insert(0);
         match rounds.get_mut(*round) {
-            Some(it) => it.push(entry),
+            Some(round) => round.push(entry),
             None => rounds.push(vec![entry]),
         }
         *round += 1;
@@ -294,12 +294,12 @@ fn by_partition(entries: &[HotEntry]) -> BTreeMap<Partition, Vec<&HotEntry>> {
 }
 
 pub(super) fn one(doing: &'static str, answer: Result<Value, Failure>) -> Result<Value, Error> {
-    answer.map_err(|it| it.into_error(doing))
+    answer.map_err(|failure| failure.into_error(doing))
 }
 
 pub(super) fn list(doing: &'static str, value: Value) -> Result<Vec<Value>, Error> {
     match value {
-        Value::Array(it) | Value::Set(it) => Ok(it),
+        Value::Array(list) | Value::Set(list) => Ok(list),
         _ => Err(unexpected(doing, "a list")),
     }
 }
@@ -313,15 +313,15 @@ fn list_of(doing: &'static str, answer: Result<Value, Error>, count: usize) -> R
 
 pub(super) fn bytes(doing: &'static str, value: Value) -> Result<Vec<u8>, Error> {
     match value {
-        Value::BulkString(it) => Ok(it),
-        Value::SimpleString(it) => Ok(it.into_bytes()),
+        Value::BulkString(bytes) => Ok(bytes),
+        Value::SimpleString(text) => Ok(text.into_bytes()),
         _ => Err(unexpected(doing, "bytes")),
     }
 }
 
 pub(super) fn count(doing: &'static str, value: Value) -> Result<usize, Error> {
     match value {
-        Value::Int(it) => usize::try_from(it).map_err(|_| unexpected(doing, "a count")),
+        Value::Int(number) => usize::try_from(number).map_err(|_| unexpected(doing, "a count")),
         _ => Err(unexpected(doing, "a count")),
     }
 }

@@ -100,7 +100,7 @@ impl Failure {
 
     /// Sent, and answered with this or not answered.
     pub(crate) fn of(error: RedisError) -> Self {
-        let refused = error.code().is_some_and(|it| REFUSALS.contains(&it));
+        let refused = error.code().is_some_and(|code| REFUSALS.contains(&code));
         let happened = if refused { Happened::No } else { Happened::Maybe };
         let problem = match error.code() {
             Some("OOM") => RedisProblem::OutOfMemory(error),
@@ -126,7 +126,7 @@ impl Failure {
 pub(crate) fn checked(answer: Value) -> RedisResult<Value> {
     match answer {
         Value::ServerError(error) => Err(error.into()),
-        it => Ok(it),
+        answer => Ok(answer),
     }
 }
 
@@ -141,10 +141,11 @@ pub(crate) fn is_no_master(error: &RedisError) -> bool {
 
 /// All values, or the first failure; which says "did not happen" only when nothing of the whole did.
 pub(crate) fn all<T>(doing: &'static str, results: Vec<Result<T, Failure>>) -> Result<Vec<T>, Error> {
-    let untouched = |it: &Result<T, Failure>| matches!(it, Err(it) if it.happened == Happened::No);
+    let untouched =
+        |result: &Result<T, Failure>| matches!(result, Err(failure) if failure.happened == Happened::No);
     let happened = if results.iter().all(untouched) { Happened::No } else { Happened::Maybe };
     let whole: Result<Vec<T>, Failure> = results.into_iter().collect();
-    whole.map_err(|it| Failure { happened, ..it }.into_error(doing))
+    whole.map_err(|failure| Failure { happened, ..failure }.into_error(doing))
 }
 
 #[cfg(test)]

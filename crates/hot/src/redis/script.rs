@@ -74,11 +74,11 @@ mod tests {
     #[test]
     fn every_script_is_listed_and_says_what_it_takes_and_answers() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/lua");
-        let files: Vec<_> = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect();
+        let files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(files.len(), SCRIPTS.all().count());
         for path in files {
             let text = fs::read_to_string(&path).unwrap();
-            assert!(SCRIPTS.all().any(|it| it.text == text), "{path:?} is not listed");
+            assert!(SCRIPTS.all().any(|script| script.text == text), "{path:?} is not listed");
             assert!(
                 text.starts_with("#!lua"),
                 "{path:?}: Redis checks memory and slots only with a first line"

@@ -16,7 +16,7 @@ impl MemoryUse {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share does not need all digits")]
     pub fn share(&self) -> f64 {
-        self.budget_bytes.map_or(0.0, |it| self.used_bytes as f64 / it.max(1) as f64)
+        self.budget_bytes.map_or(0.0, |budget_bytes| self.used_bytes as f64 / budget_bytes.max(1) as f64)
     }
 }
 
@@ -34,18 +34,18 @@ impl Info {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
-        let lines = self.0.lines().filter_map(|it| it.split_once(':'));
-        lines.into_iter().find(|(it, _)| *it == key).map(|(_, it)| it)
+        let lines = self.0.lines().filter_map(|line| line.split_once(':'));
+        lines.into_iter().find(|(line, _)| *line == key).map(|(_, line)| line)
     }
 
     pub(crate) fn number(&self, key: &str) -> u64 {
-        self.get(key).and_then(|it| it.parse().ok()).unwrap_or(0)
+        self.get(key).and_then(|info| info.parse().ok()).unwrap_or(0)
     }
 
     pub(crate) fn check(&self) -> Result<(), RedisProblem> {
         let release = self.get("redis_version").unwrap_or("without a release number");
-        let major = release.split('.').next().and_then(|it| it.parse::<u32>().ok());
-        if major.is_none_or(|it| it < 7) {
+        let major = release.split('.').next().and_then(|part| part.parse::<u32>().ok());
+        if major.is_none_or(|major| major < 7) {
             return Err(RedisProblem::TooOld(release.to_owned()));
         }
         match self.evicts() {
@@ -56,7 +56,7 @@ impl Info {
 
     /// The policy, when it is one that throws tasks away.
     pub(crate) fn evicts(&self) -> Option<&str> {
-        self.get("maxmemory_policy").filter(|it| *it != "noeviction")
+        self.get("maxmemory_policy").filter(|maxmemory_policy| *maxmemory_policy != "noeviction")
     }
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn read(answers: Vec<Value>) -> Option<Vec<Info>> {
 }
 
 pub(crate) fn memory(servers: &[Info], budget_bytes: Option<u64>) -> MemoryUse {
-    let sum = |key| servers.iter().map(|it| it.number(key)).sum();
-    let limited = servers.iter().all(|it| it.number("maxmemory") > 0);
+    let sum = |key| servers.iter().map(|server| server.number(key)).sum();
+    let limited = servers.iter().all(|server| server.number("maxmemory") > 0);
     let budget_bytes = budget_bytes.or_else(|| limited.then(|| sum("maxmemory")));
     MemoryUse { used_bytes: sum("used_memory"), budget_bytes }
 }
@@ -86,10 +86,10 @@ pub(crate) fn fullness(servers: &[Info], budget_bytes: Option<u64>) -> u32 {
     let share =
         |used: u64, of: u64| u32::try_from(used.saturating_mul(1_000) / of.max(1)).unwrap_or(u32::MAX);
     match budget_bytes {
-        Some(budget) => share(servers.iter().map(|it| it.number("used_memory")).sum(), budget),
+        Some(budget) => share(servers.iter().map(|server| server.number("used_memory")).sum(), budget),
         None => {
-            let bounded = servers.iter().filter(|it| bound(it) > 0);
-            bounded.map(|it| share(it.number("used_memory"), bound(it))).max().unwrap_or(0)
+            let bounded = servers.iter().filter(|server| bound(server) > 0);
+            bounded.map(|info| share(info.number("used_memory"), bound(info))).max().unwrap_or(0)
         }
     }
 }

@@ -185,7 +185,7 @@ async fn listen(place: &Place, channel: &str) -> Result<Listener, RedisProblem> 
     let mut last = RedisProblem::Address("no server is named");
     for node in place.nodes() {
         match listen_on(node, place.limits, channel).await {
-            Ok(it) => return Ok(it),
+            Ok(listener) => return Ok(listener),
             Err(problem) => last = problem,
         }
     }

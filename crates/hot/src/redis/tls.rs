@@ -22,7 +22,7 @@ impl Transport {
     pub(crate) fn taken_from(rest: &str, is_tls: bool) -> Result<(&str, Self), RedisProblem> {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (mut ca, mut cert, mut key) = (None, None, None);
-        for (name, path) in query.split('&').filter(|it| !it.is_empty()).map(parameter) {
+        for (name, path) in query.split('&').filter(|part| !part.is_empty()).map(parameter) {
             match name {
                 CA => ca = Some(read(CA, path)?),
                 CERT => cert = Some(read(CERT, path)?),
@@ -59,21 +59,22 @@ impl Transport {
     pub(crate) fn certificates(&self) -> Option<TlsCertificates> {
         match self {
             Self::Plain => None,
-            Self::Tls(it) => Some((**it).clone()),
+            Self::Tls(certificates) => Some((**certificates).clone()),
         }
     }
 
     pub(crate) fn client(&self, info: ConnectionInfo) -> RedisResult<Client> {
         match self {
             Self::Plain => Client::open(info),
-            Self::Tls(it) => Client::build_with_tls(info, (**it).clone()),
+            Self::Tls(certificates) => Client::build_with_tls(info, (**certificates).clone()),
         }
     }
 }
 
 /// A name that cannot be the rest of a password with a question mark in it.
 fn shown(name: &str) -> String {
-    let is_name = name.len() < 32 && name.chars().all(|it| it.is_ascii_alphabetic() || "-_".contains(it));
+    let is_name =
+        name.len() < 32 && name.chars().all(|letter| letter.is_ascii_alphabetic() || "-_".contains(letter));
     if is_name { name.to_owned() } else { "...".to_owned() }
 }
 
@@ -83,8 +84,8 @@ fn parameter(text: &str) -> (&str, &str) {
 
 fn read(parameter: &'static str, path: &str) -> Result<Vec<u8>, RedisProblem> {
     let problem = |said: String| RedisProblem::Certificate { parameter, path: path.to_owned(), said };
-    let pem = fs::read(path).map_err(|it| problem(it.to_string()))?;
-    if pem.windows(11).any(|it| it == b"-----BEGIN ") {
+    let pem = fs::read(path).map_err(|error| problem(error.to_string()))?;
+    if pem.windows(11).any(|pair| pair == b"-----BEGIN ") {
         Ok(pem)
     } else {
         Err(problem("it holds nothing in PEM form".to_owned()))
@@ -139,8 +140,8 @@ const SPEAKS_TLS: &str = "; it hung up at the first word: if it speaks TLS on th
 /// Of a command that was refused. Empty: nothing in particular.
 pub(crate) fn way_out(error: &RedisError) -> &'static str {
     let said = error.to_string();
-    let found = WAYS_OUT.iter().find(|it| it.0.iter().any(|part| said.contains(part)));
-    found.map_or("", |it| it.1)
+    let found = WAYS_OUT.iter().find(|pair| pair.0.iter().any(|part| said.contains(part)));
+    found.map_or("", |pair| pair.1)
 }
 
 /// Of a connection that could not be made.
@@ -177,9 +178,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("punctual-tls-{}.pem", std::process::id()));
         fs::write(&path, "-----BEGIN CERTIFICATE-----\n").unwrap();
         let at = path.display();
-        let alone = Transport::taken_from(&format!("h?tls_cert={at}"), true).map(|it| it.1);
+        let alone = Transport::taken_from(&format!("h?tls_cert={at}"), true).map(|pair| pair.1);
         assert!(alone.unwrap_err().to_string().contains("go together"));
-        let plain = Transport::taken_from(&format!("h?tls_ca={at}"), false).map(|it| it.1);
+        let plain = Transport::taken_from(&format!("h?tls_ca={at}"), false).map(|pair| pair.1);
         assert!(plain.unwrap_err().to_string().contains("plain"));
         fs::remove_file(path).unwrap();
     }

@@ -104,14 +104,14 @@ pub(super) fn read(value: &[u8]) -> Option<Inner> {
     let rebuilding = wire.rebuilding.map(Rebuilding);
     let mut inner = Inner::default();
     (inner.is_whole, inner.rebuilding) = (wire.is_whole, rebuilding);
-    for it in wire.members {
-        let (partition, due_at, id) = it.place;
+    for member in wire.members {
+        let (partition, due_at, id) = member.place;
         inner.hold(Held {
-            member: Member { id: it.member.0, fence: it.member.1 },
+            member: Member { id: member.member.0, fence: member.member.1 },
             place: TaskRef { partition: Partition(partition), due_at: Millis(due_at), id },
-            granted_at: Millis(it.granted_at),
-            until: Millis(it.until),
-            scopes: it.scopes.into_iter().map(scope).collect::<Option<_>>()?,
+            granted_at: Millis(member.granted_at),
+            until: Millis(member.until),
+            scopes: member.scopes.into_iter().map(scope).collect::<Option<_>>()?,
         });
     }
     for (nth, (limit, period_ms, burst), (units, bucket_period_ms, at)) in wire.buckets {

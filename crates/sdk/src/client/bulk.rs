@@ -18,7 +18,7 @@ impl Client {
     /// Begins what was previewed, if it stands at this revision (None: whatever it stands at).
     pub async fn confirm_bulk(&self, id: i64, revision: Option<i64>) -> Result<BulkOperation, Error> {
         let mut call = self.new_call(Method::POST, path(id, "/confirm"), Bytes::new());
-        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{id}.{it}\""))));
+        call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{id}.{revision}\""))));
         self.call(call, Repeat::Safe).await
     }
 
@@ -73,5 +73,5 @@ fn path(id: i64, what: &str) -> String {
 }
 
 fn behind(cursor: Option<&str>) -> String {
-    cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default()
+    cursor.map(|cursor| format!("&cursor={}", segment(cursor))).unwrap_or_default()
 }

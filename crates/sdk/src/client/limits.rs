@@ -19,7 +19,7 @@ impl Client {
     /// else the error is `precondition.failed`.
     pub async fn put_limits(&self, limits: &PutLimits, revision: Option<i64>) -> Result<Limits, Error> {
         let mut call = self.new_call(Method::PUT, PATH.to_owned(), body(limits)?);
-        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{revision}\""))));
         self.call(call, Repeat::Safe).await
     }
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 impl Client {
     /// The namespaces that the token reaches, by name.
     pub async fn namespaces(&self, limit: u32, cursor: Option<&str>) -> Result<Page<Namespace>, Error> {
-        let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
+        let cursor = cursor.map(|cursor| format!("&cursor={}", segment(cursor))).unwrap_or_default();
         self.fetch(format!("/v1/namespaces?limit={limit}{cursor}")).await
     }
 
@@ -35,7 +35,7 @@ impl Client {
         revision: Option<i64>,
     ) -> Result<Namespace, Error> {
         let mut call = self.new_call(Method::PUT, path(name), body(settings)?);
-        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{revision}\""))));
         self.call(call, Repeat::Safe).await
     }
 

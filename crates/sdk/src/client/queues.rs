@@ -35,7 +35,7 @@ impl Client {
     ) -> Result<Queue, Error> {
         settings.check()?;
         let mut call = self.new_call(Method::PUT, path(queue, ""), body(settings)?);
-        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{revision}\""))));
         self.call(call, Repeat::Safe).await
     }
 
@@ -48,7 +48,7 @@ impl Client {
         revision: Option<i64>,
     ) -> Result<Queue, Error> {
         let mut call = self.new_call(Method::PATCH, path(queue, ""), body(settings)?);
-        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{revision}\""))));
         self.call(call, Repeat::Safe).await
     }
 
@@ -59,7 +59,7 @@ impl Client {
         limit: u32,
         cursor: Option<&str>,
     ) -> Result<Page<SettingChange>, Error> {
-        let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
+        let cursor = cursor.map(|cursor| format!("&cursor={}", segment(cursor))).unwrap_or_default();
         self.fetch(path(queue, &format!("/changes?limit={limit}{cursor}"))).await
     }
 

@@ -37,7 +37,7 @@ pub struct Synchronised {
 impl Client {
     /// A page of the schedules of the namespace, by name.
     pub async fn schedules(&self, limit: u32, cursor: Option<&str>) -> Result<Page<Schedule>, Error> {
-        let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
+        let cursor = cursor.map(|cursor| format!("&cursor={}", segment(cursor))).unwrap_or_default();
         self.fetch(format!("/v1/schedules?limit={limit}{cursor}")).await
     }
 
@@ -56,7 +56,7 @@ impl Client {
     ) -> Result<Schedule, Error> {
         schedule.check()?;
         let mut call = self.new_call(Method::PUT, path(name, ""), body(schedule)?);
-        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{revision}\""))));
         // Said twice it is the same document, but for its revision.
         self.call(call, if revision.is_none() { Repeat::Safe } else { Repeat::IfNotDone }).await
     }
@@ -112,7 +112,7 @@ impl Client {
         limit: u32,
         cursor: Option<&str>,
     ) -> Result<Page<ScheduleRun>, Error> {
-        let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
+        let cursor = cursor.map(|cursor| format!("&cursor={}", segment(cursor))).unwrap_or_default();
         self.fetch(path(name, &format!("/runs?limit={limit}{cursor}"))).await
     }
 
@@ -128,17 +128,17 @@ impl Client {
         let mut done = Synchronised::default();
         for (name, schedule) in declared {
             let wanted = PutSchedule { owner: Some(owner.to_owned()), ..schedule.clone() };
-            let stands = standing.iter().find(|it| it.name == *name);
+            let stands = standing.iter().find(|schedule| schedule.name == *name);
             match stands {
-                Some(it) if it.owner.as_deref() != Some(owner) => {
-                    let other = it.owner.as_deref().unwrap_or("nobody");
+                Some(schedule) if schedule.owner.as_deref() != Some(owner) => {
+                    let other = schedule.owner.as_deref().unwrap_or("nobody");
                     let problem =
                         format!("schedule {name:?} belongs to {other}, and {owner} declares it too");
                     return Err(Error::configuration(problem));
                 }
-                Some(it) if says(it, &wanted)? => done.unchanged.push(name.clone()),
-                Some(it) => {
-                    self.put_schedule(name, &wanted, Some(it.revision)).await?;
+                Some(schedule) if says(schedule, &wanted)? => done.unchanged.push(name.clone()),
+                Some(schedule) => {
+                    self.put_schedule(name, &wanted, Some(schedule.revision)).await?;
                     done.changed.push(name.clone());
                 }
                 None => {
@@ -147,19 +147,19 @@ impl Client {
                 }
             }
         }
-        let gone = standing.iter().filter(|it| it.owner.as_deref() == Some(owner));
-        for it in gone.filter(|it| !declared.contains_key(&it.name)) {
+        let gone = standing.iter().filter(|schedule| schedule.owner.as_deref() == Some(owner));
+        for schedule in gone.filter(|schedule| !declared.contains_key(&schedule.name)) {
             match vanished {
                 Vanished::Keep => continue,
-                Vanished::Disable if !it.enabled => continue,
+                Vanished::Disable if !schedule.enabled => continue,
                 Vanished::Disable => {
                     let disabled = Bytes::from_static(br#"{"enabled":false}"#);
-                    let call = self.new_call(Method::PATCH, path(&it.name, ""), disabled);
+                    let call = self.new_call(Method::PATCH, path(&schedule.name, ""), disabled);
                     self.call::<Schedule>(call, Repeat::Safe).await?;
                 }
-                Vanished::Delete => drop(self.delete_schedule(&it.name).await?),
+                Vanished::Delete => drop(self.delete_schedule(&schedule.name).await?),
             }
-            done.retired.push(it.name.clone());
+            done.retired.push(schedule.name.clone());
         }
         Ok(done)
     }
@@ -179,42 +179,44 @@ impl Client {
 
 /// Whether what stands is what is wanted: everything that is said of it, and of the rest its default.
 fn says(stands: &Schedule, wanted: &PutSchedule) -> Result<bool, Error> {
-    let failed = |it: serde_json::Error| Error::configuration(it.to_string());
+    let failed = |error: serde_json::Error| Error::configuration(error.to_string());
     let text = serde_json::to_string(stands).map_err(failed)?;
     let stands: PutSchedule = serde_json::from_str(&text).map_err(failed)?;
     Ok(plain(stands) == plain(wanted.clone()))
 }
 
 /// With every default that is not said, and each thing said in one way.
-fn plain(it: PutSchedule) -> PutSchedule {
+fn plain(schedule: PutSchedule) -> PutSchedule {
     use punctual_protocol::{Exclude, Instant, OneOrMany};
-    let ms = |text: Option<Instant>, ms: Option<i64>| text.and_then(|it| it.ms()).or(ms).map(Instant::Ms);
-    let exclude = it.exclude.unwrap_or_default().into_iter();
-    let mut at: Vec<Instant> = it.at.unwrap_or_default();
-    at.iter_mut().for_each(|it| *it = it.ms().map_or_else(|| it.clone(), Instant::Ms));
-    let mut task = it.task;
+    let ms = |text: Option<Instant>, ms: Option<i64>| {
+        text.and_then(|instant| instant.ms()).or(ms).map(Instant::Ms)
+    };
+    let exclude = schedule.exclude.unwrap_or_default().into_iter();
+    let mut at: Vec<Instant> = schedule.at.unwrap_or_default();
+    at.iter_mut().for_each(|instant| *instant = instant.ms().map_or_else(|| instant.clone(), Instant::Ms));
+    let mut task = schedule.task;
     task.kind.get_or_insert_with(|| "default".to_owned());
     task.priority.get_or_insert(3);
     PutSchedule {
-        enabled: Some(it.enabled.unwrap_or(true)),
-        cron: Some(OneOrMany::Many(it.cron.map(OneOrMany::into_vec).unwrap_or_default())),
+        enabled: Some(schedule.enabled.unwrap_or(true)),
+        cron: Some(OneOrMany::Many(schedule.cron.map(OneOrMany::into_vec).unwrap_or_default())),
         at: Some(at),
-        time_zone: Some(it.time_zone.unwrap_or_else(|| "UTC".to_owned())),
-        start_at: ms(it.start_at, it.start_at_ms),
+        time_zone: Some(schedule.time_zone.unwrap_or_else(|| "UTC".to_owned())),
+        start_at: ms(schedule.start_at, schedule.start_at_ms),
         start_at_ms: None,
-        end_at: ms(it.end_at, it.end_at_ms),
+        end_at: ms(schedule.end_at, schedule.end_at_ms),
         end_at_ms: None,
-        jitter_ms: Some(it.jitter_ms.unwrap_or(0)),
-        exclude: Some(exclude.map(|it| Exclude::Text(it.into_text())).collect()),
-        overlap: Some(it.overlap.unwrap_or_default()),
-        missed: Some(it.missed.unwrap_or_default()),
-        missed_window_ms: Some(it.missed_window_ms.unwrap_or(86_400_000)),
+        jitter_ms: Some(schedule.jitter_ms.unwrap_or(0)),
+        exclude: Some(exclude.map(|exclude| Exclude::Text(exclude.into_text())).collect()),
+        overlap: Some(schedule.overlap.unwrap_or_default()),
+        missed: Some(schedule.missed.unwrap_or_default()),
+        missed_window_ms: Some(schedule.missed_window_ms.unwrap_or(86_400_000)),
         task,
-        description: it.description,
-        owner: it.owner,
-        every_ms: it.every_ms,
-        phase_ms: it.phase_ms,
-        max_runs: it.max_runs,
+        description: schedule.description,
+        owner: schedule.owner,
+        every_ms: schedule.every_ms,
+        phase_ms: schedule.phase_ms,
+        max_runs: schedule.max_runs,
         ..PutSchedule::default()
     }
 }

@@ -55,10 +55,10 @@ impl Client {
         limit: u32,
         cursor: Option<&str>,
     ) -> Result<Page<Workflow>, Error> {
-        let name = name.map(|it| format!("&name={}", segment(it))).unwrap_or_default();
-        let word = state.and_then(|it| serde_json::to_value(it).ok());
-        let state = word.as_ref().and_then(|it| it.as_str()).map(|it| format!("&state={it}"));
-        let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
+        let name = name.map(|name| format!("&name={}", segment(name))).unwrap_or_default();
+        let word = state.and_then(|state| serde_json::to_value(state).ok());
+        let state = word.as_ref().and_then(|word| word.as_str()).map(|word| format!("&state={word}"));
+        let cursor = cursor.map(|cursor| format!("&cursor={}", segment(cursor))).unwrap_or_default();
         self.fetch(format!("/v1/workflows?limit={limit}{name}{}{cursor}", state.unwrap_or_default())).await
     }
 

@@ -31,7 +31,7 @@ impl Shared {
             capacity: Some(self.capacity()),
             kinds: Some(self.handlers.kinds()),
             only_kinds: options.only_kinds,
-            labels: Some(options.labels.clone()).filter(|it| !it.is_empty()),
+            labels: Some(options.labels.clone()).filter(|labels| !labels.is_empty()),
         }
     }
 
@@ -41,9 +41,9 @@ impl Shared {
             capacity: Some(self.capacity()),
             version: self.options.version.clone(),
             host: self.options.host.clone(),
-            queues: Some(self.queues.iter().map(|it| it.name.clone()).collect::<BTreeSet<_>>()),
+            queues: Some(self.queues.iter().map(|queue| queue.name.clone()).collect::<BTreeSet<_>>()),
             kinds: Some(self.handlers.kinds()),
-            labels: Some(self.options.labels.clone()).filter(|it| !it.is_empty()),
+            labels: Some(self.options.labels.clone()).filter(|labels| !labels.is_empty()),
             leaving: false,
             leases,
         }
@@ -77,6 +77,6 @@ impl Shared {
     #[cfg(feature = "redis")]
     pub(super) async fn served(&self) {
         // The sender lives as long as this value.
-        let _ = self.wish.subscribe().wait_for(|it| *it != Some(Wish::Quiet)).await;
+        let _ = self.wish.subscribe().wait_for(|wish| *wish != Some(Wish::Quiet)).await;
     }
 }

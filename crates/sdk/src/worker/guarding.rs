@@ -10,8 +10,8 @@ use super::Shared;
 /// Those that are to run here. What somebody else executes is left to its lease.
 pub(super) async fn granted(shared: &Shared, tasks: Vec<LeasedTask>) -> Vec<LeasedTask> {
     let Some(guard) = &shared.guard else { return tasks };
-    let answers = join_all(tasks.iter().map(|it| may_run(guard, it))).await;
-    tasks.into_iter().zip(answers).filter(|it| it.1).map(|it| it.0).collect()
+    let answers = join_all(tasks.iter().map(|task| may_run(guard, task))).await;
+    tasks.into_iter().zip(answers).filter(|pair| pair.1).map(|pair| pair.0).collect()
 }
 
 async fn may_run(guard: &Guard, task: &LeasedTask) -> bool {

@@ -67,7 +67,7 @@ impl Held {
 
     #[cfg(feature = "redis")]
     pub(crate) fn has(&self, reference: &str, token: &str) -> bool {
-        lock(&self.leases).values().any(|it| it.reference == reference && it.token == token)
+        lock(&self.leases).values().any(|lease| lease.reference == reference && lease.token == token)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -33,7 +33,7 @@ const NEVER_CLOSED: &str = "the slots are never closed";
 
 fn take(slots: &Arc<Semaphore>, most: usize) -> Option<OwnedSemaphorePermit> {
     let free = u32::try_from(slots.available_permits().min(most)).unwrap_or(LEASE_MAX).min(LEASE_MAX);
-    slots.clone().try_acquire_many_owned(free).ok().filter(|it| it.num_permits() > 0)
+    slots.clone().try_acquire_many_owned(free).ok().filter(|permit| permit.num_permits() > 0)
 }
 
 /// Of one task, until it is dropped.
@@ -70,13 +70,13 @@ impl Slots {
     /// All that are free, of all queues that have some.
     pub(super) async fn of_several(queues: &[Line], worker: &Arc<Semaphore>) -> Self {
         // Not held: who takes them is this alone.
-        drop(select_all(queues.iter().map(|it| Box::pin(it.one()))).await);
+        drop(select_all(queues.iter().map(|queue| Box::pin(queue.one()))).await);
         let mut of_worker = worker.clone().acquire_owned().await.expect(NEVER_CLOSED);
         if let Some(more) = take(worker, usize::try_from(LEASE_MAX - 1).unwrap_or(0)) {
             of_worker.merge(more);
         }
         let most = of_worker.num_permits();
-        let free = |it: &Line| Some((it.name.clone(), it.free(most)?));
+        let free = |line: &Line| Some((line.name.clone(), line.free(most)?));
         Self { of_queues: queues.iter().filter_map(free).collect(), of_worker }
     }
 
@@ -94,7 +94,7 @@ impl Slots {
     pub(super) fn split(&mut self, queue: &str) -> Option<Slot> {
         let its = match self.of_queues.as_mut_slice() {
             [only] => Some(only),
-            several => several.iter_mut().find(|it| it.0 == queue),
+            several => several.iter_mut().find(|pair| pair.0 == queue),
         }?;
         let of_queue = its.1.split(1)?;
         Some(Slot { _of_worker: self.of_worker.split(1)?, _of_queue: of_queue })

@@ -35,7 +35,8 @@ struct Subscription {
 
 /// The queue in the client's namespace.
 pub(super) fn key(client: &Client, queue: &str) -> Result<QueueKey, Error> {
-    let name = |it: &str| Name::chosen(it).map_err(|error| Error::configuration(error.to_string()));
+    let name =
+        |namespace: &str| Name::chosen(namespace).map_err(|error| Error::configuration(error.to_string()));
     Ok(QueueKey { namespace: name(client.namespace())?, queue: name(queue)? })
 }
 
@@ -143,9 +144,9 @@ impl Subscription {
         let mut done = Vec::with_capacity(deliveries.len());
         let certain = self.without_stale(deliveries, &mut done).await;
         let granted = self.without_held(certain, &mut done).await;
-        done.extend(granted.iter().map(|it| it.id));
+        done.extend(granted.iter().map(|delivery| delivery.id));
         let lease_ms = self.shared.options.lease_ms;
-        let tasks = granted.into_iter().map(|it| leased(it.message, lease_ms)).collect();
+        let tasks = granted.into_iter().map(|delivery| leased(delivery.message, lease_ms)).collect();
         start(&self.shared, tasks, slots, &self.reports);
         if let Err(error) = self.source.bus.acknowledge(&self.queue, &done).await {
             tracing::warn!(messages = done.len(), error = %error, "messages were not acknowledged, and may come again");
@@ -155,7 +156,7 @@ impl Subscription {
     /// Those whose attempt still holds. `done` gets those whose attempt is over.
     async fn without_stale(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
         let (mut certain, doubtful): (Vec<_>, Vec<_>) =
-            deliveries.into_iter().partition(|it| self.is_certain(it));
+            deliveries.into_iter().partition(|delivery| self.is_certain(delivery));
         for part in doubtful.chunks(BATCH_MAX) {
             let Some(held) = self.ask(part).await else { continue };
             for (delivery, held) in part.iter().zip(held) {
@@ -174,29 +175,29 @@ impl Subscription {
     }
 
     /// Fresh, and its lease lasts until the next heartbeat at the least.
-    fn is_certain(&self, it: &Delivery) -> bool {
-        let left_ms = it.message.lease_until.since(self.source.clock.now());
-        it.times == 1 && left_ms >= i64::try_from(self.shared.options.lease_ms / 2).unwrap_or(i64::MAX)
+    fn is_certain(&self, delivery: &Delivery) -> bool {
+        let left_ms = delivery.message.lease_until.since(self.source.clock.now());
+        delivery.times == 1 && left_ms >= i64::try_from(self.shared.options.lease_ms / 2).unwrap_or(i64::MAX)
     }
 
     /// It runs in this worker already: its acknowledgement was lost.
-    fn is_here(&self, it: &Assignment) -> bool {
-        let token = token(it, self.shared.options.lease_ms);
-        self.shared.held.has(&it.place.to_string(), &token)
+    fn is_here(&self, lease: &Assignment) -> bool {
+        let token = token(lease, self.shared.options.lease_ms);
+        self.shared.held.has(&lease.place.to_string(), &token)
     }
 
     /// Whether the attempts still hold; those that do are extended. None: the server does not say, of any or of one.
     async fn ask(&self, part: &[Delivery]) -> Option<Vec<Option<bool>>> {
         let options = &self.shared.options;
-        let beat = |it: &Delivery| LeaseBeat {
-            r#ref: it.message.place.to_string(),
-            token: token(&it.message, options.lease_ms),
+        let beat = |delivery: &Delivery| LeaseBeat {
+            r#ref: delivery.message.place.to_string(),
+            token: token(&delivery.message, options.lease_ms),
             ..LeaseBeat::default()
         };
         let request = self.shared.beat_request(part.iter().map(beat).collect());
         match self.shared.client.heartbeat(&request).await {
             Ok(answer) if answer.leases.len() == part.len() => {
-                Some(answer.leases.iter().map(|it| (!it.unavailable).then_some(!it.lost)).collect())
+                Some(answer.leases.iter().map(|lease| (!lease.unavailable).then_some(!lease.lost)).collect())
             }
             Ok(_) => None,
             Err(error) => {
@@ -209,7 +210,7 @@ impl Subscription {
     /// Those that the guard grants. `done` gets those that somebody else executes or has executed.
     async fn without_held(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
         let Some(guard) = &self.source.guard else { return deliveries };
-        let answers = join_all(deliveries.iter().map(|it| take(guard, &it.message))).await;
+        let answers = join_all(deliveries.iter().map(|delivery| take(guard, &delivery.message))).await;
         let mut granted = Vec::with_capacity(deliveries.len());
         for (delivery, answer) in deliveries.into_iter().zip(answers) {
             match answer {
@@ -223,49 +224,50 @@ impl Subscription {
 }
 
 /// None: it cannot be known now. If it was taken all the same, the attempt ends with its lease.
-async fn take(guard: &Guard, it: &Assignment) -> Option<Taken> {
-    let execution = Execution { place: it.place, fence: it.fence, attempt: it.attempt };
+async fn take(guard: &Guard, lease: &Assignment) -> Option<Taken> {
+    let execution = Execution { place: lease.place, fence: lease.fence, attempt: lease.attempt };
     match guard.take(execution).await {
         Ok(taken) => Some(taken),
         Err(error) => {
-            tracing::warn!(task = %it.place, attempt = it.attempt, error = %error, "the guard does not answer: left for later");
+            tracing::warn!(task = %lease.place, attempt = lease.attempt, error = %error, "the guard does not answer: left for later");
             None
         }
     }
 }
 
 /// As the server writes it.
-fn token(it: &Assignment, lease_ms: u64) -> String {
-    Token::of(it.fence, i64::try_from(lease_ms).unwrap_or(i64::MAX), &it.labels).to_string()
+fn token(lease: &Assignment, lease_ms: u64) -> String {
+    Token::of(lease.fence, i64::try_from(lease_ms).unwrap_or(i64::MAX), &lease.labels).to_string()
 }
 
 /// As the server would have handed it over.
-fn leased(it: Assignment, lease_ms: u64) -> LeasedTask {
+fn leased(lease: Assignment, lease_ms: u64) -> LeasedTask {
     let mut leased = LeasedTask {
-        r#ref: it.place.to_string(),
-        task_id: it.task_id,
-        task_version: it.task_version,
-        queue: it.queue.queue.as_str().to_owned(),
-        kind: it.kind.as_str().to_owned(),
-        priority: it.priority.level(),
-        attempt: it.attempt,
-        max_attempts: it.max_attempts,
-        token: token(&it, lease_ms),
-        execute_at_ms: it.execute_at.0,
-        fired_at_ms: it.fired_at.0,
-        lease_until_ms: it.lease_until.0,
-        timeout_ms: it.timeout_ms,
-        labels: it.labels,
-        traceparent: it.traceparent,
+        r#ref: lease.place.to_string(),
+        task_id: lease.task_id,
+        task_version: lease.task_version,
+        queue: lease.queue.queue.as_str().to_owned(),
+        kind: lease.kind.as_str().to_owned(),
+        priority: lease.priority.level(),
+        attempt: lease.attempt,
+        max_attempts: lease.max_attempts,
+        token: token(&lease, lease_ms),
+        execute_at_ms: lease.execute_at.0,
+        fired_at_ms: lease.fired_at.0,
+        lease_until_ms: lease.lease_until.0,
+        timeout_ms: lease.timeout_ms,
+        labels: lease.labels,
+        traceparent: lease.traceparent,
         ..LeasedTask::default()
     };
-    leased.set_payload(Some(it.payload).filter(|it| !it.bytes.is_empty()).map(body));
+    leased.set_payload(Some(lease.payload).filter(|payload| !payload.bytes.is_empty()).map(body));
     leased
 }
 
 /// Text that is no JSON, though it is said to be, is given as bytes.
-fn body(it: Content) -> Body {
-    let json =
-        it.is_json.then(|| String::from_utf8(it.bytes.clone()).ok().and_then(|it| Json::from_text(it).ok()));
-    json.flatten().map_or(Body::Bytes(it.bytes), Body::Json)
+fn body(content: Content) -> Body {
+    let json = content
+        .is_json
+        .then(|| String::from_utf8(content.bytes.clone()).ok().and_then(|text| Json::from_text(text).ok()));
+    json.flatten().map_or(Body::Bytes(content.bytes), Body::Json)
 }

@@ -347,7 +347,7 @@ async fn lease_from_several(State(fake): State<Arc<Fake>>, request: Request) -> 
         let mut tasks = Vec::new();
         for queue in &request.queues {
             let left = usize::try_from(request.max).unwrap() - tasks.len();
-            let most = queue.max.map_or(left, |it| usize::try_from(it).unwrap().min(left));
+            let most = queue.max.map_or(left, |max| usize::try_from(max).unwrap().min(left));
             tasks.extend(take(&fake, &queue.name, most));
         }
         if !tasks.is_empty() || timeout_at(until, changes.changed()).await.is_err() {

@@ -98,7 +98,7 @@ async fn serve(
 }
 
 fn client_of(addresses: &[std::net::SocketAddr], tries: u32) -> Client {
-    let urls: Vec<_> = addresses.iter().map(|it| format!("http://{it}")).collect();
+    let urls: Vec<_> = addresses.iter().map(|address| format!("http://{address}")).collect();
     Client::builder().url(urls.join(",")).tries(tries).build().expect("the addresses are fine")
 }
 
@@ -128,7 +128,7 @@ async fn of_several_servers_one_that_hangs_up_is_not_asked_again_and_the_call_ke
         let mut some = vec![0; 2048];
         let length = socket.read(&mut some).await.unwrap();
         let text = String::from_utf8_lossy(&some[..length]).to_lowercase();
-        text.lines().find_map(|it| it.strip_prefix("idempotency-key: ").map(str::to_owned))
+        text.lines().find_map(|line| line.strip_prefix("idempotency-key: ").map(str::to_owned))
     };
     let client = client_of(&[rude, there], 2);
     let task = InsertTask::new("q");
@@ -137,7 +137,10 @@ async fn of_several_servers_one_that_hangs_up_is_not_asked_again_and_the_call_ke
     let calls = fake.kept().calls.clone();
     assert_eq!(calls.len(), 1);
     assert!(first_key.is_some());
-    assert_eq!(calls[0].1.get("idempotency-key").and_then(|it| it.to_str().ok()), first_key.as_deref());
+    assert_eq!(
+        calls[0].1.get("idempotency-key").and_then(|idempotency_key| idempotency_key.to_str().ok()),
+        first_key.as_deref()
+    );
     // Whoever hung up once is not the first to be asked the next time: it would not answer.
     client.get("t1").await.unwrap();
 }

@@ -549,10 +549,10 @@ async fn what_a_handler_says_goes_out_with_heartbeats_and_the_outcome_once() {
     fake.put("a", "k");
     let outcome = fake.outcome("a").await;
     running.end().await;
-    let texts = |log: &[NewLogLine]| log.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+    let texts = |log: &[NewLogLine]| log.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
     let beats = fake.kept().beats.clone();
     let said: Vec<_> =
-        beats.iter().flat_map(|(_, beat)| &beat.leases).flat_map(|it| texts(&it.log)).collect();
+        beats.iter().flat_map(|(_, beat)| &beat.leases).flat_map(|lease| texts(&lease.log)).collect();
     assert_eq!((said, texts(&outcome.log)), (vec!["begun".to_owned()], vec!["nearly done".to_owned()]));
     assert_eq!(outcome.log[0].level.as_deref(), Some("warn"));
 }
@@ -574,7 +574,7 @@ async fn what_a_handler_says_survives_a_heartbeat_that_fails() {
     fake.outcome("a").await;
     running.end().await;
     let beats = fake.kept().beats.clone();
-    let said: Vec<_> = beats.iter().flat_map(|(_, beat)| &beat.leases).flat_map(|it| &it.log).collect();
+    let said: Vec<_> = beats.iter().flat_map(|(_, beat)| &beat.leases).flat_map(|lease| &lease.log).collect();
     assert_eq!(said.len(), 1, "{said:?}");
 }
 

@@ -33,13 +33,13 @@ impl Cidr {
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
-            (IpAddr::V4(block), IpAddr::V4(it)) => {
+            (IpAddr::V4(block), IpAddr::V4(address)) => {
                 let shift = 32 - u32::from(self.bits);
-                u32::from(block).checked_shr(shift) == u32::from(it).checked_shr(shift)
+                u32::from(block).checked_shr(shift) == u32::from(address).checked_shr(shift)
             }
-            (IpAddr::V6(block), IpAddr::V6(it)) => {
+            (IpAddr::V6(block), IpAddr::V6(address)) => {
                 let shift = 128 - u32::from(self.bits);
-                u128::from(block).checked_shr(shift) == u128::from(it).checked_shr(shift)
+                u128::from(block).checked_shr(shift) == u128::from(address).checked_shr(shift)
             }
             _ => false,
         }
@@ -51,11 +51,11 @@ impl FromStr for Cidr {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no address and no block of addresses such as 10.0.0.0/8");
-        let (address, bits) = text.split_once('/').map_or((text, None), |(it, bits)| (it, Some(bits)));
+        let (address, bits) = text.split_once('/').map_or((text, None), |(head, bits)| (head, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = match bits {
-            Some(bits) => bits.parse().ok().filter(|it| *it <= most).ok_or_else(wrong)?,
+            Some(bits) => bits.parse().ok().filter(|bits| *bits <= most).ok_or_else(wrong)?,
             None => most,
         };
         Ok(Self { address, bits })
@@ -73,7 +73,7 @@ impl FromStr for TrustedProxies {
 
     /// Several with commas; empty: nobody.
     fn from_str(text: &str) -> Result<Self, String> {
-        let blocks = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+        let blocks = text.split(',').map(str::trim).filter(|block| !block.is_empty());
         blocks.map(str::parse).collect::<Result<_, _>>().map(Self)
     }
 }
@@ -86,7 +86,7 @@ impl TrustedProxies {
 
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|it| it.contains(address))
+        self.0.iter().any(|trusted_proxy| trusted_proxy.contains(address))
     }
 
     /// Of a request with these headers on a connection from `peer`.
@@ -114,29 +114,29 @@ impl TrustedProxies {
 fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let lines = |name: &HeaderName| {
         let values = headers.get_all(name).iter();
-        values.map(|it| it.to_str().unwrap_or_default().to_owned()).collect::<Vec<_>>().join(",")
+        values.map(|value| value.to_str().unwrap_or_default().to_owned()).collect::<Vec<_>>().join(",")
     };
     if headers.contains_key(&FORWARDED_FOR) {
         return lines(&FORWARDED_FOR).split(',').map(node).collect();
     }
     if headers.contains_key(header::FORWARDED) {
-        return lines(&header::FORWARDED).split(',').map(|it| node(forwarded_for(it))).collect();
+        return lines(&header::FORWARDED).split(',').map(|part| node(forwarded_for(part))).collect();
     }
     Vec::new()
 }
 
 /// The value of `for` in one element of `Forwarded`.
 fn forwarded_for(element: &str) -> &str {
-    let mut pairs = element.split(';').filter_map(|it| it.trim().split_once('='));
+    let mut pairs = element.split(';').filter_map(|part| part.trim().split_once('='));
     pairs.find(|(name, _)| name.eq_ignore_ascii_case("for")).map_or("", |(_, value)| value)
 }
 
 /// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`, each also in quotes.
 fn node(text: &str) -> Option<IpAddr> {
     let text = text.trim().trim_matches('"');
-    let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(text);
-    let address = bare.parse().or_else(|_| text.parse().map(|it: SocketAddr| it.ip()));
-    address.ok().map(|it: IpAddr| it.to_canonical())
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().or_else(|_| text.parse().map(|address: SocketAddr| address.ip()));
+    address.ok().map(|address: IpAddr| address.to_canonical())
 }
 
 #[cfg(test)]

@@ -63,10 +63,10 @@ fn source(address: Option<IpAddr>) -> Source {
     const NETWORK: u128 = !0 << 64;
     match address {
         None => Source::Unknown,
-        Some(IpAddr::V6(it)) if it.to_ipv4_mapped().is_none() => {
-            Source::Address(Ipv6Addr::from_bits(it.to_bits() & NETWORK).into())
+        Some(IpAddr::V6(address)) if address.to_ipv4_mapped().is_none() => {
+            Source::Address(Ipv6Addr::from_bits(address.to_bits() & NETWORK).into())
         }
-        Some(it) => Source::Address(it.to_canonical()),
+        Some(address) => Source::Address(address.to_canonical()),
     }
 }
 
@@ -93,7 +93,7 @@ impl Attempts {
     pub(crate) fn failed(&self, address: Option<IpAddr>) -> bool {
         let mut windows = self.windows.lock();
         if counted_as(&windows, address) == Source::Others {
-            windows.retain(|_, it| it.began.elapsed() < WINDOW);
+            windows.retain(|_, window| window.began.elapsed() < WINDOW);
         }
         let source = counted_as(&windows, address);
         let fresh = Window { began: Instant::now(), failures: 0 };
@@ -109,7 +109,7 @@ impl Attempts {
     pub(crate) fn are_too_many(&self, address: Option<IpAddr>) -> bool {
         let windows = self.windows.lock();
         let window = windows.get(&counted_as(&windows, address));
-        window.is_some_and(|it| it.failures >= FAILURES_MAX && it.began.elapsed() < WINDOW)
+        window.is_some_and(|window| window.failures >= FAILURES_MAX && window.began.elapsed() < WINDOW)
     }
 
     /// The answer to one failure too many, after a while.
@@ -127,7 +127,7 @@ impl Attempts {
     fn refusal(&self, address: Option<IpAddr>) -> Refusal {
         let windows = self.windows.lock();
         let window = windows.get(&counted_as(&windows, address));
-        let left = window.map(|it| WINDOW.saturating_sub(it.began.elapsed()));
+        let left = window.map(|window| WINDOW.saturating_sub(window.began.elapsed()));
         drop(windows);
         let left_ms = u64::try_from(left.unwrap_or(WINDOW).as_millis()).unwrap_or(u64::MAX);
         let detail =
@@ -207,6 +207,8 @@ mod tests {
         let guess = attempts.admit(None).unwrap();
         let problem = attempts.slowed(guess, None).await.into_problem();
         assert!(began.elapsed() >= DELAY && problem.status == 429);
-        assert!(problem.retry_after_ms.is_some_and(|it| (1_000..=60_000).contains(&it)));
+        assert!(
+            problem.retry_after_ms.is_some_and(|retry_after_ms| (1_000..=60_000).contains(&retry_after_ms))
+        );
     }
 }

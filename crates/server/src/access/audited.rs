@@ -94,7 +94,7 @@ fn result(app: &App, response: &Response) -> AuditResult {
 /// Of the header, or of the address; None: what is changed is of no namespace.
 async fn namespace(need: &Need, parts: &mut axum::http::request::Parts) -> Option<String> {
     use punctual_domain::access::Permission;
-    if parts.extensions.get::<MatchedPath>().is_some_and(|it| it.as_str() == NAMESPACE_ROUTE) {
+    if parts.extensions.get::<MatchedPath>().is_some_and(|extension| extension.as_str() == NAMESPACE_ROUTE) {
         let Segment(text) = Segment::from_request_parts(parts, &()).await.ok()?;
         return Name::new(&text).ok().map(String::from);
     }
@@ -103,17 +103,17 @@ async fn namespace(need: &Need, parts: &mut axum::http::request::Parts) -> Optio
 }
 
 fn entry(app: &App, who: &Who, operation: &str, request: &Request) -> AuditEntry {
-    let address = request.uri().path_and_query().map_or("", |it| it.as_str());
-    let id = request.headers().get(REQUEST_ID).and_then(|it| it.to_str().ok());
+    let address = request.uri().path_and_query().map_or("", |path_and_query| path_and_query.as_str());
+    let id = request.headers().get(REQUEST_ID).and_then(|header| header.to_str().ok());
     AuditEntry {
         at: app.engine.now(),
         token_id: who.token_id().map(str::to_owned),
         caller: who.name().to_owned(),
-        address: who.address.map(|it| it.to_string()),
+        address: who.address.map(|address| address.to_string()),
         action: operation.to_owned(),
         request: clip(&format!("{} {address}", request.method()), REQUEST_MAX).to_owned(),
         namespace: None,
-        request_id: id.map(|it| clip(it, 128).to_owned()),
+        request_id: id.map(|id| clip(id, 128).to_owned()),
         times: 1,
         result: None,
         key: None,

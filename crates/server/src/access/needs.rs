@@ -65,13 +65,13 @@ impl Needs {
     pub(crate) fn of(&self, method: &Method, route: &str) -> Option<&Guard> {
         // What is registered for GET answers HEAD too.
         let method = if method == Method::HEAD { &Method::GET } else { method };
-        self.0.get(route)?.iter().find(|it| it.0 == *method).map(|it| &it.1)
+        self.0.get(route)?.iter().find(|needs| needs.0 == *method).map(|needs| &needs.1)
     }
 
     /// As in `Allow`; None: nothing is known of the route.
     pub(crate) fn allowed(&self, route: &str) -> Option<String> {
         let guards = self.0.get(route)?;
-        let mut words: Vec<&str> = guards.iter().map(|it| it.0.as_str()).collect();
+        let mut words: Vec<&str> = guards.iter().map(|guard| guard.0.as_str()).collect();
         if words.contains(&Method::GET.as_str()) {
             words.push(Method::HEAD.as_str());
         }
@@ -170,7 +170,7 @@ fn methods(item: &PathItem) -> Vec<(Method, &Operation)> {
         (Method::PUT, &item.put),
         (Method::DELETE, &item.delete),
     ];
-    all.into_iter().filter_map(|(method, it)| Some((method, it.as_ref()?))).collect()
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_ref()?))).collect()
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
@@ -181,5 +181,5 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
         (Method::PUT, &mut item.put),
         (Method::DELETE, &mut item.delete),
     ];
-    all.into_iter().filter_map(|(method, it)| Some((method, it.as_mut()?)))
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }

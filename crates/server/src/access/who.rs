@@ -44,13 +44,13 @@ impl Who {
 
     /// None: they may do everything, or nothing.
     pub(crate) fn grant(&self) -> Option<&Grant> {
-        self.identity().map(|it| &it.grant)
+        self.identity().map(|identity| &identity.grant)
     }
 
     /// None: they may do everything, or nothing.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.is {
-            Is::Known(it) => it.identity(),
+            Is::Known(admitted) => admitted.identity(),
             Is::Anyone | Is::Nobody => None,
         }
     }
@@ -64,15 +64,15 @@ impl Who {
     }
 
     pub(crate) fn permits(&self, permission: Permission) -> bool {
-        self.may(|it| it.permits(permission))
+        self.may(|grant| grant.permits(permission))
     }
 
     pub(crate) fn reaches_namespace(&self, namespace: &Name) -> bool {
-        self.may(|it| it.reaches_namespace(namespace))
+        self.may(|grant| grant.reaches_namespace(namespace))
     }
 
     pub(crate) fn reaches(&self, queue: &QueueKey) -> bool {
-        self.may(|it| it.reaches(queue))
+        self.may(|grant| grant.reaches(queue))
     }
 
     pub(crate) fn reaches_everything(&self) -> bool {
@@ -86,24 +86,24 @@ impl Who {
 
     /// Whether it may give this away.
     pub(crate) fn covers(&self, grant: &Grant) -> bool {
-        self.may(|it| it.covers(grant))
+        self.may(|this_grant| this_grant.covers(grant))
     }
 
     /// Whether a task in this namespace is to be shown.
     pub(crate) fn sees(&self, task: &Task) -> bool {
-        self.grant().is_none_or(|it| it.reaches(&task.ask.queue))
+        self.grant().is_none_or(|grant| grant.reaches(&task.ask.queue))
     }
 
     /// In histories.
     pub(crate) fn by(&self) -> &str {
-        self.identity().map_or(API, |it| &it.by)
+        self.identity().map_or(API, |identity| &identity.by)
     }
 
     /// In histories, where a caller says who it is: believed as far as its token goes.
     pub(crate) fn by_as<'a>(&'a self, said: Option<&'a str>) -> Cow<'a, str> {
         match (said, self.identity()) {
             (None, _) => Cow::Borrowed(self.by()),
-            (Some(said), Some(it)) => Cow::Owned(format!("{said} by {}", it.by)),
+            (Some(said), Some(identity)) => Cow::Owned(format!("{said} by {}", identity.by)),
             (Some(said), None) => Cow::Borrowed(said),
         }
     }
@@ -111,25 +111,25 @@ impl Who {
     /// In the audit.
     pub(crate) fn name(&self) -> &str {
         match &self.is {
-            Is::Known(_) => self.identity().map_or("unknown", |it| &it.name),
+            Is::Known(_) => self.identity().map_or("unknown", |identity| &identity.name),
             Is::Anyone => "local",
             Is::Nobody => "unknown",
         }
     }
 
     pub(crate) fn token_id(&self) -> Option<&str> {
-        self.identity()?.id.as_ref().map(|it| it.as_str())
+        self.identity()?.id.as_ref().map(|id| id.as_str())
     }
 
     /// What idempotency keys of one owner have before them: nobody reads the answers that were given to another. None:
     /// there are no owners.
     pub(crate) fn owner(&self) -> Option<&str> {
-        self.identity().map(|it| it.id.as_ref().map_or("", |it| it.as_str()))
+        self.identity().map(|identity| identity.id.as_ref().map_or("", |id| id.as_str()))
     }
 
     /// Refused when they would be let in no more: for what began with them, and takes a while. Costs a look-up.
     pub(crate) fn must_be_good_still(&self, app: &App) -> Result<(), Refusal> {
-        let refusal = self.admitted().and_then(|it| app.engine.refusal_of(&it));
+        let refusal = self.admitted().and_then(|admitted| app.engine.refusal_of(&admitted));
         refusal.map_or(Ok(()), |reason| Err(Refusal::new(Code::AuthRequired, reason)))
     }
 
@@ -144,7 +144,7 @@ impl Who {
     /// None: what they ask for needs no token.
     fn admitted(&self) -> Option<Admitted> {
         match &self.is {
-            Is::Known(it) => Some(it.clone()),
+            Is::Known(admitted) => Some(admitted.clone()),
             Is::Anyone => Some(Admitted::without_token()),
             Is::Nobody => None,
         }

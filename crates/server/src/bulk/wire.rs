@@ -30,18 +30,18 @@ fn action(asked: &CreateBulk) -> Result<Action, Refusal> {
         BulkAction::Cancel => Action::Cancel { stop_if_fired: args.stop_if_fired },
         BulkAction::Reschedule => {
             let missing = || Refusal::field("/args", "give one of by_ms, execute_at and execute_at_ms");
-            let at = || args.execute_at_ms().map(|it| NewTime::At(Millis(it)));
+            let at = || args.execute_at_ms().map(|execute| NewTime::At(Millis(execute)));
             Action::Reschedule(args.by_ms.map(NewTime::ByMs).or_else(at).ok_or_else(missing)?)
         }
         BulkAction::SetPriority => {
             let bad = |detail: String| Refusal::field("/args/priority", detail);
             let level = args.priority.ok_or_else(|| bad("is missing".to_owned()))?;
-            Action::SetPriority { priority: Priority::new(level).map_err(|it| bad(it.to_string()))? }
+            Action::SetPriority { priority: Priority::new(level).map_err(|error| bad(error.to_string()))? }
         }
         BulkAction::SetQueue => {
             let bad = |detail: String| Refusal::field("/args/queue", detail);
             let queue = args.queue.as_deref().ok_or_else(|| bad("is missing".to_owned()))?;
-            Action::SetQueue { queue: Name::chosen(queue).map_err(|it| bad(it.to_string()))? }
+            Action::SetQueue { queue: Name::chosen(queue).map_err(|error| bad(error.to_string()))? }
         }
         BulkAction::RunNow => Action::RunNow,
         BulkAction::Redrive => Action::Redrive,
@@ -56,7 +56,7 @@ fn filter(asked: &BulkFilter) -> Result<Filter, Refusal> {
         let checked = text.as_deref().map(Name::chosen).transpose();
         checked.map_err(|error| Refusal::field(pointer, error.to_string()))
     };
-    let at = |it: &Option<Instant>| it.as_ref().and_then(Instant::ms).map(Millis);
+    let at = |instant: &Option<Instant>| instant.as_ref().and_then(Instant::ms).map(Millis);
     Ok(Filter {
         queue: name("/filter/queue", &asked.queue)?,
         state: asked.state.map(answer::domain_state),
@@ -69,25 +69,25 @@ fn filter(asked: &BulkFilter) -> Result<Filter, Refusal> {
     })
 }
 
-pub(super) fn shown(it: &StoredBulk) -> BulkOperation {
-    let progress = &it.progress;
-    let (action, args) = asked(&it.bulk.action);
-    let left = if it.state.is_ended() { 0 } else { progress.count.saturating_sub(progress.accounted()) };
+pub(super) fn shown(bulk: &StoredBulk) -> BulkOperation {
+    let progress = &bulk.progress;
+    let (action, args) = asked(&bulk.bulk.action);
+    let left = if bulk.state.is_ended() { 0 } else { progress.count.saturating_sub(progress.accounted()) };
     BulkOperation {
-        id: it.id,
-        revision: it.step,
-        namespace: it.namespace.as_str().to_owned(),
+        id: bulk.id,
+        revision: bulk.step,
+        namespace: bulk.namespace.as_str().to_owned(),
         action,
         args,
-        filter: shown_filter(&it.bulk.filter),
-        rate: it.bulk.rate,
-        reason: it.bulk.reason.clone(),
-        state: state(it.state),
-        states: it.bulk.states().into_iter().map(answer::state).collect(),
+        filter: shown_filter(&bulk.bulk.filter),
+        rate: bulk.bulk.rate,
+        reason: bulk.bulk.reason.clone(),
+        state: state(bulk.state),
+        states: bulk.bulk.states().into_iter().map(answer::state).collect(),
         count: progress.count,
         count_is_exact: progress.count_is_exact,
         counted_all: progress.count_is_exact,
-        takes_ms: it.bulk.takes_ms(left),
+        takes_ms: bulk.bulk.takes_ms(left),
         done: progress.tally.done,
         skipped: progress.tally.skipped,
         failed: progress.tally.failed,
@@ -95,29 +95,34 @@ pub(super) fn shown(it: &StoredBulk) -> BulkOperation {
         waits_for: progress.waits_for(),
         set_aside: None,
         note: progress.note.clone(),
-        created_at: At::from_ms(it.created_at.0),
-        created_at_ms: it.created_at.0,
-        created_by: it.created_by.clone(),
-        confirmed_at: progress.confirmed_at.map(|it| At::from_ms(it.0)),
-        confirmed_at_ms: progress.confirmed_at.map(|it| it.0),
+        created_at: At::from_ms(bulk.created_at.0),
+        created_at_ms: bulk.created_at.0,
+        created_by: bulk.created_by.clone(),
+        confirmed_at: progress.confirmed_at.map(|confirmed_at| At::from_ms(confirmed_at.0)),
+        confirmed_at_ms: progress.confirmed_at.map(|confirmed_at| confirmed_at.0),
         confirmed_by: progress.confirmed_by.clone(),
-        ended_at: progress.ended_at.map(|it| At::from_ms(it.0)),
-        ended_at_ms: progress.ended_at.map(|it| it.0),
+        ended_at: progress.ended_at.map(|ended_at| At::from_ms(ended_at.0)),
+        ended_at_ms: progress.ended_at.map(|ended_at| ended_at.0),
     }
 }
 
 /// Without the tasks that come next.
-pub(super) fn for_the_audit(it: &StoredBulk) -> Value {
-    let tally = it.progress.tally;
+pub(super) fn for_the_audit(bulk: &StoredBulk) -> Value {
+    let tally = bulk.progress.tally;
     json!({
-        "id": it.id, "action": it.bulk.action, "filter": it.bulk.filter, "rate": it.bulk.rate, "state": it.state.word(),
-        "count": it.progress.count, "count_is_exact": it.progress.count_is_exact,
+        "id": bulk.id, "action": bulk.bulk.action, "filter": bulk.bulk.filter, "rate": bulk.bulk.rate, "state": bulk.state.word(),
+        "count": bulk.progress.count, "count_is_exact": bulk.progress.count_is_exact,
         "done": tally.done, "skipped": tally.skipped, "failed": tally.failed,
     })
 }
 
-pub(super) fn failure(it: Failure) -> BulkFailure {
-    BulkFailure { task_ref: it.place.to_string(), error: it.error, at: At::from_ms(it.at.0), at_ms: it.at.0 }
+pub(super) fn failure(failure: Failure) -> BulkFailure {
+    BulkFailure {
+        task_ref: failure.place.to_string(),
+        error: failure.error,
+        at: At::from_ms(failure.at.0),
+        at_ms: failure.at.0,
+    }
 }
 
 fn asked(action: &Action) -> (BulkAction, BulkArgs) {
@@ -146,26 +151,26 @@ fn asked(action: &Action) -> (BulkAction, BulkArgs) {
     }
 }
 
-fn shown_filter(it: &Filter) -> BulkFilter {
-    let instant = |at: Option<Millis>| at.map(|it| Instant::Text(At::from_ms(it.0).to_string()));
-    let text = |name: &Option<Name>| name.as_ref().map(|it| it.as_str().to_owned());
+fn shown_filter(filter: &Filter) -> BulkFilter {
+    let instant = |at: Option<Millis>| at.map(|at| Instant::Text(At::from_ms(at.0).to_string()));
+    let text = |name: &Option<Name>| name.as_ref().map(|name| name.as_str().to_owned());
     BulkFilter {
-        queue: text(&it.queue),
-        state: it.state.map(answer::state),
-        phase: it.phase.map(answer::phase),
-        kind: text(&it.kind),
-        label: it.label.as_ref().map(|(key, value)| {
+        queue: text(&filter.queue),
+        state: filter.state.map(answer::state),
+        phase: filter.phase.map(answer::phase),
+        kind: text(&filter.kind),
+        label: filter.label.as_ref().map(|(key, value)| {
             let between = if key.contains('=') { ':' } else { '=' };
             format!("{key}{between}{value}")
         }),
-        due_after: instant(it.due_after),
-        due_before: instant(it.due_before),
-        error: it.error.clone(),
+        due_after: instant(filter.due_after),
+        due_before: instant(filter.due_before),
+        error: filter.error.clone(),
     }
 }
 
-const fn state(it: DomainState) -> BulkState {
-    match it {
+const fn state(state: DomainState) -> BulkState {
+    match state {
         DomainState::Previewed => BulkState::Previewed,
         DomainState::Running => BulkState::Running,
         DomainState::Paused => BulkState::Paused,

@@ -104,7 +104,7 @@ impl TlsFiles {
     /// # Errors
     /// Names the file, and what is wrong with it.
     pub fn check(&self) -> Result<(), TlsError> {
-        Contents::read(self).and_then(|it| it.load(self)).map(|_| ())
+        Contents::read(self).and_then(|tls| tls.load(self)).map(|_| ())
     }
 }
 
@@ -122,7 +122,8 @@ impl Contents {
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|_| {
             wrong(&files.key, "has no private key in PEM, such as -----BEGIN PRIVATE KEY-----")
         })?;
-        let expires_at = chain.first().map_or(Ok(Millis(i64::MAX)), |it| expiry(&files.cert, it))?;
+        let expires_at =
+            chain.first().map_or(Ok(Millis(i64::MAX)), |certificate| expiry(&files.cert, certificate))?;
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -222,9 +223,9 @@ impl Certificates {
 
     fn judge_bad(&self, contents: Option<Contents>, error: TlsError, now: Millis) -> Reloaded {
         let mut seen = self.seen.lock();
-        let looks = seen.bad.as_ref().map_or(1, |it| it.looks.saturating_add(1));
-        let is_known = seen.bad.as_ref().is_some_and(|it| it.looks > 1 && it.contents == contents);
-        let since = seen.bad.as_ref().map_or(now, |it| it.since);
+        let looks = seen.bad.as_ref().map_or(1, |bad| bad.looks.saturating_add(1));
+        let is_known = seen.bad.as_ref().is_some_and(|bad| bad.looks > 1 && bad.contents == contents);
+        let since = seen.bad.as_ref().map_or(now, |bad| bad.since);
         seen.bad = Some(Bad { contents, looks, what: told(&error), since });
         if looks < 2 || is_known {
             return Reloaded::Unchanged;
@@ -236,7 +237,7 @@ impl Certificates {
     /// What is wrong with the files, and since when, while the old certificate is in use because of it.
     pub(crate) fn fault(&self) -> Option<(String, Millis)> {
         let seen = self.seen.lock();
-        let bad = seen.bad.as_ref().filter(|it| it.looks > 1)?;
+        let bad = seen.bad.as_ref().filter(|bad| bad.looks > 1)?;
         Some((bad.what.clone(), bad.since))
     }
 }
@@ -267,25 +268,25 @@ mod tests {
     fn new_files_are_taken_and_bad_ones_leave_the_old_certificate_in_use() {
         let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
         authority.issue_loopback().write_to(directory.path());
-        let it = Certificates::load(files(directory.path())).unwrap();
-        let first = it.config();
-        assert!(matches!(it.reload(at(1)), Reloaded::Unchanged));
+        let certificates = Certificates::load(files(directory.path())).unwrap();
+        let first = certificates.config();
+        assert!(matches!(certificates.reload(at(1)), Reloaded::Unchanged));
         let next = authority.issue(Names::loopback(), Validity::EndsIn(Duration::from_hours(2)));
         // Between the two files that belong together: said nothing of.
         std::fs::write(directory.path().join("server.pem"), &next.cert_pem).unwrap();
-        assert!(matches!(it.reload(at(2)), Reloaded::Unchanged));
-        assert!(it.fault().is_none() && Arc::ptr_eq(&first, &it.config()));
-        let Reloaded::Failed(error) = it.reload(at(3)) else { panic!("it stays so") };
+        assert!(matches!(certificates.reload(at(2)), Reloaded::Unchanged));
+        assert!(certificates.fault().is_none() && Arc::ptr_eq(&first, &certificates.config()));
+        let Reloaded::Failed(error) = certificates.reload(at(3)) else { panic!("it stays so") };
         assert!(error.to_string().contains("is not the key of"), "{error}");
-        assert!(matches!(it.reload(at(4)), Reloaded::Unchanged), "said once");
-        assert_eq!(it.fault().map(|it| it.1), Some(at(2)));
+        assert!(matches!(certificates.reload(at(4)), Reloaded::Unchanged), "said once");
+        assert_eq!(certificates.fault().map(|fault| fault.1), Some(at(2)));
         next.write_to(directory.path());
-        assert!(matches!(it.reload(at(5)), Reloaded::Changed));
-        assert!(it.fault().is_none() && !Arc::ptr_eq(&first, &it.config()));
+        assert!(matches!(certificates.reload(at(5)), Reloaded::Changed));
+        assert!(certificates.fault().is_none() && !Arc::ptr_eq(&first, &certificates.config()));
         std::fs::remove_file(directory.path().join("server.key")).unwrap();
-        it.reload(at(6));
-        assert!(matches!(it.reload(at(7)), Reloaded::Failed(TlsError::Unreadable { .. })));
-        assert_eq!((it.reloads.load(Relaxed), it.reload_failures.load(Relaxed)), (1, 2));
+        certificates.reload(at(6));
+        assert!(matches!(certificates.reload(at(7)), Reloaded::Failed(TlsError::Unreadable { .. })));
+        assert_eq!((certificates.reloads.load(Relaxed), certificates.reload_failures.load(Relaxed)), (1, 2));
     }
 
     #[test]

@@ -69,7 +69,8 @@ async fn shake_hands(door: &Door, acceptor: TlsAcceptor, line: Line) -> Option<S
     let shaking = async {
         let mut first = [0_u8; 1];
         // A handshake begins with 0x16, a request with a letter.
-        if line.stream.peek(&mut first).await.is_ok_and(|it| it == 1) && first[0].is_ascii_uppercase() {
+        if line.stream.peek(&mut first).await.is_ok_and(|stream| stream == 1) && first[0].is_ascii_uppercase()
+        {
             return Err(line);
         }
         Ok(acceptor.accept(line).into_fallible().await)

@@ -57,23 +57,23 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn refuse(&self, why: Refused) {
-        if let Some(it) = self.refused.get(why as usize) {
-            it.fetch_add(1, Relaxed);
+        if let Some(counter) = self.refused.get(why as usize) {
+            counter.fetch_add(1, Relaxed);
         }
     }
 
     fn end(&self, why: Reason) {
-        if let Some(it) = self.cut.get(why as usize) {
-            it.fetch_add(1, Relaxed);
+        if let Some(counter) = self.cut.get(why as usize) {
+            counter.fetch_add(1, Relaxed);
         }
     }
 
     pub(crate) fn refused(&self, why: Refused) -> u64 {
-        self.refused.get(why as usize).map_or(0, |it| it.load(Relaxed))
+        self.refused.get(why as usize).map_or(0, |counter| counter.load(Relaxed))
     }
 
     pub(crate) fn ended(&self, why: Reason) -> u64 {
-        self.cut.get(why as usize).map_or(0, |it| it.load(Relaxed))
+        self.cut.get(why as usize).map_or(0, |counter| counter.load(Relaxed))
     }
 }
 
@@ -192,7 +192,7 @@ impl Connections {
     }
 
     pub(crate) fn phases(&self) -> BTreeMap<Phase, usize> {
-        let mut phases: BTreeMap<Phase, usize> = Phase::ALL.into_iter().map(|it| (it, 0)).collect();
+        let mut phases: BTreeMap<Phase, usize> = Phase::ALL.into_iter().map(|phase| (phase, 0)).collect();
         for pulse in self.open.lock().all.values() {
             *phases.entry(pulse.phase()).or_default() += 1;
         }
@@ -202,7 +202,7 @@ impl Connections {
 
 impl Open {
     fn places_of(&self, address: IpAddr) -> usize {
-        self.addresses.get(&address).map_or(0, |it| it.places)
+        self.addresses.get(&address).map_or(0, |address| address.places)
     }
 
     /// One that still can make room, and is no more listed.
@@ -240,9 +240,9 @@ impl Open {
     }
 
     fn leave(&mut self, address: IpAddr) {
-        if let Some(it) = self.addresses.get_mut(&address) {
-            it.places = it.places.saturating_sub(1);
-            if it.places == 0 {
+        if let Some(this_address) = self.addresses.get_mut(&address) {
+            this_address.places = this_address.places.saturating_sub(1);
+            if this_address.places == 0 {
                 self.addresses.remove(&address);
             }
         }
@@ -260,8 +260,8 @@ fn can_go(pulse: &Pulse, now: u64) -> Option<(bool, u64)> {
 }
 
 fn find(all: &HashMap<u64, Arc<Pulse>>, of: Option<IpAddr>, now: u64) -> VecDeque<u64> {
-    let asked = all.iter().filter(|(_, it)| of.is_none_or(|of| of == it.counted_as));
-    let mut found: Vec<_> = asked.filter_map(|(id, it)| Some((can_go(it, now)?, *id))).collect();
+    let asked = all.iter().filter(|(_, pulse)| of.is_none_or(|of| of == pulse.counted_as));
+    let mut found: Vec<_> = asked.filter_map(|(id, pulse)| Some((can_go(pulse, now)?, *id))).collect();
     if found.len() > FOUND_MAX {
         found.select_nth_unstable(FOUND_MAX);
         found.truncate(FOUND_MAX);
@@ -274,8 +274,8 @@ fn find(all: &HashMap<u64, Arc<Pulse>>, of: Option<IpAddr>, now: u64) -> VecDequ
 fn counted_as(peer: IpAddr) -> IpAddr {
     const NETWORK: u128 = !(u64::MAX as u128);
     match peer.to_canonical() {
-        IpAddr::V6(it) => Ipv6Addr::from(u128::from(it) & NETWORK).into(),
-        it @ IpAddr::V4(_) => it,
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & NETWORK).into(),
+        canonical @ IpAddr::V4(_) => canonical,
     }
 }
 
@@ -354,14 +354,14 @@ mod tests {
     async fn one_address_has_its_share_and_a_trusted_proxy_is_not_counted() {
         let all = connections(100, 2);
         let held: Vec<Pass> = (0..2).map(|_| all.admit(HERE, false).unwrap()).collect();
-        held.iter().for_each(|it| it.pulse.request_begins(Version::HTTP_11));
+        held.iter().for_each(|pass| pass.pulse.request_begins(Version::HTTP_11));
         assert_eq!(all.admit(HERE, false).unwrap_err(), Refused::Address);
         assert!(all.admit(THERE, false).is_ok() && all.admit(HERE, true).is_ok());
         drop(held);
         assert!(all.admit(HERE, false).is_ok());
         let mapped = Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped().into();
         assert_eq!(counted_as(mapped), THERE);
-        let [one, other]: [IpAddr; 2] = ["2001:db8::1", "2001:db8::ffff:1"].map(|it| it.parse().unwrap());
+        let [one, other]: [IpAddr; 2] = ["2001:db8::1", "2001:db8::ffff:1"].map(|name| name.parse().unwrap());
         assert_eq!(counted_as(one), counted_as(other));
     }
 

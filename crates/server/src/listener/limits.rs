@@ -79,7 +79,7 @@ fn descriptors_max() -> Option<usize> {
 }
 
 fn soft_limit(limits: &str) -> Option<usize> {
-    let line = limits.lines().find_map(|it| it.strip_prefix("Max open files"))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 

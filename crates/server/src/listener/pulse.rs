@@ -100,7 +100,7 @@ pub(crate) struct Pulse {
 
 impl Pulse {
     pub(super) fn new(counted_as: IpAddr, epoch: Instant) -> Self {
-        let it = Self {
+        let pulse = Self {
             counted_as,
             epoch,
             requests: AtomicU32::new(0),
@@ -116,8 +116,8 @@ impl Pulse {
             ordered_at: AtomicU64::new(0),
             told: Notify::new(),
         };
-        it.quiet_since.store(it.now(), Relaxed);
-        it
+        pulse.quiet_since.store(pulse.now(), Relaxed);
+        pulse
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -261,8 +261,8 @@ pub(super) fn since(epoch: Instant) -> u64 {
     millis(epoch.elapsed()).saturating_add(1)
 }
 
-pub(super) fn millis(it: Duration) -> u64 {
-    u64::try_from(it.as_millis()).unwrap_or(u64::MAX)
+pub(super) fn millis(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -282,85 +282,89 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_head_has_its_time_from_its_first_byte_and_an_idle_connection_a_longer_one() {
-        let (it, limits) = pulse();
-        assert_eq!((it.phase(), it.judge(it.now(), &limits)), (Phase::Opening, None));
+        let (pulse, limits) = pulse();
+        assert_eq!((pulse.phase(), pulse.judge(pulse.now(), &limits)), (Phase::Opening, None));
         after(limits.header_timeout).await;
-        assert_eq!(it.judge(it.now(), &limits), Some((Order::Cut, Reason::Head)), "nothing was ever sent");
-        it.request_begins(Version::HTTP_11);
-        assert_eq!((it.phase(), it.judge(it.now(), &limits)), (Phase::Serving, None));
+        assert_eq!(
+            pulse.judge(pulse.now(), &limits),
+            Some((Order::Cut, Reason::Head)),
+            "nothing was ever sent"
+        );
+        pulse.request_begins(Version::HTTP_11);
+        assert_eq!((pulse.phase(), pulse.judge(pulse.now(), &limits)), (Phase::Serving, None));
         after(limits.idle_timeout * 10).await;
-        assert_eq!(it.judge(it.now(), &limits), None, "a long poll may last");
-        it.request_ends();
+        assert_eq!(pulse.judge(pulse.now(), &limits), None, "a long poll may last");
+        pulse.request_ends();
         after(limits.header_timeout).await;
-        assert_eq!((it.phase(), it.judge(it.now(), &limits)), (Phase::Idle, None));
-        it.heard();
+        assert_eq!((pulse.phase(), pulse.judge(pulse.now(), &limits)), (Phase::Idle, None));
+        pulse.heard();
         after(limits.header_timeout / 2).await;
-        it.heard();
+        pulse.heard();
         after(limits.header_timeout / 2).await;
         assert_eq!(
-            it.judge(it.now(), &limits),
+            pulse.judge(pulse.now(), &limits),
             Some((Order::Cut, Reason::Head)),
             "byte by byte is no excuse"
         );
-        it.request_begins(Version::HTTP_11);
-        it.request_ends();
+        pulse.request_begins(Version::HTTP_11);
+        pulse.request_ends();
         after(limits.idle_timeout).await;
-        assert_eq!(it.judge(it.now(), &limits), Some((Order::Finish, Reason::Idle)));
+        assert_eq!(pulse.judge(pulse.now(), &limits), Some((Order::Finish, Reason::Idle)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn frames_of_http2_between_requests_are_no_half_head() {
-        let (it, limits) = pulse();
-        it.request_begins(Version::HTTP_2);
-        it.request_ends();
-        it.heard();
+        let (pulse, limits) = pulse();
+        pulse.request_begins(Version::HTTP_2);
+        pulse.request_ends();
+        pulse.heard();
         after(limits.header_timeout).await;
-        assert_eq!((it.phase(), it.judge(it.now(), &limits)), (Phase::Idle, None));
+        assert_eq!((pulse.phase(), pulse.judge(pulse.now(), &limits)), (Phase::Idle, None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_takes_an_answer_byte_by_byte_is_cut_off_and_who_takes_good_pieces_is_not() {
-        let (it, limits) = pulse();
-        it.request_begins(Version::HTTP_11);
+        let (pulse, limits) = pulse();
+        pulse.request_begins(Version::HTTP_11);
         let half = limits.write_timeout / 2;
-        it.write_blocked();
+        pulse.write_blocked();
         for _ in 0..5 {
             after(half).await;
-            it.wrote(100 << 10);
-            it.write_blocked();
-            assert_eq!(it.judge(it.now(), &limits), None);
+            pulse.wrote(100 << 10);
+            pulse.write_blocked();
+            assert_eq!(pulse.judge(pulse.now(), &limits), None);
         }
         after(half).await;
-        it.wrote(1);
-        it.write_blocked();
+        pulse.wrote(1);
+        pulse.write_blocked();
         after(half).await;
-        assert_eq!(it.judge(it.now(), &limits), Some((Order::Cut, Reason::Write)));
-        it.flushed();
-        assert_eq!(it.judge(it.now(), &limits), None);
+        assert_eq!(pulse.judge(pulse.now(), &limits), Some((Order::Cut, Reason::Write)));
+        pulse.flushed();
+        assert_eq!(pulse.judge(pulse.now(), &limits), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_nobody_takes_counts_as_one_that_is_not_taken() {
-        let (it, limits) = pulse();
-        it.request_begins(Version::HTTP_2);
-        it.body_begins();
+        let (pulse, limits) = pulse();
+        pulse.request_begins(Version::HTTP_2);
+        pulse.body_begins();
         after(limits.write_timeout).await;
-        assert_eq!(it.judge(it.now(), &limits), Some((Order::Cut, Reason::Write)));
-        it.body_ends();
-        assert_eq!(it.judge(it.now(), &limits), None);
+        assert_eq!(pulse.judge(pulse.now(), &limits), Some((Order::Cut, Reason::Write)));
+        pulse.body_ends();
+        assert_eq!(pulse.judge(pulse.now(), &limits), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_was_told_to_finish_is_cut_when_it_does_not() {
-        let (it, limits) = pulse();
-        it.request_begins(Version::HTTP_11);
-        it.request_ends();
-        assert!(it.tell(Order::Finish) && !it.tell(Order::Finish));
-        assert_eq!((it.told().await, it.phase()), (Order::Finish, Phase::Ending));
-        assert_eq!(it.judge(it.now(), &limits), None);
+        let (pulse, limits) = pulse();
+        pulse.request_begins(Version::HTTP_11);
+        pulse.request_ends();
+        assert!(pulse.tell(Order::Finish) && !pulse.tell(Order::Finish));
+        assert_eq!((pulse.told().await, pulse.phase()), (Order::Finish, Phase::Ending));
+        assert_eq!(pulse.judge(pulse.now(), &limits), None);
         after(limits.close_timeout).await;
-        assert_eq!(it.judge(it.now(), &limits).map(|it| it.0), Some(Order::Cut));
-        assert!(it.tell(Order::Cut));
-        assert_eq!(it.told().await, Order::Cut);
+        assert_eq!(pulse.judge(pulse.now(), &limits).map(|judge| judge.0), Some(Order::Cut));
+        assert!(pulse.tell(Order::Cut));
+        assert_eq!(pulse.told().await, Order::Cut);
     }
 }

@@ -45,7 +45,7 @@ fn render(code: Code, detail: &str) -> String {
 /// nothing else, and ends the connection.
 pub(super) fn by_library(bytes: &[u8]) -> Option<(usize, Code)> {
     let (before, last) = bytes.split_at(bytes.len().saturating_sub(LIBRARYS_MAX));
-    let at = last.windows(STATUS_LINE.len()).rposition(|it| it == STATUS_LINE)?;
+    let at = last.windows(STATUS_LINE.len()).rposition(|pair| pair == STATUS_LINE)?;
     let text = std::str::from_utf8(last.get(at..)?).ok()?;
     let code = match text.get(STATUS_LINE.len()..)?.get(..2)? {
         "00" => Code::RequestMalformedHttp,
@@ -56,7 +56,7 @@ pub(super) fn by_library(bytes: &[u8]) -> Option<(usize, Code)> {
     let mut has_no_body = false;
     let are_its_own = lines.all(|line| {
         has_no_body |= line == "content-length: 0";
-        ["content-length: 0", "connection: ", "date: "].iter().any(|it| line.starts_with(it))
+        ["content-length: 0", "connection: ", "date: "].iter().any(|name| line.starts_with(name))
     });
     (are_its_own && has_no_body).then_some((before.len() + at, code))
 }

@@ -118,8 +118,8 @@ impl AsyncRead for Watched {
         }
         let before = into.filled().len();
         let read = match &mut self.socket {
-            Socket::Plain(it) => Pin::new(it).poll_read(cx, into),
-            Socket::Tls(it) => Pin::new(it.as_mut()).poll_read(cx, into),
+            Socket::Plain(line) => Pin::new(line).poll_read(cx, into),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, into),
         };
         if let Some(heard) = into.filled_mut().get_mut(before..).filter(|heard| !heard.is_empty()) {
             self.pulse.heard();
@@ -156,8 +156,8 @@ impl Watched {
 
     fn send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = match &mut self.socket {
-            Socket::Plain(it) => Pin::new(it).poll_write(cx, bytes),
-            Socket::Tls(it) => Pin::new(it.as_mut()).poll_write(cx, bytes),
+            Socket::Plain(line) => Pin::new(line).poll_write(cx, bytes),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, bytes),
         };
         self.wrote(written)
     }
@@ -169,8 +169,8 @@ impl Watched {
         while self.heard_out < refuse::HEARD_MAX {
             let mut into = ReadBuf::new(&mut into);
             let read = match &mut self.socket {
-                Socket::Plain(it) => Pin::new(it).poll_read(cx, &mut into),
-                Socket::Tls(it) => Pin::new(it.as_mut()).poll_read(cx, &mut into),
+                Socket::Plain(line) => Pin::new(line).poll_read(cx, &mut into),
+                Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, &mut into),
             };
             match read {
                 Poll::Pending => return Poll::Pending,
@@ -188,14 +188,14 @@ impl Watched {
         }
         let (at, code) = refuse::by_library(bytes)?;
         if at > 0 {
-            return bytes.get(..at).map(|it| self.send(cx, it));
+            return bytes.get(..at).map(|byte| self.send(cx, byte));
         }
         let (text, mut sent) = self
             .instead
             .take()
             .unwrap_or_else(|| (refuse::instead_of_library(code, self.framing.fault()), 0));
         let answer = loop {
-            let Some(rest) = text.get(sent..).filter(|it| !it.is_empty()) else {
+            let Some(rest) = text.get(sent..).filter(|text| !text.is_empty()) else {
                 break Poll::Ready(Ok(bytes.len()));
             };
             match self.send(cx, rest) {
@@ -228,23 +228,23 @@ impl AsyncWrite for Watched {
             return sent;
         }
         let written = match &mut self.socket {
-            Socket::Plain(it) => Pin::new(it).poll_write_vectored(cx, pieces),
-            Socket::Tls(it) => Pin::new(it.as_mut()).poll_write_vectored(cx, pieces),
+            Socket::Plain(line) => Pin::new(line).poll_write_vectored(cx, pieces),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(cx, pieces),
         };
         self.wrote(written)
     }
 
     fn is_write_vectored(&self) -> bool {
         match &self.socket {
-            Socket::Plain(it) => it.is_write_vectored(),
-            Socket::Tls(it) => it.is_write_vectored(),
+            Socket::Plain(line) => line.is_write_vectored(),
+            Socket::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = match &mut self.socket {
-            Socket::Plain(it) => Pin::new(it).poll_flush(cx),
-            Socket::Tls(it) => Pin::new(it.as_mut()).poll_flush(cx),
+            Socket::Plain(line) => Pin::new(line).poll_flush(cx),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
         };
         match &flushed {
             Poll::Ready(Ok(())) => self.pulse.flushed(),
@@ -256,8 +256,8 @@ impl AsyncWrite for Watched {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ended = match &mut self.socket {
-            Socket::Plain(it) => Pin::new(it).poll_shutdown(cx),
-            Socket::Tls(it) => Pin::new(it.as_mut()).poll_shutdown(cx),
+            Socket::Plain(line) => Pin::new(line).poll_shutdown(cx),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         };
         match ended {
             Poll::Ready(Ok(())) if self.instead.is_some() => self.hear_out(cx).map(Ok),

@@ -42,10 +42,13 @@ pub(super) fn render(out: &mut Exposition, app: &App) {
 fn certificates(out: &mut Exposition, app: &App) {
     out.begin(&TLS_EXPIRES_AT);
     let certificates = app.certificates.as_ref();
-    if let Some(it) = certificates {
-        let expires_us = it.expires_at().0.unsigned_abs().saturating_mul(1_000);
+    if let Some(certificate) = certificates {
+        let expires_us = certificate.expires_at().0.unsigned_abs().saturating_mul(1_000);
         out.sample(&TLS_EXPIRES_AT, &[], seconds(expires_us));
     }
-    out.single(&TLS_RELOADS, certificates.map_or(0, |it| it.reloads.load(Relaxed)));
-    out.single(&TLS_RELOAD_FAILURES, certificates.map_or(0, |it| it.reload_failures.load(Relaxed)));
+    out.single(&TLS_RELOADS, certificates.map_or(0, |certificates| certificates.reloads.load(Relaxed)));
+    out.single(
+        &TLS_RELOAD_FAILURES,
+        certificates.map_or(0, |certificates| certificates.reload_failures.load(Relaxed)),
+    );
 }

@@ -103,7 +103,7 @@ impl Exposition {
 
     fn add(&mut self, metric: &Metric, labels: &[&str], sample: Sample) {
         assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
-        let labels = metric.labels.iter().copied().zip(labels.iter().map(|it| (*it).to_owned()));
+        let labels = metric.labels.iter().copied().zip(labels.iter().map(|label| (*label).to_owned()));
         if let Some(family) = self.families.last_mut() {
             assert_eq!(family.metric.name, metric.name, "a sample follows the beginning of its metric");
             family.samples.push((labels.collect(), sample));
@@ -138,24 +138,24 @@ impl Collector for Exposition {
 impl Sample {
     fn encode(&self, kind: Kind, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         match (self, kind) {
-            (Self::Number(it), Kind::Counter) => match it {
-                Number::Natural(it) => encoder.encode_counter::<NoLabelSet, _, u64>(it, None),
-                Number::Real(it) => encoder.encode_counter::<NoLabelSet, _, u64>(it, None),
+            (Self::Number(number), Kind::Counter) => match number {
+                Number::Natural(natural) => encoder.encode_counter::<NoLabelSet, _, u64>(natural, None),
+                Number::Real(number) => encoder.encode_counter::<NoLabelSet, _, u64>(number, None),
                 // A counter does not go below zero.
-                Number::Whole(it) => {
-                    encoder.encode_counter::<NoLabelSet, _, u64>(&u64::try_from(*it).unwrap_or(0), None)
+                Number::Whole(number) => {
+                    encoder.encode_counter::<NoLabelSet, _, u64>(&u64::try_from(*number).unwrap_or(0), None)
                 }
             },
-            (Self::Number(it), Kind::Gauge | Kind::Histogram) => match it {
-                Number::Natural(it) => encoder.encode_gauge(it),
-                Number::Whole(it) => encoder.encode_gauge(it),
-                Number::Real(it) => encoder.encode_gauge(it),
+            (Self::Number(number), Kind::Gauge | Kind::Histogram) => match number {
+                Number::Natural(natural) => encoder.encode_gauge(natural),
+                Number::Whole(number) => encoder.encode_gauge(number),
+                Number::Real(number) => encoder.encode_gauge(number),
             },
-            (Self::Buckets(it), _) => {
-                let count = it.buckets.iter().map(|it| it.1).sum();
-                encoder.encode_histogram::<NoLabelSet>(it.sum, count, &it.buckets, None)
+            (Self::Buckets(buckets), _) => {
+                let count = buckets.buckets.iter().map(|bucket| bucket.1).sum();
+                encoder.encode_histogram::<NoLabelSet>(buckets.sum, count, &buckets.buckets, None)
             }
-            (Self::Processing(it), _) => it.encode(encoder),
+            (Self::Processing(processing), _) => processing.encode(encoder),
         }
     }
 }
@@ -171,38 +171,38 @@ impl Kind {
 }
 
 impl From<u64> for Number {
-    fn from(it: u64) -> Self {
-        Self::Natural(it)
+    fn from(number: u64) -> Self {
+        Self::Natural(number)
     }
 }
 
 impl From<u32> for Number {
-    fn from(it: u32) -> Self {
-        Self::Natural(it.into())
+    fn from(number: u32) -> Self {
+        Self::Natural(number.into())
     }
 }
 
 impl From<usize> for Number {
-    fn from(it: usize) -> Self {
-        Self::Natural(u64::try_from(it).unwrap_or(u64::MAX))
+    fn from(number: usize) -> Self {
+        Self::Natural(u64::try_from(number).unwrap_or(u64::MAX))
     }
 }
 
 impl From<bool> for Number {
-    fn from(it: bool) -> Self {
-        Self::Natural(it.into())
+    fn from(flag: bool) -> Self {
+        Self::Natural(flag.into())
     }
 }
 
 impl From<i64> for Number {
-    fn from(it: i64) -> Self {
-        Self::Whole(it)
+    fn from(number: i64) -> Self {
+        Self::Whole(number)
     }
 }
 
 impl From<f64> for Number {
-    fn from(it: f64) -> Self {
-        Self::Real(it)
+    fn from(number: f64) -> Self {
+        Self::Real(number)
     }
 }
 
@@ -240,13 +240,13 @@ mod tests {
             "punctual_tasks_accepted_total 3",
             "punctual_process_cpu_seconds_total 1.25",
         ] {
-            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+            assert!(text.lines().any(|candidate| candidate == line), "{line}: {text}");
         }
         assert!(!text.contains("# EOF"));
         let asked = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
         let text = some().write(Format::asked(asked)).unwrap();
         for line in ["# TYPE punctual_tasks_accepted counter", "punctual_tasks_accepted_total 3"] {
-            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+            assert!(text.lines().any(|candidate| candidate == line), "{line}: {text}");
         }
         assert!(text.ends_with("# EOF\n"), "{text}");
     }
@@ -270,7 +270,7 @@ mod tests {
                 "punctual_http_request_seconds_sum{method=\"GET\",route=\"/\"} 1.5",
                 "punctual_http_request_seconds_count{method=\"GET\",route=\"/\"} 3",
             ] {
-                assert!(text.lines().any(|it| it == line), "{line}: {text}");
+                assert!(text.lines().any(|candidate| candidate == line), "{line}: {text}");
             }
         }
     }

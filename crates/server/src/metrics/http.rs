@@ -41,8 +41,8 @@ impl HttpMeters {
         *meters.statuses.lock().entry(status).or_default() += 1;
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let nth = BOUNDS_US.partition_point(|bound| *bound < took_us);
-        if let Some(it) = meters.latency.get(nth) {
-            it.fetch_add(1, Relaxed);
+        if let Some(counter) = meters.latency.get(nth) {
+            counter.fetch_add(1, Relaxed);
         }
         meters.latency_sum_us.fetch_add(took_us, Relaxed);
     }
@@ -56,8 +56,8 @@ impl HttpMeters {
 
     fn route(&self, method: &'static str, route: &str) -> Arc<RouteMeters> {
         let key = (method, route.to_owned());
-        if let Some(it) = self.routes.read().get(&key) {
-            return Arc::clone(it);
+        if let Some(route) = self.routes.read().get(&key) {
+            return Arc::clone(route);
         }
         Arc::clone(self.routes.write().entry(key).or_default())
     }
@@ -76,7 +76,7 @@ impl HttpMeters {
         }
         out.begin(&HTTP_LATENCY);
         for ((method, route), meters) in routes.iter() {
-            let counts = meters.latency.each_ref().map(|it| it.load(Relaxed));
+            let counts = meters.latency.each_ref().map(|counter| counter.load(Relaxed));
             let buckets = Buckets::new(BOUNDS_US.into_iter(), &counts, meters.latency_sum_us.load(Relaxed));
             out.histogram(&HTTP_LATENCY, &[method, route], buckets);
         }

@@ -21,7 +21,7 @@ fn cpu_of(stat: &str) -> Option<u64> {
 }
 
 fn resident_of(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1_024)
 }

@@ -31,9 +31,9 @@ type SharedCount = fn(&SharedSlots) -> u64;
 
 impl<'a> Shown<'a> {
     pub(super) fn of(numbers: &'a [QueueNumbers], queues: impl Iterator<Item = &'a QueueKey>) -> Self {
-        let told_apart = numbers.iter().filter(|it| !it.outcomes.shares_histogram);
-        let mut shown: BTreeSet<&QueueKey> = told_apart.map(|it| &*it.queue).collect();
-        let others: BTreeSet<&QueueKey> = queues.filter(|it| !shown.contains(it)).collect();
+        let told_apart = numbers.iter().filter(|numbers| !numbers.outcomes.shares_histogram);
+        let mut shown: BTreeSet<&QueueKey> = told_apart.map(|numbers| &*numbers.queue).collect();
+        let others: BTreeSet<&QueueKey> = queues.filter(|queue| !shown.contains(queue)).collect();
         let room = QUEUES_TOLD_APART.saturating_sub(shown.len());
         shown.extend(others.into_iter().take(room));
         Self(shown)
@@ -46,8 +46,8 @@ impl<'a> Shown<'a> {
 
 pub(super) fn states<'a>(out: &mut Exposition, shown: &Shown<'a>, books: &'a Books) {
     let mut sums: BTreeMap<(Label<'_>, &str), i64> = BTreeMap::new();
-    for it in &books.standing {
-        *sums.entry((shown.label(&it.queue), it.state.word())).or_default() += it.tasks;
+    for tally in &books.standing {
+        *sums.entry((shown.label(&tally.queue), tally.state.word())).or_default() += tally.tasks;
     }
     out.begin(&TASKS);
     for (((namespace, queue), state), tasks) in sums {
@@ -63,47 +63,55 @@ pub(super) fn ready<'a>(out: &mut Exposition, shown: &Shown<'a>, depth: &'a Dept
 }
 
 pub(super) fn slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a [Slots]) {
-    gauge(out, shown, &SLOTS_HELD, slots.iter().map(|it| (it.queue.as_ref(), it.held)));
-    let most = |it: &Slots| usize::try_from(it.most).unwrap_or(usize::MAX);
-    gauge(out, shown, &SLOTS_LIMIT, slots.iter().map(|it| (it.queue.as_ref(), most(it))));
+    gauge(out, shown, &SLOTS_HELD, slots.iter().map(|slot| (slot.queue.as_ref(), slot.held)));
+    let most = |slots: &Slots| usize::try_from(slots.most).unwrap_or(usize::MAX);
+    gauge(out, shown, &SLOTS_LIMIT, slots.iter().map(|slot| (slot.queue.as_ref(), most(slot))));
 }
 
 pub(super) fn many_slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a ManySlots) {
-    let most = |it: u32| usize::try_from(it).unwrap_or(usize::MAX);
+    let most = |slot: u32| usize::try_from(slot).unwrap_or(usize::MAX);
     // Keys of queues that are not told apart share no limit: the highest stands for them all.
-    highest(out, shown, &KEY_SLOTS_HELD_MAX, slots.keys.iter().map(|it| (&*it.queue, it.held_max)));
-    highest(out, shown, &KEY_SLOTS_LIMIT, slots.keys.iter().map(|it| (&*it.queue, most(it.most))));
-    gauge(out, shown, &KEYS_SATURATED, slots.keys.iter().map(|it| (&*it.queue, it.saturated)));
-    gauge(out, shown, &RETRY_SLOTS_HELD, slots.retries.iter().map(|it| (&*it.queue, it.held)));
-    gauge(out, shown, &RETRY_SLOTS_LIMIT, slots.retries.iter().map(|it| (&*it.queue, most(it.most))));
-    let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
+    highest(out, shown, &KEY_SLOTS_HELD_MAX, slots.keys.iter().map(|key| (&*key.queue, key.held_max)));
+    highest(out, shown, &KEY_SLOTS_LIMIT, slots.keys.iter().map(|key| (&*key.queue, most(key.most))));
+    gauge(out, shown, &KEYS_SATURATED, slots.keys.iter().map(|key| (&*key.queue, key.saturated)));
+    gauge(out, shown, &RETRY_SLOTS_HELD, slots.retries.iter().map(|slots| (&*slots.queue, slots.held)));
+    gauge(
+        out,
+        shown,
+        &RETRY_SLOTS_LIMIT,
+        slots.retries.iter().map(|slots| (&*slots.queue, most(slots.most))),
+    );
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     for (metric, of) in [
-        (&EXECUTOR_SLOTS_HELD, &(|it: &ExecutorSlots| count(it.held)) as &dyn Fn(&ExecutorSlots) -> u64),
-        (&EXECUTOR_SLOTS_LIMIT, &|it| it.most),
-        (&EXECUTORS_SATURATED, &|it| count(it.saturated)),
+        (
+            &EXECUTOR_SLOTS_HELD,
+            &(|slots: &ExecutorSlots| count(slots.held)) as &dyn Fn(&ExecutorSlots) -> u64,
+        ),
+        (&EXECUTOR_SLOTS_LIMIT, &|slots| slots.most),
+        (&EXECUTORS_SATURATED, &|slots| count(slots.saturated)),
     ] {
         out.begin(metric);
-        for it in &slots.executors {
-            out.sample(metric, &[it.namespace.as_str()], of(it));
+        for executor in &slots.executors {
+            out.sample(metric, &[executor.namespace.as_str()], of(executor));
         }
     }
 }
 
 /// The engine bounds them.
 pub(super) fn shared_slots(out: &mut Exposition, slots: &[SharedSlots]) {
-    let labels = |it: &'_ SharedSlots| match &it.namespace {
+    let labels = |slots: &'_ SharedSlots| match &slots.namespace {
         Some(namespace) => ("namespace", namespace.as_str().to_owned()),
         None => ("everything", String::new()),
     };
     let table: [(&'static Metric, SharedCount); 2] = [
-        (&SHARED_SLOTS_HELD, |it| u64::try_from(it.held).unwrap_or(u64::MAX)),
-        (&SHARED_SLOTS_LIMIT, |it| u64::from(it.most)),
+        (&SHARED_SLOTS_HELD, |slots| u64::try_from(slots.held).unwrap_or(u64::MAX)),
+        (&SHARED_SLOTS_LIMIT, |slots| u64::from(slots.most)),
     ];
     for (metric, of) in table {
         out.begin(metric);
-        for it in slots {
-            let (scope, namespace) = labels(it);
-            out.sample(metric, &[scope, &namespace], of(it));
+        for slot in slots {
+            let (scope, namespace) = labels(slot);
+            out.sample(metric, &[scope, &namespace], of(slot));
         }
     }
 }
@@ -111,21 +119,21 @@ pub(super) fn shared_slots(out: &mut Exposition, slots: &[SharedSlots]) {
 /// The engine bounds them.
 pub(super) fn shares(out: &mut Exposition, shares: &[NamespaceShare]) {
     out.begin(&SHARE_SLOTS);
-    for it in shares {
-        if let Some(slots) = it.slots {
-            out.sample(&SHARE_SLOTS, &[it.namespace.as_str()], slots);
+    for share in shares {
+        if let Some(slots) = share.slots {
+            out.sample(&SHARE_SLOTS, &[share.namespace.as_str()], slots);
         }
     }
     out.begin(&SHARE_SLOTS_HELD);
-    for it in shares.iter().filter(|it| it.slots.is_some()) {
-        out.sample(&SHARE_SLOTS_HELD, &[it.namespace.as_str()], it.held);
+    for share in shares.iter().filter(|share| share.slots.is_some()) {
+        out.sample(&SHARE_SLOTS_HELD, &[share.namespace.as_str()], share.held);
     }
     out.begin(&SHARE_STARTS);
-    for it in shares {
-        if let Some(rate) = it.starts {
+    for share in shares {
+        if let Some(rate) = share.starts {
             let us = u64::from(rate.limit).saturating_mul(1_000_000_000);
             let per_second = us / rate.period_ms.max(1).unsigned_abs();
-            out.sample(&SHARE_STARTS, &[it.namespace.as_str()], seconds(per_second));
+            out.sample(&SHARE_STARTS, &[share.namespace.as_str()], seconds(per_second));
         }
     }
 }
@@ -136,7 +144,7 @@ fn gauge<'a>(
     metric: &'static Metric,
     numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
 ) {
-    joined(out, shown, metric, numbers, |sum, it| sum + it);
+    joined(out, shown, metric, numbers, |sum, number| sum + number);
 }
 
 fn highest<'a>(
@@ -158,8 +166,8 @@ fn joined<'a>(
 ) {
     let mut joined: BTreeMap<Label<'_>, usize> = BTreeMap::new();
     for (queue, number) in numbers {
-        let it = joined.entry(shown.label(queue)).or_default();
-        *it = join(*it, number);
+        let joined = joined.entry(shown.label(queue)).or_default();
+        *joined = join(*joined, number);
     }
     out.begin(metric);
     for ((namespace, queue), number) in joined {
@@ -178,8 +186,8 @@ pub(super) fn oldest<'a>(
     let mut longest: BTreeMap<Label<'_>, u64> = BTreeMap::new();
     for (queue, since) in oldest {
         let waited_us = now.since(*since).max(0).unsigned_abs() * 1_000;
-        let it = longest.entry(shown.label(queue)).or_default();
-        *it = waited_us.max(*it);
+        let longest = longest.entry(shown.label(queue)).or_default();
+        *longest = waited_us.max(*longest);
     }
     out.begin(metric);
     for ((namespace, queue), us) in longest {
@@ -188,7 +196,7 @@ pub(super) fn oldest<'a>(
 }
 
 pub(super) fn paused<'a>(out: &mut Exposition, shown: &Shown<'a>, paused: &'a [QueueKey]) {
-    let labels: BTreeSet<Label<'_>> = paused.iter().map(|it| shown.label(it)).collect();
+    let labels: BTreeSet<Label<'_>> = paused.iter().map(|queue| shown.label(queue)).collect();
     out.begin(&QUEUE_PAUSED);
     for (namespace, queue) in labels {
         out.sample(&QUEUE_PAUSED, &[namespace, queue], true);
@@ -198,22 +206,22 @@ pub(super) fn paused<'a>(out: &mut Exposition, shown: &Shown<'a>, paused: &'a [Q
 pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
     let sums = |of: Count| {
         let mut sums: BTreeMap<Label<'a>, u64> = BTreeMap::new();
-        for it in numbers {
-            *sums.entry(shown.label(&it.queue)).or_default() += of(it);
+        for numbers in numbers {
+            *sums.entry(shown.label(&numbers.queue)).or_default() += of(numbers);
         }
         sums
     };
     let table: [(&'static Metric, Count); 10] = [
-        (&TASKS_INSERTED, |it| it.inserted),
-        (&TASKS_FIRED, |it| it.fired),
-        (&TASKS_EARLY, |it| it.early),
-        (&TASKS_DISPATCHED, |it| it.dispatched),
-        (&TASKS_RETRIED, |it| it.retried),
-        (&TASKS_DEAD, |it| it.dead),
-        (&TASKS_CANCELLED, |it| it.cancelled),
-        (&TASKS_OVER_BUDGET, |it| it.over_budget),
-        (&TASKS_BLOCKED, |it| it.blocked),
-        (&TASKS_THROTTLED, |it| it.throttled),
+        (&TASKS_INSERTED, |numbers| numbers.inserted),
+        (&TASKS_FIRED, |numbers| numbers.fired),
+        (&TASKS_EARLY, |numbers| numbers.early),
+        (&TASKS_DISPATCHED, |numbers| numbers.dispatched),
+        (&TASKS_RETRIED, |numbers| numbers.retried),
+        (&TASKS_DEAD, |numbers| numbers.dead),
+        (&TASKS_CANCELLED, |numbers| numbers.cancelled),
+        (&TASKS_OVER_BUDGET, |numbers| numbers.over_budget),
+        (&TASKS_BLOCKED, |numbers| numbers.blocked),
+        (&TASKS_THROTTLED, |numbers| numbers.throttled),
     ];
     for (metric, of) in table {
         out.begin(metric);
@@ -225,11 +233,11 @@ pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
 
 pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
     let mut sums: BTreeMap<Label<'_>, (Vec<u64>, u64)> = BTreeMap::new();
-    for it in numbers {
+    for numbers in numbers {
         let none = || (vec![0; LATENESS_BOUNDS_MS.len() + 1], 0);
-        let (counts, sum_ms) = sums.entry(shown.label(&it.queue)).or_insert_with(none);
-        counts.iter_mut().zip(&it.lateness).for_each(|(count, bucket)| *count += bucket.tasks);
-        *sum_ms += it.lateness_sum_ms;
+        let (counts, sum_ms) = sums.entry(shown.label(&numbers.queue)).or_insert_with(none);
+        counts.iter_mut().zip(&numbers.lateness).for_each(|(count, bucket)| *count += bucket.tasks);
+        *sum_ms += numbers.lateness_sum_ms;
     }
     out.begin(&LATENESS);
     for ((namespace, queue), (counts, sum_ms)) in sums {
@@ -242,11 +250,12 @@ pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
 pub(super) fn outcomes<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
     let mut sums: BTreeMap<Label<'a>, [u64; Ended::ALL.len()]> = BTreeMap::new();
     let mut processing: BTreeMap<Label<'a>, &Processing> = BTreeMap::new();
-    for it in numbers.iter().filter(|it| it.outcomes.counts.iter().any(|count| *count > 0)) {
-        let counts = sums.entry(shown.label(&it.queue)).or_default();
-        counts.iter_mut().zip(it.outcomes.counts).for_each(|(sum, more)| *sum += more);
-        let label = if it.outcomes.shares_histogram { (OTHER, OTHER) } else { shown.label(&it.queue) };
-        processing.insert(label, &it.outcomes.processing);
+    for numbers in numbers.iter().filter(|numbers| numbers.outcomes.counts.iter().any(|count| *count > 0)) {
+        let counts = sums.entry(shown.label(&numbers.queue)).or_default();
+        counts.iter_mut().zip(numbers.outcomes.counts).for_each(|(sum, more)| *sum += more);
+        let label =
+            if numbers.outcomes.shares_histogram { (OTHER, OTHER) } else { shown.label(&numbers.queue) };
+        processing.insert(label, &numbers.outcomes.processing);
     }
     out.begin(&OUTCOMES);
     for ((namespace, queue), counts) in sums {
@@ -255,8 +264,8 @@ pub(super) fn outcomes<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
         }
     }
     out.begin(&PROCESSING);
-    for ((namespace, queue), it) in processing {
-        out.processing(&PROCESSING, &[namespace, queue], it.clone());
+    for ((namespace, queue), processing) in processing {
+        out.processing(&PROCESSING, &[namespace, queue], processing.clone());
     }
 }
 
@@ -279,10 +288,10 @@ mod tests {
         };
         let books = Books { standing: (0..QUEUES_TOLD_APART + 7).map(tally).collect(), ..Books::default() };
         let mut out = Exposition::default();
-        states(&mut out, &Shown::of(&[], books.standing.iter().map(|it| &it.queue)), &books);
+        states(&mut out, &Shown::of(&[], books.standing.iter().map(|tally| &tally.queue)), &books);
         let text = out.write(Format::Prometheus).unwrap();
         assert_eq!(text.lines().count(), 2 + QUEUES_TOLD_APART + 1);
         let other = "punctual_tasks{namespace=\"(other)\",queue=\"(other)\",state=\"scheduled\"} 7";
-        assert!(text.lines().any(|it| it == other), "{text}");
+        assert!(text.lines().any(|line| line == other), "{text}");
     }
 }

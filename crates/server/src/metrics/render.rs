@@ -44,7 +44,7 @@ type Count = fn(&ServiceNumbers) -> u64;
         content_type = "text/plain")),
 )]
 pub(crate) async fn get_metrics(State(app): State<Shared>, headers: HeaderMap) -> Response {
-    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let accept = headers.get(header::ACCEPT).and_then(|header| header.to_str().ok()).unwrap_or_default();
     let format = Format::asked(accept);
     match read(&app).await.write(format) {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
@@ -116,7 +116,8 @@ fn bulk(out: &mut Exposition, app: &App, behind_ms: Option<u64>) {
 }
 
 fn traces(out: &mut Exposition, app: &App) {
-    let (exported, dropped, failures) = app.options.traces.as_ref().map_or((0, 0, 0), |it| it.counts());
+    let (exported, dropped, failures) =
+        app.options.traces.as_ref().map_or((0, 0, 0), |traces| traces.counts());
     out.single(&TRACE_SPANS, exported);
     out.single(&TRACES_DROPPED, dropped);
     out.single(&TRACE_FAILURES, failures);
@@ -124,7 +125,7 @@ fn traces(out: &mut Exposition, app: &App) {
 
 fn schedules(out: &mut Exposition, app: &App, behind_ms: Option<u64>) {
     out.begin(&SCHEDULE_RUNS);
-    for (outcome, lines) in app.options.schedules.iter().flat_map(|it| it.lines()) {
+    for (outcome, lines) in app.options.schedules.iter().flat_map(|schedule| schedule.lines()) {
         out.sample(&SCHEDULE_RUNS, &[outcome.word()], lines);
     }
     out.begin(&SCHEDULES_BEHIND);
@@ -142,14 +143,14 @@ fn tasks(
     many: &ManySlots,
 ) {
     let numbers = app.engine.meters().queues();
-    let standing = books.iter().flat_map(|it| it.standing.iter().map(|it| &it.queue));
-    let waiting = depth.iter().flat_map(|it| it.ready.iter().map(|(queue, _)| queue.as_ref()));
+    let standing = books.iter().flat_map(|book| book.standing.iter().map(|tally| &tally.queue));
+    let waiting = depth.iter().flat_map(|depth| depth.ready.iter().map(|(queue, _)| queue.as_ref()));
     let (oldest, paused) = (app.engine.oldest_waiting(), app.engine.paused());
-    let waiting = waiting.chain(slots.iter().chain(&many.retries).map(|it| it.queue.as_ref()));
-    let waiting = waiting.chain(many.keys.iter().map(|it| it.queue.as_ref()));
-    let named = numbers.iter().map(|it| it.queue.as_ref());
+    let waiting = waiting.chain(slots.iter().chain(&many.retries).map(|slot| slot.queue.as_ref()));
+    let waiting = waiting.chain(many.keys.iter().map(|key| key.queue.as_ref()));
+    let named = numbers.iter().map(|numbers| numbers.queue.as_ref());
     let overdue_by_queue = app.engine.overdue_by_queue();
-    let set = oldest.iter().chain(&overdue_by_queue).map(|it| &it.0).chain(&paused);
+    let set = oldest.iter().chain(&overdue_by_queue).map(|pair| &pair.0).chain(&paused);
     let shown = queues::Shown::of(&numbers, standing.chain(waiting).chain(named).chain(set));
     if let Some(books) = books {
         queues::states(out, &shown, books);
@@ -178,7 +179,7 @@ fn overdue(out: &mut Exposition, app: &App) {
     let now = app.engine.now();
     out.begin(&OVERDUE_NOT_FIRED);
     for (partition, database, oldest) in app.engine.overdue() {
-        let overdue_us = oldest.map_or(0, |it| now.since(it.due_at).max(0).unsigned_abs() * 1_000);
+        let overdue_us = oldest.map_or(0, |oldest| now.since(oldest.due_at).max(0).unsigned_abs() * 1_000);
         let (database, partition) = (database.to_string(), partition.0.to_string());
         out.sample(&OVERDUE_NOT_FIRED, &[&database, &partition], seconds(overdue_us));
     }
@@ -231,14 +232,14 @@ fn sharing(out: &mut Exposition, app: &App) {
     out.single(&TERMS_LOST, meters.terms_lost_total());
 }
 
-fn clock(out: &mut Exposition, it: &Standing) {
-    out.single(&CLOCK_WALL_AHEAD, signed_seconds(it.wall_ahead_ms));
+fn clock(out: &mut Exposition, standing: &Standing) {
+    out.single(&CLOCK_WALL_AHEAD, signed_seconds(standing.wall_ahead_ms));
     out.begin(&CLOCK_DATABASE_AHEAD);
-    if let Some(ms) = it.keeper_ahead_ms {
+    if let Some(ms) = standing.keeper_ahead_ms {
         out.sample(&CLOCK_DATABASE_AHEAD, &[], signed_seconds(ms));
     }
-    out.single(&CLOCK_DOUBTFUL, it.is_doubtful || it.is_keeper_doubtful);
-    out.single(&CLOCK_STEPS, it.steps);
+    out.single(&CLOCK_DOUBTFUL, standing.is_doubtful || standing.is_keeper_doubtful);
+    out.single(&CLOCK_STEPS, standing.steps);
 }
 
 const fn signed_seconds(ms: i64) -> f64 {
@@ -258,15 +259,15 @@ fn executors(out: &mut Exposition, roll: &Roll) {
 /// Services of one name (one for each push queue) are counted together.
 fn services(out: &mut Exposition, services: Vec<ServiceNumbers>) {
     let table: [(&'static Metric, Count); 4] = [
-        (&SERVICE_RUNS, |it| it.runs),
-        (&SERVICE_FAILURES, |it| it.failures),
-        (&SERVICE_PANICS, |it| it.panics),
-        (&SERVICE_HANDLED, |it| it.handled),
+        (&SERVICE_RUNS, |numbers| numbers.runs),
+        (&SERVICE_FAILURES, |numbers| numbers.failures),
+        (&SERVICE_PANICS, |numbers| numbers.panics),
+        (&SERVICE_HANDLED, |numbers| numbers.handled),
     ];
     for (metric, of) in table {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-        for it in &services {
-            *sums.entry(it.name).or_default() += of(it);
+        for service in &services {
+            *sums.entry(service.name).or_default() += of(service);
         }
         out.begin(metric);
         for (name, count) in sums {
@@ -274,18 +275,18 @@ fn services(out: &mut Exposition, services: Vec<ServiceNumbers>) {
         }
     }
     let mut failing: BTreeMap<&str, u64> = BTreeMap::new();
-    for it in &services {
-        let most = failing.entry(it.name).or_default();
-        *most = it.failures_in_a_row.max(*most);
+    for service in &services {
+        let most = failing.entry(service.name).or_default();
+        *most = service.failures_in_a_row.max(*most);
     }
     out.begin(&SERVICE_FAILING);
     for (name, count) in failing {
         out.sample(&SERVICE_FAILING, &[name], count);
     }
     let mut succeeded: BTreeMap<&str, i64> = BTreeMap::new();
-    for it in &services {
-        if let Some(at) = it.succeeded_at {
-            let last = succeeded.entry(it.name).or_default();
+    for service in &services {
+        if let Some(at) = service.succeeded_at {
+            let last = succeeded.entry(service.name).or_default();
             *last = at.0.max(*last);
         }
     }

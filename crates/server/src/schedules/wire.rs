@@ -30,7 +30,7 @@ pub(super) fn domain(asked: PutSchedule) -> Result<Schedule, Refusal> {
         cron: asked.cron.map(wire::OneOrMany::into_vec).unwrap_or_default(),
         every_ms: asked.every_ms,
         phase_ms: asked.phase_ms,
-        at: at.iter().filter_map(|it| it.ms().map(Millis)).collect(),
+        at: at.iter().filter_map(|instant| instant.ms().map(Millis)).collect(),
         time_zone: asked.time_zone.unwrap_or_else(|| "UTC".to_owned()),
         start_at,
         end_at,
@@ -47,15 +47,15 @@ pub(super) fn domain(asked: PutSchedule) -> Result<Schedule, Refusal> {
 
 /// `path`: where it stands in the document.
 pub(crate) fn template(task: ScheduledTask, path: &str) -> Result<TaskTemplate, Refusal> {
-    let json = task.payload.map(|it| Payload::Json(it.into_text()));
-    let retry = task.retry.map(ask::retry).transpose().map_err(|it| it.under(path))?;
-    let under = |it: FieldError| FieldError::new(format!("{path}{}", it.pointer), it.detail);
+    let json = task.payload.map(|payload| Payload::Json(payload.into_text()));
+    let retry = task.retry.map(ask::retry).transpose().map_err(|invalid| invalid.under(path))?;
+    let under = |error: FieldError| FieldError::new(format!("{path}{}", error.pointer), error.detail);
     let priority = ask::priority(task.priority).map_err(under)?;
     Ok(TaskTemplate {
         queue: ask::name(&format!("{path}/queue"), &task.queue)?,
         kind: ask::name(&format!("{path}/kind"), task.kind.as_deref().unwrap_or(DEFAULT_KIND))?,
         priority: priority.unwrap_or_default(),
-        payload: json.or_else(|| task.payload_base64.map(|it| Payload::Bytes(it.0))),
+        payload: json.or_else(|| task.payload_base64.map(|payload_base64| Payload::Bytes(payload_base64.0))),
         max_attempts: task.max_attempts,
         retry,
         timeout_ms: task.timeout_ms,
@@ -80,7 +80,7 @@ pub(super) fn shown(stored: &StoredSchedule, now: Millis, next: Option<Millis>) 
         cron: schedule.cron.clone(),
         every_ms: schedule.every_ms,
         phase_ms: schedule.phase_ms,
-        at: schedule.at.iter().map(|it| At::from_ms(it.0)).collect(),
+        at: schedule.at.iter().map(|at| At::from_ms(at.0)).collect(),
         time_zone: schedule.time_zone.clone(),
         start_at: schedule.start_at.map(instant),
         end_at: schedule.end_at.map(instant),
@@ -91,20 +91,20 @@ pub(super) fn shown(stored: &StoredSchedule, now: Millis, next: Option<Millis>) 
         missed: shown_missed(schedule.missed),
         missed_window_ms: schedule.missed_window_ms,
         task: shown_task(&schedule.task),
-        pause: pause.map(|it| wire::SchedulePause {
-            at: instant(it.at),
-            at_ms: it.at.0,
-            by: it.by.clone(),
-            reason: it.reason.clone(),
-            until: it.until.map(instant),
-            until_ms: it.until.map(|it| it.0),
+        pause: pause.map(|pause| wire::SchedulePause {
+            at: instant(pause.at),
+            at_ms: pause.at.0,
+            by: pause.by.clone(),
+            reason: pause.reason.clone(),
+            until: pause.until.map(instant),
+            until_ms: pause.until.map(|at| at.0),
         }),
         set_aside: None,
         revision: stored.revision,
         next_run_at: next.map(instant),
-        next_run_at_ms: next.map(|it| it.0),
+        next_run_at_ms: next.map(|at| at.0),
         last_run_at: last.map(instant),
-        last_run_at_ms: last.map(|it| it.0),
+        last_run_at_ms: last.map(|at| at.0),
         runs: progress.runs,
         buffered: u64::try_from(progress.buffered.len()).unwrap_or(u64::MAX),
         created_at: instant(stored.created_at),
@@ -116,34 +116,34 @@ pub(super) fn shown(stored: &StoredSchedule, now: Millis, next: Option<Millis>) 
     }
 }
 
-fn instant(it: Millis) -> At {
-    At::from_ms(it.0)
+fn instant(at: Millis) -> At {
+    At::from_ms(at.0)
 }
 
-fn shown_task(it: &TaskTemplate) -> ScheduledTask {
-    let (payload, payload_base64) = match it.payload.clone() {
+fn shown_task(task: &TaskTemplate) -> ScheduledTask {
+    let (payload, payload_base64) = match task.payload.clone() {
         None => (None, None),
         Some(Payload::Json(text)) => (Json::from_text(text).ok(), None),
         Some(Payload::Bytes(bytes)) => (None, Some(Base64(bytes))),
     };
     ScheduledTask {
-        queue: it.queue.as_str().to_owned(),
-        kind: Some(it.kind.as_str().to_owned()),
-        priority: Some(it.priority.level()),
+        queue: task.queue.as_str().to_owned(),
+        kind: Some(task.kind.as_str().to_owned()),
+        priority: Some(task.priority.level()),
         payload,
         payload_base64,
-        max_attempts: it.max_attempts,
-        retry: it.retry.clone().map(answer::retry),
-        timeout_ms: it.timeout_ms,
-        deadline_ms: it.deadline_ms,
-        labels: it.labels.clone(),
-        concurrency_key: it.demands.concurrency_key.clone(),
-        handler_versions: it.demands.handler_versions.clone(),
+        max_attempts: task.max_attempts,
+        retry: task.retry.clone().map(answer::retry),
+        timeout_ms: task.timeout_ms,
+        deadline_ms: task.deadline_ms,
+        labels: task.labels.clone(),
+        concurrency_key: task.demands.concurrency_key.clone(),
+        handler_versions: task.demands.handler_versions.clone(),
     }
 }
 
-const fn overlap(it: wire::Overlap) -> domain::Overlap {
-    match it {
+const fn overlap(overlap: wire::Overlap) -> domain::Overlap {
+    match overlap {
         wire::Overlap::Skip => domain::Overlap::Skip,
         wire::Overlap::BufferOne => domain::Overlap::BufferOne,
         wire::Overlap::BufferAll => domain::Overlap::BufferAll,
@@ -152,8 +152,8 @@ const fn overlap(it: wire::Overlap) -> domain::Overlap {
     }
 }
 
-const fn shown_overlap(it: domain::Overlap) -> wire::Overlap {
-    match it {
+const fn shown_overlap(overlap: domain::Overlap) -> wire::Overlap {
+    match overlap {
         domain::Overlap::Skip => wire::Overlap::Skip,
         domain::Overlap::BufferOne => wire::Overlap::BufferOne,
         domain::Overlap::BufferAll => wire::Overlap::BufferAll,
@@ -162,53 +162,53 @@ const fn shown_overlap(it: domain::Overlap) -> wire::Overlap {
     }
 }
 
-const fn missed(it: wire::Missed) -> domain::Missed {
-    match it {
+const fn missed(missed: wire::Missed) -> domain::Missed {
+    match missed {
         wire::Missed::Skip => domain::Missed::Skip,
         wire::Missed::Latest => domain::Missed::Latest,
         wire::Missed::All => domain::Missed::All,
     }
 }
 
-const fn shown_missed(it: domain::Missed) -> wire::Missed {
-    match it {
+const fn shown_missed(missed: domain::Missed) -> wire::Missed {
+    match missed {
         domain::Missed::Skip => wire::Missed::Skip,
         domain::Missed::Latest => wire::Missed::Latest,
         domain::Missed::All => wire::Missed::All,
     }
 }
 
-pub(super) fn upcoming(it: Upcoming) -> UpcomingRun {
+pub(super) fn upcoming(upcoming: Upcoming) -> UpcomingRun {
     UpcomingRun {
-        at: instant(it.at),
-        at_ms: it.at.0,
-        scheduled_at: instant(it.scheduled_at),
-        scheduled_at_ms: it.scheduled_at.0,
+        at: instant(upcoming.at),
+        at_ms: upcoming.at.0,
+        scheduled_at: instant(upcoming.scheduled_at),
+        scheduled_at_ms: upcoming.scheduled_at.0,
     }
 }
 
-pub(super) fn run(it: Run) -> ScheduleRun {
+pub(super) fn run(run: Run) -> ScheduleRun {
     ScheduleRun {
-        at: instant(it.key.at),
-        at_ms: it.key.at.0,
-        kind: match it.key.kind {
+        at: instant(run.key.at),
+        at_ms: run.key.at.0,
+        kind: match run.key.kind {
             domain::RunKind::Planned => wire::RunKind::Planned,
             domain::RunKind::Manual => wire::RunKind::Manual,
             domain::RunKind::Backfill => wire::RunKind::Backfill,
         },
-        outcome: match it.outcome {
+        outcome: match run.outcome {
             Outcome::Created => wire::RunOutcome::Created,
             Outcome::Skipped => wire::RunOutcome::Skipped,
             Outcome::Buffered => wire::RunOutcome::Buffered,
             Outcome::Missed => wire::RunOutcome::Missed,
             Outcome::Cancelled => wire::RunOutcome::Cancelled,
         },
-        reason: it.reason,
-        task_ref: it.task_ref,
-        execute_at: instant(it.execute_at),
-        execute_at_ms: it.execute_at.0,
-        run: it.number,
-        created_at: instant(it.created_at),
-        created_at_ms: it.created_at.0,
+        reason: run.reason,
+        task_ref: run.task_ref,
+        execute_at: instant(run.execute_at),
+        execute_at_ms: run.execute_at.0,
+        run: run.number,
+        created_at: instant(run.created_at),
+        created_at_ms: run.created_at.0,
     }
 }

@@ -25,7 +25,7 @@ fn within(
     path: &str,
     above: Priority,
 ) -> Result<(Definition, Option<String>), Refusal> {
-    let name = asked.name.as_deref().map(|it| ask::name(&format!("{path}/name"), it)).transpose()?;
+    let name = asked.name.as_deref().map(|name| ask::name(&format!("{path}/name"), name)).transpose()?;
     let priority = ask::priority(asked.priority)?.unwrap_or(above);
     let mut nodes = BTreeMap::new();
     for (name, node) in asked.nodes {
@@ -46,9 +46,10 @@ fn node(asked: WorkflowNode, path: &str, priority: Priority) -> Result<Node, Ref
         _ => return Err(Refusal::field(path, "needs `task` or `workflow`, and only one of them")),
     };
     let after = asked.after.iter().enumerate();
-    let after = after.map(|(nth, it)| ask::name(&format!("{path}/after/{nth}"), it));
-    let compensate =
-        asked.compensate.map(|it| template(it.task, &format!("{path}/compensate/task"), priority));
+    let after = after.map(|(nth, text)| ask::name(&format!("{path}/after/{nth}"), text));
+    let compensate = asked
+        .compensate
+        .map(|compensate| template(compensate.task, &format!("{path}/compensate/task"), priority));
     Ok(Node {
         work,
         after: after.collect::<Result<_, _>>()?,
@@ -77,8 +78,8 @@ fn template(task: ScheduledTask, path: &str, priority: Priority) -> Result<TaskT
     Ok(template)
 }
 
-pub(super) const fn state(it: wire::WorkflowState) -> domain::WorkflowState {
-    match it {
+pub(super) const fn state(state: wire::WorkflowState) -> domain::WorkflowState {
+    match state {
         wire::WorkflowState::Running => domain::WorkflowState::Running,
         wire::WorkflowState::Compensating => domain::WorkflowState::Compensating,
         wire::WorkflowState::Succeeded => domain::WorkflowState::Succeeded,
@@ -88,8 +89,8 @@ pub(super) const fn state(it: wire::WorkflowState) -> domain::WorkflowState {
     }
 }
 
-const fn shown_state(it: domain::WorkflowState) -> wire::WorkflowState {
-    match it {
+const fn shown_state(state: domain::WorkflowState) -> wire::WorkflowState {
+    match state {
         domain::WorkflowState::Running => wire::WorkflowState::Running,
         domain::WorkflowState::Compensating => wire::WorkflowState::Compensating,
         domain::WorkflowState::Succeeded => wire::WorkflowState::Succeeded,
@@ -100,8 +101,8 @@ const fn shown_state(it: domain::WorkflowState) -> wire::WorkflowState {
 }
 
 /// What was never begun of a workflow that is over will not be.
-const fn shown_node_state(it: domain::NodeState, is_over: bool) -> wire::NodeState {
-    match it {
+const fn shown_node_state(state: domain::NodeState, is_over: bool) -> wire::NodeState {
+    match state {
         domain::NodeState::Blocked if is_over => wire::NodeState::Cancelled,
         domain::NodeState::Blocked => wire::NodeState::Blocked,
         domain::NodeState::Open | domain::NodeState::Skipping => wire::NodeState::Running,
@@ -112,36 +113,36 @@ const fn shown_node_state(it: domain::NodeState, is_over: bool) -> wire::NodeSta
     }
 }
 
-fn instant(it: Millis) -> At {
-    At::from_ms(it.0)
+fn instant(at: Millis) -> At {
+    At::from_ms(at.0)
 }
 
 /// Without its nodes.
-pub(super) fn brief(it: StoredWorkflow) -> Workflow {
-    let ending = it.progress.ending.filter(|_| it.state == domain::WorkflowState::Running);
-    let deadline_at = it.progress.deadline_at;
+pub(super) fn brief(workflow: StoredWorkflow) -> Workflow {
+    let ending = workflow.progress.ending.filter(|_| workflow.state == domain::WorkflowState::Running);
+    let deadline_at = workflow.progress.deadline_at;
     Workflow {
-        r#ref: it.id.to_string(),
-        namespace: it.namespace.as_str().to_owned(),
-        name: it.name.map(|it| it.as_str().to_owned()),
-        version: it.version,
-        state: shown_state(it.state),
-        ending: ending.map(|it| match it {
+        r#ref: workflow.id.to_string(),
+        namespace: workflow.namespace.as_str().to_owned(),
+        name: workflow.name.map(|name| name.as_str().to_owned()),
+        version: workflow.version,
+        state: shown_state(workflow.state),
+        ending: ending.map(|ending| match ending {
             domain::Ending::Failed => wire::WorkflowState::Failed,
             domain::Ending::Cancelled => wire::WorkflowState::Cancelled,
         }),
-        reason: it.progress.reason,
+        reason: workflow.progress.reason,
         set_aside: None,
-        parent_ref: it.progress.parent.map(|it| WorkflowId(it.workflow).to_string()),
+        parent_ref: workflow.progress.parent.map(|parent| WorkflowId(parent.workflow).to_string()),
         deadline_at: deadline_at.map(instant),
-        deadline_at_ms: deadline_at.map(|it| it.0),
-        created_at: instant(it.created_at),
-        created_at_ms: it.created_at.0,
-        created_by: it.created_by,
-        updated_at: instant(it.updated_at),
-        updated_at_ms: it.updated_at.0,
-        finished_at: it.finished_at.map(instant),
-        finished_at_ms: it.finished_at.map(|it| it.0),
+        deadline_at_ms: deadline_at.map(|deadline_at| deadline_at.0),
+        created_at: instant(workflow.created_at),
+        created_at_ms: workflow.created_at.0,
+        created_by: workflow.created_by,
+        updated_at: instant(workflow.updated_at),
+        updated_at_ms: workflow.updated_at.0,
+        finished_at: workflow.finished_at.map(instant),
+        finished_at_ms: workflow.finished_at.map(|finished_at| finished_at.0),
         input: None,
         nodes: None,
         results_left_out: false,
@@ -159,7 +160,7 @@ struct Rows {
 pub(super) fn shown(view: View) -> Workflow {
     let View { stored, plan, nodes, contents } = view;
     let rows = Rows {
-        rows: nodes.into_iter().map(|it| (it.key, it)).collect(),
+        rows: nodes.into_iter().map(|node| (node.key, node)).collect(),
         tells_results: contents.is_some(),
         contents: contents.into_iter().flatten().map(|NodeContent { key, carried }| (key, carried)).collect(),
         is_over: stored.state.is_finished(),
@@ -167,7 +168,7 @@ pub(super) fn shown(view: View) -> Workflow {
     let input = Json::from_text(stored.input.clone()).ok();
     let all = (0..).zip(&plan.definition.nodes).map(|(number, (name, document))| {
         let mut status = rows.node(NodeKey::node(number));
-        status.after = document.after.iter().map(|it| it.as_str().to_owned()).collect();
+        status.after = document.after.iter().map(|name| name.as_str().to_owned()).collect();
         (name.as_str().to_owned(), status)
     });
     Workflow { nodes: Some(all.collect()), input, results_left_out: !rows.tells_results, ..brief(stored) }
@@ -177,25 +178,26 @@ impl Rows {
     fn node(&self, key: NodeKey) -> NodeStatus {
         let row = self.rows.get(&key);
         let carried = self.contents.get(&key);
-        let task_ref = row.and_then(|it| it.task_ref.clone());
-        let is_workflow = task_ref.as_ref().is_some_and(|it| it.parse::<WorkflowId>().is_ok());
+        let task_ref = row.and_then(|node| node.task_ref.clone());
+        let is_workflow = task_ref.as_ref().is_some_and(|task_ref| task_ref.parse::<WorkflowId>().is_ok());
         let (workflow_ref, task_ref) = if is_workflow { (task_ref, None) } else { (None, task_ref) };
-        let begun_at = row.map(|it| it.begun_at);
-        let ended_at = row.and_then(|it| it.ended_at);
-        let items = row.filter(|it| it.row.items.is_some()).map(|_| self.items(key.node));
-        let result = carried.and_then(|it| it.result.clone()).and_then(|it| Json::from_text(it).ok());
+        let begun_at = row.map(|node| node.begun_at);
+        let ended_at = row.and_then(|node| node.ended_at);
+        let items = row.filter(|node| node.row.items.is_some()).map(|_| self.items(key.node));
+        let result =
+            carried.and_then(|carried| carried.result.clone()).and_then(|text| Json::from_text(text).ok());
         NodeStatus {
-            state: shown_node_state(row.map(|it| it.row.state).unwrap_or_default(), self.is_over),
+            state: shown_node_state(row.map(|node| node.row.state).unwrap_or_default(), self.is_over),
             task_ref,
             workflow_ref,
-            result: result.or_else(|| items.as_deref().and_then(|it| self.gathered(row, it))),
-            error: carried.and_then(|it| it.error.clone()),
-            attempt: row.map_or(0, |it| it.row.attempt),
+            result: result.or_else(|| items.as_deref().and_then(|nodes| self.gathered(row, nodes))),
+            error: carried.and_then(|carried| carried.error.clone()),
+            attempt: row.map_or(0, |node| node.row.attempt),
             after: Vec::new(),
             begun_at: begun_at.map(instant),
-            begun_at_ms: begun_at.map(|it| it.0),
+            begun_at_ms: begun_at.map(|begun_at| begun_at.0),
             ended_at: ended_at.map(instant),
-            ended_at_ms: ended_at.map(|it| it.0),
+            ended_at_ms: ended_at.map(|ended_at| ended_at.0),
             items,
             compensation: self.compensation(key.undoing()),
         }
@@ -203,17 +205,18 @@ impl Rows {
 
     fn items(&self, node: u32) -> Vec<NodeStatus> {
         let all = self.rows.range(NodeKey::item(node, 0)..=NodeKey::item(node, u32::MAX));
-        all.map(|it| *it.0).filter(|it| it.role == Role::Action).map(|it| self.node(it)).collect()
+        all.map(|pair| *pair.0).filter(|key| key.role == Role::Action).map(|key| self.node(key)).collect()
     }
 
     /// The results of a fan-out that has ended.
     fn gathered(&self, row: Option<&StoredNode>, items: &[NodeStatus]) -> Option<Json> {
-        let has_ended = row.is_some_and(|it| it.row.state == domain::NodeState::Succeeded);
+        let has_ended = row.is_some_and(|node| node.row.state == domain::NodeState::Succeeded);
         if !has_ended || !self.tells_results {
             return None;
         }
-        let value =
-            |it: &NodeStatus| it.result.as_ref().and_then(|it| it.read::<Value>().ok()).unwrap_or_default();
+        let value = |node: &NodeStatus| {
+            node.result.as_ref().and_then(|json| json.read::<Value>().ok()).unwrap_or_default()
+        };
         Json::of(&items.iter().map(value).collect::<Vec<_>>()).ok()
     }
 
@@ -222,7 +225,7 @@ impl Rows {
         Some(wire::Compensation {
             state: shown_node_state(row.row.state, self.is_over),
             task_ref: row.task_ref.clone(),
-            error: self.contents.get(&key).and_then(|it| it.error.clone()),
+            error: self.contents.get(&key).and_then(|content| content.error.clone()),
         })
     }
 }
@@ -239,7 +242,7 @@ pub(super) fn graph(plan: &Plan, run: &Run) -> WorkflowGraph {
                 domain::Join::Any => wire::Join::Any,
                 domain::Join::AtLeast(need) => wire::Join::AtLeast(need),
             },
-            items: run.row(&NodeKey::node(number)).and_then(|it| it.items),
+            items: run.row(&NodeKey::node(number)).and_then(|row| row.items),
         });
         let edge = |from: &punctual_domain::name::Name| wire::GraphEdge {
             from: from.as_str().to_owned(),

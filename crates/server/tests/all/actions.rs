@@ -256,7 +256,7 @@ const WHY: [(&str, Option<&str>, &str); 11] = [
 
 #[tokio::test]
 async fn why_has_an_answer_for_every_state() {
-    assert_eq!(WHY.map(|it| it.0), STATES);
+    assert_eq!(WHY.map(|row| row.0), STATES);
     for (state, blocking, words) in WHY {
         let world = World::new();
         let task_ref = world.bring_to(state, 7).await;

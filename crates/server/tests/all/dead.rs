@@ -37,7 +37,7 @@ impl World {
 
     async fn dead_ids(&self, query: &str) -> Vec<i64> {
         let page = self.send(get(format!("/v1/dead-letters?{query}"))).await.expect(200);
-        page["items"].as_array().unwrap().iter().map(|it| it["task_id"].as_i64().unwrap()).collect()
+        page["items"].as_array().unwrap().iter().map(|entry| entry["task_id"].as_i64().unwrap()).collect()
     }
 }
 
@@ -91,11 +91,11 @@ async fn many_are_redriven_at_a_rate_and_a_call_goes_on_where_one_ended() {
     let mut fired = Vec::new();
     world.advance(0).await;
     for _ in 0..9 {
-        for it in [world.lease("mail").await, world.lease("sms").await].concat() {
+        for entry in [world.lease("mail").await, world.lease("sms").await].concat() {
             fired.push((
-                it["task_id"].as_i64().unwrap(),
-                it["fired_at_ms"].as_i64().unwrap() - now,
-                it["attempt"].clone(),
+                entry["task_id"].as_i64().unwrap(),
+                entry["fired_at_ms"].as_i64().unwrap() - now,
+                entry["attempt"].clone(),
             ));
         }
         world.advance(1_000).await;
@@ -152,7 +152,7 @@ async fn a_redrive_that_fails_halfway_is_not_said_to_have_done_nothing() {
     world.send(post("/v1/tasks/batch", &json!({"tasks": tasks}))).await.expect(200);
     world.advance(0).await;
     let leased = world.send(post("/v1/queues/mail/lease", &json!({"max": DEAD}))).await.expect(200);
-    let reject = |it: &Value| json!({"ref": it["ref"], "token": it["token"], "outcome": "reject"});
+    let reject = |task: &Value| json!({"ref": task["ref"], "token": task["token"], "outcome": "reject"});
     let outcomes: Vec<_> = leased["tasks"].as_array().unwrap().iter().map(reject).collect();
     assert_eq!(outcomes.len(), DEAD);
     world.send(post("/v1/outcomes", &json!({"outcomes": outcomes}))).await.expect(200);

@@ -15,7 +15,7 @@ impl Document {
         let path = path.split('?').next().unwrap();
         let paths = self.0["paths"].as_object().unwrap();
         let exact = paths.get(path);
-        let item = exact.or_else(|| paths.iter().find(|(it, _)| fits(it, path)).map(|(_, it)| it))?;
+        let item = exact.or_else(|| paths.iter().find(|(text, _)| fits(text, path)).map(|(_, path)| path))?;
         item.get(method.to_lowercase())
     }
 
@@ -48,20 +48,20 @@ impl Document {
             return self.mismatch(&self.merged(parts), value, at);
         }
         if let Some(options) = schema["oneOf"].as_array() {
-            let fits = options.iter().any(|it| self.mismatch(it, value, at).is_none());
+            let fits = options.iter().any(|schema| self.mismatch(schema, value, at).is_none());
             return (!fits).then(|| format!("{at}: fits none of oneOf"));
         }
         if !schema["type"].is_null() && !has_type(&schema["type"], value) {
             return Some(format!("{at}: {value} is not {}", schema["type"]));
         }
-        if schema["enum"].as_array().is_some_and(|it| !it.contains(value)) {
+        if schema["enum"].as_array().is_some_and(|list| !list.contains(value)) {
             return Some(format!("{at}: {value} is not one of {}", schema["enum"]));
         }
         match value {
             Value::Array(items) if schema["items"].is_object() => items
                 .iter()
                 .enumerate()
-                .find_map(|(nth, it)| self.mismatch(&schema["items"], it, &format!("{at}/{nth}"))),
+                .find_map(|(nth, value)| self.mismatch(&schema["items"], value, &format!("{at}/{nth}"))),
             Value::Object(_) if schema["properties"].is_object() => self.object(schema, value, at),
             _ => None,
         }
@@ -69,13 +69,14 @@ impl Document {
 
     fn object(&self, schema: &Value, value: &Value, at: &str) -> Option<String> {
         let object = value.as_object().unwrap();
-        let mut required = schema["required"].as_array().into_iter().flatten().map(|it| it.as_str().unwrap());
-        if let Some(missing) = required.find(|it| !object.contains_key(*it)) {
+        let mut required =
+            schema["required"].as_array().into_iter().flatten().map(|required| required.as_str().unwrap());
+        if let Some(missing) = required.find(|text| !object.contains_key(*text)) {
             return Some(format!("{at}: {missing} is missing"));
         }
-        object.iter().find_map(|(key, it)| match &schema["properties"][key] {
+        object.iter().find_map(|(key, object)| match &schema["properties"][key] {
             Value::Null => Some(format!("{at}/{key}: is not documented")),
-            property => self.mismatch(property, it, &format!("{at}/{key}")),
+            property => self.mismatch(property, object, &format!("{at}/{key}")),
         })
     }
 
@@ -83,7 +84,7 @@ impl Document {
     fn merged(&self, parts: &[Value]) -> Value {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for part in parts {
-            let part = part["$ref"].as_str().map_or(part, |it| self.target(it));
+            let part = part["$ref"].as_str().map_or(part, |name| self.target(name));
             properties.extend(part["properties"].as_object().unwrap().clone());
             required.extend(part["required"].as_array().into_iter().flatten().cloned());
         }
@@ -96,7 +97,7 @@ impl Document {
 }
 
 fn has_type(types: &Value, value: &Value) -> bool {
-    let one = |it: &Value| match it.as_str().unwrap() {
+    let one = |kind: &Value| match kind.as_str().unwrap() {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
         "integer" => value.is_i64() || value.is_u64(),

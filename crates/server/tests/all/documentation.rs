@@ -13,8 +13,9 @@ const METHODS: [&str; 5] = ["GET", "POST", "PATCH", "PUT", "DELETE"];
 fn documented() -> Vec<(String, Vec<&'static str>)> {
     let document = Document::new().0;
     let paths = document["paths"].as_object().unwrap();
-    let methods =
-        |item: &Value| METHODS.into_iter().filter(|it| item.get(it.to_lowercase()).is_some()).collect();
+    let methods = |item: &Value| {
+        METHODS.into_iter().filter(|method| item.get(method.to_lowercase()).is_some()).collect()
+    };
     paths.iter().map(|(path, item)| (path.clone(), methods(item))).collect()
 }
 
@@ -34,7 +35,7 @@ async fn each_documented_path_takes_exactly_the_documented_methods() {
                 let allow: BTreeSet<&str> = answer.header("allow").unwrap().split(',').collect();
                 let want: BTreeSet<&str> = methods.iter().copied().collect();
                 assert_eq!(
-                    allow.into_iter().filter(|it| *it != "HEAD").collect::<BTreeSet<_>>(),
+                    allow.into_iter().filter(|text| *text != "HEAD").collect::<BTreeSet<_>>(),
                     want,
                     "{path}"
                 );
@@ -52,9 +53,9 @@ fn only_pages_for_people_are_registered_without_documentation() {
         source.contains("pages().into_iter().fold(Router::new(), |all, (path, page)| all.route(path, page))")
     );
     let pages = source.split_once("fn pages()").unwrap().1.split_once("\n}").unwrap().0;
-    let bare: Vec<&str> = pages.lines().filter(|it| it.trim_start().starts_with("(\"/")).collect();
+    let bare: Vec<&str> = pages.lines().filter(|line| line.trim_start().starts_with("(\"/")).collect();
     assert!(!bare.is_empty());
-    let is_for_people = |it: &&str| it.contains("(\"/docs") || it.contains("(\"/\",");
+    let is_for_people = |text: &&str| text.contains("(\"/docs") || text.contains("(\"/\",");
     assert!(bare.iter().all(is_for_people), "{bare:?}");
     assert!(!source.contains(".nest") && !source.contains("route_service"));
 }
@@ -90,22 +91,28 @@ fn the_document_is_whole() {
     let document = Document::new().0;
     let mut ids = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
-        for (method, operation) in
-            item.as_object().unwrap().iter().filter(|(it, _)| METHODS.contains(&it.to_uppercase().as_str()))
+        for (method, operation) in item
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(text, _)| METHODS.contains(&text.to_uppercase().as_str()))
         {
             let what = format!("{method} {path}");
             assert!(ids.insert(operation["operationId"].as_str().unwrap().to_owned()), "{what}");
-            assert!(operation["summary"].as_str().is_some_and(|it| !it.is_empty()), "{what}");
+            assert!(operation["summary"].as_str().is_some_and(|summary| !summary.is_empty()), "{what}");
             if let Some(body) = operation.get("requestBody") {
                 assert!(body["content"]["application/json"]["example"].is_object(), "{what} has no example");
             }
             for (status, response) in operation["responses"].as_object().unwrap() {
-                assert!(response["description"].as_str().is_some_and(|it| !it.is_empty()), "{what} {status}");
+                assert!(
+                    response["description"].as_str().is_some_and(|description| !description.is_empty()),
+                    "{what} {status}"
+                );
             }
-            for name in path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}')) {
+            for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
                 let parameters = operation["parameters"].as_array().unwrap();
                 assert!(
-                    parameters.iter().any(|it| it["name"] == name && it["in"] == "path"),
+                    parameters.iter().any(|parameter| parameter["name"] == name && parameter["in"] == "path"),
                     "{what}: {name}"
                 );
             }
@@ -114,8 +121,8 @@ fn the_document_is_whole() {
     let mut refs = Vec::new();
     collect_refs(&document, &mut refs);
     assert!(refs.len() > 20);
-    for it in refs {
-        assert!(document.pointer(it.strip_prefix('#').unwrap()).is_some(), "{it} leads nowhere");
+    for text in refs {
+        assert!(document.pointer(text.strip_prefix('#').unwrap()).is_some(), "{text} leads nowhere");
     }
 }
 
@@ -123,9 +130,9 @@ fn collect_refs(value: &Value, refs: &mut Vec<String>) {
     match value {
         Value::Object(object) => {
             refs.extend(object.get("$ref").and_then(Value::as_str).map(str::to_owned));
-            object.values().for_each(|it| collect_refs(it, refs));
+            object.values().for_each(|entry| collect_refs(entry, refs));
         }
-        Value::Array(items) => items.iter().for_each(|it| collect_refs(it, refs)),
+        Value::Array(items) => items.iter().for_each(|item| collect_refs(item, refs)),
         _ => {}
     }
 }
@@ -139,7 +146,7 @@ fn the_examples_of_requests_are_valid() {
     };
     punctual_protocol::InsertTask::from_json(&body("POST", "/v1/tasks")).unwrap();
     let batch = punctual_protocol::InsertBatch::from_json(&body("POST", "/v1/tasks/batch")).unwrap();
-    assert!(batch.items().all(|it| it.is_ok()));
+    assert!(batch.items().all(|result| result.is_ok()));
     punctual_protocol::PatchTask::from_json(&body("PATCH", "/v1/tasks/x")).unwrap();
     punctual_protocol::CancelRequest::from_json(&body("POST", "/v1/tasks/x/cancel")).unwrap();
     punctual_protocol::LeaseRequest::from_json(&body("POST", "/v1/queues/q/lease")).unwrap();
@@ -163,10 +170,10 @@ async fn the_document_and_the_pages_are_served_without_a_network() {
     assert_eq!(world.send(get("/docs/swagger-ui-bundle.js")).await.status, 200);
     assert_eq!(world.send(get("/docs")).await.header("location"), Some("/docs/"));
     let list = world.send(get("/docs/errors")).await.text;
-    for it in punctual_protocol::CODES {
-        assert!(list.contains(it.name), "{}", it.name);
-        let page = world.send(get(format!("/docs/errors/{}", it.name))).await;
-        assert!(page.status == 200 && page.text.contains(it.title), "{}", it.name);
+    for code in punctual_protocol::CODES {
+        assert!(list.contains(code.name), "{}", code.name);
+        let page = world.send(get(format!("/docs/errors/{}", code.name))).await;
+        assert!(page.status == 200 && page.text.contains(code.title), "{}", code.name);
     }
 }
 
@@ -196,22 +203,23 @@ fn generators_of_clients_find_nothing_that_they_take_otherwise() {
         .as_object()
         .unwrap()
         .values()
-        .flat_map(|it| it.as_object().unwrap().values())
+        .flat_map(|path| path.as_object().unwrap().values())
         .collect();
-    let named: BTreeSet<&str> = operations.iter().filter_map(|it| it["operationId"].as_str()).collect();
+    let named: BTreeSet<&str> =
+        operations.iter().filter_map(|operation| operation["operationId"].as_str()).collect();
     assert_eq!(named.len(), operations.len());
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         assert!(!has_default(schema), "{name}");
     }
     let required = document["components"]["schemas"]["Problem"]["required"].as_array().unwrap();
     for always in ["type", "title", "status", "code"] {
-        assert!(required.iter().any(|it| it == always), "{always}");
+        assert!(required.iter().any(|entry| entry == always), "{always}");
     }
 }
 
 fn has_default(schema: &Value) -> bool {
-    let below = |name: &str| schema[name].as_object().is_some_and(|it| it.values().any(has_default));
-    let among = |name: &str| schema[name].as_array().is_some_and(|it| it.iter().any(has_default));
+    let below = |name: &str| schema[name].as_object().is_some_and(|schema| schema.values().any(has_default));
+    let among = |name: &str| schema[name].as_array().is_some_and(|schema| schema.iter().any(has_default));
     schema.get("default").is_some()
         || below("properties")
         || among("oneOf")

@@ -88,7 +88,7 @@ impl Door {
 pub(crate) const LONG_POLLS: &str = "punctual_http_long_polls";
 
 pub(crate) fn value(metrics: &str, series: &str) -> f64 {
-    let line = metrics.lines().find_map(|it| it.strip_prefix(series)?.strip_prefix(' '));
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {series} in {metrics}")).parse().unwrap()
 }
 
@@ -112,8 +112,8 @@ pub(crate) async fn answer(stream: &mut TcpStream) -> String {
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|it| it.strip_prefix("content-length: "));
-            if body.len() >= length.map_or(0, |it| it.parse().unwrap()) {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
                 return text;
             }
         }
@@ -133,6 +133,6 @@ async fn hundreds_who_come_at_one_instant_all_have_room_in_the_line() {
     assert!(door.get("/livez").await.starts_with("HTTP/1.1 200"), "it listens");
     let comers: io::Result<Vec<_>> =
         (0..COMERS).map(|_| std::net::TcpStream::connect_timeout(&door.address, HANG_LIMIT)).collect();
-    assert_eq!(comers.map(|it| it.len()).ok(), Some(COMERS));
+    assert_eq!(comers.map(|comers| comers.len()).ok(), Some(COMERS));
     door.close().await;
 }

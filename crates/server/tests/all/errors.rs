@@ -28,7 +28,7 @@ async fn check(cases: Vec<Case>) {
             .as_array()
             .into_iter()
             .flatten()
-            .map(|it| it["pointer"].as_str().unwrap())
+            .map(|error| error["pointer"].as_str().unwrap())
             .collect();
         assert_eq!(pointers.first().copied(), pointer, "{what}: {problem}");
         assert!(!problem["title"].as_str().unwrap().is_empty());
@@ -46,7 +46,7 @@ fn raw(body: impl Into<Vec<u8>>) -> Ask {
 
 #[tokio::test]
 async fn a_body_that_is_not_json_or_not_declared_as_it() {
-    let form = |it: &str| ask("POST", "/v1/tasks").raw(it, r#"{"queue":"q"}"#);
+    let form = |content_type: &str| ask("POST", "/v1/tasks").raw(content_type, r#"{"queue":"q"}"#);
     let bare = Ask { body: br#"{"queue":"q"}"#.to_vec(), ..ask("POST", "/v1/tasks") };
     check(vec![
         case(raw("{"), 400, "request.malformed_json", ""),
@@ -114,7 +114,7 @@ async fn a_value_that_is_out_of_its_range() {
         body[field] = value;
         insert(body)
     };
-    let retry = |it: Value| with("retry", it);
+    let retry = |value: Value| with("retry", value);
     check(vec![
         case(with("queue", json!("")), 400, "request.invalid", "/queue"),
         case(with("queue", json!("a b")), 400, "request.invalid", "/queue"),

@@ -39,7 +39,7 @@ async fn a_task_runs_from_insert_to_its_result() {
     assert_eq!(world.report(&leased, outcome).await["status"], "stale");
     let done = world.task(task["ref"].as_str().unwrap()).await;
     let by: Vec<&str> =
-        done["history"].as_array().unwrap().iter().map(|it| it["by"].as_str().unwrap()).collect();
+        done["history"].as_array().unwrap().iter().map(|entry| entry["by"].as_str().unwrap()).collect();
     assert_eq!(by[by.len() - 2..], ["x1", "x1"], "who took it and who reported");
     assert_eq!(
         (&done["state"], &done["phase"], &done["lateness_ms"]),
@@ -47,7 +47,7 @@ async fn a_task_runs_from_insert_to_its_result() {
     );
     assert_eq!(done["result"], json!({"status_code": 7, "status_msg": "sent", "result": {"id": 3}}));
     let events: Vec<&str> =
-        done["history"].as_array().unwrap().iter().map(|it| it["event"].as_str().unwrap()).collect();
+        done["history"].as_array().unwrap().iter().map(|entry| entry["event"].as_str().unwrap()).collect();
     assert_eq!(events.first(), Some(&"insert"));
     assert_eq!(events.last(), Some(&"succeed"));
     assert!(events.contains(&"dispatch"), "{events:?}");
@@ -64,11 +64,11 @@ async fn one_lease_is_of_several_queues_and_each_task_says_of_which() {
         "executor": "x1"});
     let leased = world.send(post("/v1/lease", &asked)).await.expect(200);
     let mut queues: Vec<_> =
-        leased["tasks"].as_array().unwrap().iter().map(|it| it["queue"].as_str().unwrap()).collect();
+        leased["tasks"].as_array().unwrap().iter().map(|task| task["queue"].as_str().unwrap()).collect();
     queues.sort_unstable();
     assert_eq!(queues, ["mail", "sms", "sms"]);
-    for it in leased["tasks"].as_array().unwrap() {
-        assert_eq!(world.report(it, json!({"outcome": "succeeded"})).await["status"], "accepted");
+    for task in leased["tasks"].as_array().unwrap() {
+        assert_eq!(world.report(task, json!({"outcome": "succeeded"})).await["status"], "accepted");
     }
     world.advance(1_000).await;
     let executor = world.send(get("/v1/executors/x1")).await.expect(200);
@@ -104,7 +104,7 @@ async fn who_takes_only_some_kinds_leaves_the_others_and_the_queue_shows_for_who
     let only = |kinds: &[&str]| json!({"max": 10, "kinds": kinds, "only_kinds": true});
     let lease = async |path: &str, body: Value| {
         let leased = world.send(post(path, &body)).await.expect(200)["tasks"].as_array().unwrap().clone();
-        leased.iter().map(|it| it["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        leased.iter().map(|entry| entry["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(lease("/v1/queues/q/lease", only(&["sms"])).await, ["sms"]);
     let queue = world.send(get("/v1/queues/q")).await.expect(200);
@@ -129,39 +129,39 @@ async fn of_a_report_over_two_databases_what_the_one_that_is_well_has_is_answere
     let leased = world.lease("q").await;
     assert_eq!(leased.len(), 24);
     world.store.split(2);
-    let in_second = |it: &Value| {
-        let place: TaskRef = it["ref"].as_str().unwrap().parse().unwrap();
+    let in_second = |task: &Value| {
+        let place: TaskRef = task["ref"].as_str().unwrap().parse().unwrap();
         world.store.part_of(place.partition) == 1
     };
-    let lost = leased.iter().filter(|it| in_second(it)).count();
+    let lost = leased.iter().filter(|entry| in_second(entry)).count();
     assert!(lost > 0 && lost < 24, "{lost}");
     world.store.set_part_away(Some(1));
     let leases: Vec<Value> =
-        leased.iter().map(|it| json!({"ref": it["ref"], "token": it["token"]})).collect();
+        leased.iter().map(|task| json!({"ref": task["ref"], "token": task["token"]})).collect();
     let beats = json!({"executor": "x1", "leases": leases});
     let news = world.send(post("/v1/heartbeats", &beats)).await.expect(200);
-    for (it, news) in leased.iter().zip(news["leases"].as_array().unwrap()) {
-        assert_eq!((&news["ref"], &news["lost"]), (&it["ref"], &json!(false)));
-        assert_eq!(news["unavailable"] == json!(true), in_second(it), "{news}");
-        assert_eq!(news["lease_until_ms"].is_null(), in_second(it), "{news}");
+    for (value, news) in leased.iter().zip(news["leases"].as_array().unwrap()) {
+        assert_eq!((&news["ref"], &news["lost"]), (&value["ref"], &json!(false)));
+        assert_eq!(news["unavailable"] == json!(true), in_second(value), "{news}");
+        assert_eq!(news["lease_until_ms"].is_null(), in_second(value), "{news}");
     }
-    let report = |it: &Value| json!({"ref": it["ref"], "token": it["token"], "outcome": "succeeded"});
+    let report = |task: &Value| json!({"ref": task["ref"], "token": task["token"], "outcome": "succeeded"});
     let outcomes = json!({"executor": "x1", "outcomes": leased.iter().map(report).collect::<Vec<_>>()});
     let receipts = world.send(post("/v1/outcomes", &outcomes)).await.expect(200);
-    for (it, receipt) in leased.iter().zip(receipts["results"].as_array().unwrap()) {
+    for (value, receipt) in leased.iter().zip(receipts["results"].as_array().unwrap()) {
         let (status, code) =
-            if in_second(it) { ("unavailable", "store.unavailable") } else { ("accepted", "") };
+            if in_second(value) { ("unavailable", "store.unavailable") } else { ("accepted", "") };
         assert_eq!(receipt["status"], status, "{receipt}");
         assert_eq!(receipt["error"]["code"].as_str().unwrap_or_default(), code, "{receipt}");
     }
     // Where nothing can be answered the call is refused, as one database is.
-    let second: Vec<Value> = leased.iter().filter(|it| in_second(it)).map(report).collect();
+    let second: Vec<Value> = leased.iter().filter(|entry| in_second(entry)).map(report).collect();
     let of_second = json!({"executor": "x1", "outcomes": second});
     world.send(post("/v1/outcomes", &of_second)).await.expect_problem(503, "store.unavailable");
     world.store.set_part_away(None);
     let again = world.send(post("/v1/outcomes", &outcomes)).await.expect(200);
-    for (it, receipt) in leased.iter().zip(again["results"].as_array().unwrap()) {
-        assert_eq!(receipt["status"], if in_second(it) { "accepted" } else { "stale" }, "{receipt}");
+    for (value, receipt) in leased.iter().zip(again["results"].as_array().unwrap()) {
+        assert_eq!(receipt["status"], if in_second(value) { "accepted" } else { "stale" }, "{receipt}");
     }
 }
 
@@ -223,9 +223,9 @@ async fn one_bad_outcome_does_not_hold_back_the_others() {
     world.advance(0).await;
     let leased = world.lease("q").await;
     let good = |nth: usize| json!({"ref": leased[nth]["ref"], "token": leased[nth]["token"], "outcome": "succeeded"});
-    let with = |mut it: Value, field: &str, value: Value| {
-        it[field] = value;
-        it
+    let with = |mut answer: Value, field: &str, value: Value| {
+        answer[field] = value;
+        answer
     };
     let outcomes = json!({"outcomes": [
         good(0),
@@ -239,7 +239,7 @@ async fn one_bad_outcome_does_not_hold_back_the_others() {
     ]});
     let results = world.send(post("/v1/outcomes", &outcomes)).await.expect(200)["results"].clone();
     let statuses: Vec<&str> =
-        results.as_array().unwrap().iter().map(|it| it["status"].as_str().unwrap()).collect();
+        results.as_array().unwrap().iter().map(|result| result["status"].as_str().unwrap()).collect();
     assert_eq!(
         statuses,
         ["accepted", "invalid", "invalid", "stale", "stale", "invalid", "invalid", "accepted"]

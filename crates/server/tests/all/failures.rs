@@ -46,7 +46,7 @@ async fn a_server_without_a_store_is_not_ready_and_says_which_part() {
     let problem = world.send(get("/readyz")).await.expect(503);
     assert_eq!(problem["code"], "store.unavailable");
     let parts = problem["parts"].as_array().unwrap();
-    assert!(parts.iter().any(|it| it["name"] == "store" && it["ok"] == false), "{problem}");
+    assert!(parts.iter().any(|part| part["name"] == "store" && part["ok"] == false), "{problem}");
     let metrics = world.send(get("/metrics")).await;
     assert_eq!(metrics.status, 200, "metrics are served all the same");
     assert!(metrics.text.contains("punctual_http_requests_total{"));
@@ -59,7 +59,7 @@ async fn a_server_whose_hot_set_is_away_is_degraded_and_still_takes_tasks() {
     let ready = world.send(get("/readyz")).await.expect(200);
     assert_eq!(ready["status"], "degraded");
     let parts = ready["parts"].as_array().unwrap();
-    assert!(parts.iter().any(|it| it["name"] == "hot" && it["ok"] == false), "{ready}");
+    assert!(parts.iter().any(|part| part["name"] == "hot" && part["ok"] == false), "{ready}");
     let task = world.insert(json!({"queue": "q", "delay_ms": 5_000})).await;
     assert_eq!(task["state"], "scheduled");
     world.hot.faults.heal();

@@ -30,7 +30,7 @@ async fn a_key_is_an_identity_wherever_a_reference_is() {
     assert_eq!(refused["existing"]["key"], "order/7 é?");
     assert!(refused["detail"].as_str().unwrap().contains("order/7 é?"), "{refused}");
     let all = world.send(get("/v1/tasks?key=order%2F7%20%C3%A9%3F")).await.expect(200);
-    let found: Vec<_> = all["items"].as_array().unwrap().iter().map(|it| &it["task_version"]).collect();
+    let found: Vec<_> = all["items"].as_array().unwrap().iter().map(|entry| &entry["task_version"]).collect();
     assert_eq!((found, &all["search"]["along"]), (vec![&json!(3), &json!(0)], &json!("task_id")));
     let one = world.send(get("/v1/tasks?key=order%2F7%20%C3%A9%3F&task_version=0")).await.expect(200);
     assert_eq!(one["items"][0]["ref"], inserted["ref"]);
@@ -81,7 +81,7 @@ async fn each_word_for_a_conflict_has_its_answer_also_in_a_batch() {
     let batch = json!({"tasks": [with("fail"), with("keep"), with("replace"), keyed("b"), with("fail")]});
     let answer = world.send(post("/v1/tasks/batch", &batch)).await.expect(200);
     let results = answer["results"].as_array().unwrap();
-    let got: Vec<_> = results.iter().map(|it| it["status"].as_u64().unwrap()).collect();
+    let got: Vec<_> = results.iter().map(|result| result["status"].as_u64().unwrap()).collect();
     assert_eq!(got, [409, 200, 201, 201, 409]);
     assert_eq!(results[0]["error"]["code"], "task.exists");
     assert_eq!(results[2]["task"]["outcome"], "replaced");

@@ -140,11 +140,11 @@ async fn one_bad_item_does_not_spoil_a_batch() {
     ]});
     let answer = world.send(post("/v1/tasks/batch", &batch)).await.expect(200);
     let results = answer["results"].as_array().unwrap();
-    let statuses: Vec<u64> = results.iter().map(|it| it["status"].as_u64().unwrap()).collect();
+    let statuses: Vec<u64> = results.iter().map(|result| result["status"].as_u64().unwrap()).collect();
     assert_eq!(statuses, [201, 400, 409, 400, 400, 400, 201, 201]);
     let pointers = |nth: usize| -> Vec<&str> {
         let errors = results[nth]["error"]["errors"].as_array().unwrap();
-        errors.iter().map(|it| it["pointer"].as_str().unwrap()).collect()
+        errors.iter().map(|error| error["pointer"].as_str().unwrap()).collect()
     };
     assert_eq!(pointers(1), ["/tasks/1/queue", "/tasks/1/priority"]);
     assert_eq!(results[2]["error"]["code"], "task.version_superseded");
@@ -163,7 +163,7 @@ async fn ten_thousand_tasks_fit_a_batch_and_one_more_does_not() {
     let answer = world.send(post("/v1/tasks/batch", &batch(10_000))).await.expect(200);
     let results = answer["results"].as_array().unwrap();
     assert_eq!(results.len(), 10_000);
-    assert!(results.iter().all(|it| it["status"] == 201 && it["task"].get("history").is_none()));
+    assert!(results.iter().all(|result| result["status"] == 201 && result["task"].get("history").is_none()));
     world.send(post("/v1/tasks/batch", &batch(10_001))).await.expect_problem(400, "request.invalid");
     let none = world.send(post("/v1/tasks/batch", &json!({"tasks": []}))).await.expect(200);
     assert_eq!(none["results"], json!([]));

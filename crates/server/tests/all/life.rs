@@ -108,8 +108,12 @@ async fn every_row_of_a2(world: World) {
         assert_ne!(answer["ref"], task_ref);
         assert_eq!(world.task(&task_ref).await["state"], state, "the lower one goes on");
         let versions = world.send(get(format!("/v1/tasks?task_id={id}"))).await.expect(200);
-        let versions: Vec<_> =
-            versions["items"].as_array().unwrap().iter().map(|it| it["task_version"].clone()).collect();
+        let versions: Vec<_> = versions["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|version| version["task_version"].clone())
+            .collect();
         assert_eq!(versions, [6, 5]);
     }
     a_higher_version_is_served_first(&world).await;
@@ -130,11 +134,12 @@ async fn a_higher_version_is_served_first(world: &World) {
 }
 
 async fn every_row_of_a3(world: World) {
-    assert_eq!(ROWS.map(|it| it.0), STATES, "each state that can be reached has its row");
-    let missing: Vec<State> = State::ALL.into_iter().filter(|it| !STATES.contains(&it.word())).collect();
+    assert_eq!(ROWS.map(|row| row.0), STATES, "each state that can be reached has its row");
+    let missing: Vec<State> =
+        State::ALL.into_iter().filter(|state| !STATES.contains(&state.word())).collect();
     assert_eq!(missing, [State::Blocked]);
     assert!(
-        TRANSITIONS.iter().all(|it| it.to != State::Blocked),
+        TRANSITIONS.iter().all(|transition| transition.to != State::Blocked),
         "nothing leads there: else it needs its row"
     );
     for (id, (state, phase, _)) in (1_i64..).zip(ROWS) {

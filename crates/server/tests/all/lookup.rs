@@ -4,7 +4,7 @@ use crate::world::{HOUR_MS, START_MS, World, get};
 use serde_json::{Value, json};
 
 fn ids(page: &Value) -> Vec<i64> {
-    page["items"].as_array().unwrap().iter().map(|it| it["task_id"].as_i64().unwrap()).collect()
+    page["items"].as_array().unwrap().iter().map(|entry| entry["task_id"].as_i64().unwrap()).collect()
 }
 
 async fn filled() -> World {
@@ -66,7 +66,12 @@ async fn the_versions_of_an_id_come_highest_first() {
         world.insert(json!({"queue": "q", "task_id": 5, "task_version": version, "delay_ms": HOUR_MS})).await;
     }
     let versions = |page: &Value| -> Vec<i64> {
-        page["items"].as_array().unwrap().iter().map(|it| it["task_version"].as_i64().unwrap()).collect()
+        page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["task_version"].as_i64().unwrap())
+            .collect()
     };
     assert_eq!(versions(&world.send(get("/v1/tasks?task_id=5")).await.expect(200)), [7, 3, 1]);
     assert_eq!(versions(&world.send(get("/v1/tasks?task_id=5&task_version=3")).await.expect(200)), [3]);
@@ -107,7 +112,7 @@ async fn the_health_of_each_part_is_told() {
     assert_eq!(world.send(get("/livez")).await.expect(200)["status"], "alive");
     let ready = world.send(get("/readyz")).await.expect(200);
     let names: Vec<&str> =
-        ready["parts"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+        ready["parts"].as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
     assert_eq!(
         (&ready["status"], names),
         (&json!("ready"), vec!["engine", "services", "store", "writers", "hot"])

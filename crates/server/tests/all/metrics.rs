@@ -11,12 +11,12 @@ type Labels = BTreeMap<String, String>;
 /// `(name, labels, value)` of each sample line; panics on a line that is not of the format.
 fn parse(text: &str) -> Vec<(String, Labels, f64)> {
     let mut samples = Vec::new();
-    for line in text.lines().filter(|it| !it.starts_with('#')) {
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
         let (name, labels) = series.split_once('{').map_or((series, ""), |(name, rest)| {
             (name, rest.strip_suffix('}').unwrap_or_else(|| panic!("{line}")))
         });
-        let labels = labels.split("\",").filter(|it| !it.is_empty()).map(|pair| {
+        let labels = labels.split("\",").filter(|part| !part.is_empty()).map(|pair| {
             let (label, value) = pair.split_once("=\"").unwrap_or_else(|| panic!("{line}"));
             (label.to_owned(), value.trim_end_matches('"').to_owned())
         });
@@ -27,11 +27,12 @@ fn parse(text: &str) -> Vec<(String, Labels, f64)> {
 
 /// The metric that a sample belongs to.
 fn metric_of(sample: &str) -> &'static Metric {
-    let of_histogram = |it: &&Metric| {
-        it.kind == Kind::Histogram
-            && ["_bucket", "_sum", "_count"].iter().any(|end| sample.strip_suffix(end) == Some(it.name))
+    let of_histogram = |metric: &&Metric| {
+        metric.kind == Kind::Histogram
+            && ["_bucket", "_sum", "_count"].iter().any(|end| sample.strip_suffix(end) == Some(metric.name))
     };
-    let found = METRICS.iter().find(|it| it.name == sample).or_else(|| METRICS.iter().find(of_histogram));
+    let found =
+        METRICS.iter().find(|metric| metric.name == sample).or_else(|| METRICS.iter().find(of_histogram));
     found.unwrap_or_else(|| panic!("{sample} is not in the list"))
 }
 
@@ -54,7 +55,7 @@ async fn every_sample_is_of_a_metric_in_the_list_with_its_labels_and_every_metri
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     for (name, labels, _) in parse(&answer.text) {
         let metric = metric_of(&name);
-        let mut given: Vec<&str> = labels.keys().map(String::as_str).filter(|it| *it != "le").collect();
+        let mut given: Vec<&str> = labels.keys().map(String::as_str).filter(|text| *text != "le").collect();
         let mut want = metric.labels.to_vec();
         given.sort_unstable();
         want.sort_unstable();
@@ -72,8 +73,8 @@ async fn the_numbers_are_those_of_what_happened() {
     let text = world.send(get("/metrics")).await.text;
     let samples = parse(&text);
     let value = |name: &str, labels: &[(&str, &str)]| {
-        let fits = |it: &Labels| labels.iter().all(|(k, v)| it.get(*k).map(String::as_str) == Some(*v));
-        samples.iter().filter(|(n, l, _)| n == name && fits(l)).map(|it| it.2).sum::<f64>()
+        let fits = |map: &Labels| labels.iter().all(|(k, v)| map.get(*k).map(String::as_str) == Some(*v));
+        samples.iter().filter(|(n, l, _)| n == name && fits(l)).map(|sample| sample.2).sum::<f64>()
     };
     for (name, labels, want) in [
         ("punctual_tasks_accepted_total", &[][..], 6.0),
@@ -122,7 +123,7 @@ async fn refusals_are_counted_by_their_code_and_other_problems_are_not() {
     world.send(get("/nope")).await.expect_problem(404, "request.unknown_route");
     let text = world.send(get("/metrics")).await.text;
     let counted: Vec<_> =
-        parse(&text).into_iter().filter(|it| it.0 == "punctual_http_refusals_total").collect();
+        parse(&text).into_iter().filter(|row| row.0 == "punctual_http_refusals_total").collect();
     let labels =
         [("code", "store.unavailable"), ("status", "503")].map(|(k, v)| (k.to_owned(), v.to_owned()));
     assert_eq!(counted, [("punctual_http_refusals_total".to_owned(), Labels::from(labels), 2.0)]);
@@ -130,10 +131,10 @@ async fn refusals_are_counted_by_their_code_and_other_problems_are_not() {
 
 #[test]
 fn names_are_unique_and_follow_the_rule() {
-    for (nth, it) in METRICS.iter().enumerate() {
-        assert!(it.name.starts_with("punctual_"), "{}", it.name);
-        assert_eq!(it.name.ends_with("_total"), it.kind == Kind::Counter, "{}", it.name);
-        assert!(METRICS.iter().skip(nth + 1).all(|other| other.name != it.name), "{}", it.name);
+    for (nth, metric) in METRICS.iter().enumerate() {
+        assert!(metric.name.starts_with("punctual_"), "{}", metric.name);
+        assert_eq!(metric.name.ends_with("_total"), metric.kind == Kind::Counter, "{}", metric.name);
+        assert!(METRICS.iter().skip(nth + 1).all(|other| other.name != metric.name), "{}", metric.name);
     }
 }
 
@@ -143,13 +144,13 @@ fn every_metric_that_a_rule_or_the_dashboard_names_exists() {
         (include_str!("../../../../deploy/prometheus-rules.yml"), 8),
         (include_str!("../../../../deploy/grafana/punctual.json"), 40),
     ] {
-        let words = file.split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'));
+        let words = file.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
         let named: std::collections::BTreeSet<&str> =
-            words.filter(|it| it.starts_with("punctual_")).collect();
+            words.filter(|word| word.starts_with("punctual_")).collect();
         assert!(named.len() >= least, "{named:?}");
         for name in named {
             let name = name.strip_suffix("_bucket").unwrap_or(name);
-            let exists = METRICS.iter().any(|it| it.name == name);
+            let exists = METRICS.iter().any(|metric| metric.name == name);
             assert!(exists, "{name} is in deploy/ and no metric");
         }
     }
@@ -160,10 +161,11 @@ async fn outcomes_and_how_long_their_attempts_took_are_counted_by_queue() {
     let world = after_some_work().await;
     let samples = parse(&world.send(get("/metrics")).await.text);
     let of = |name: &str, labels: &[(&str, &str)]| {
-        let is_it = |it: &&(String, Labels, f64)| {
-            it.0 == name && labels.iter().all(|(label, value)| it.1.get(*label).is_some_and(|it| it == value))
+        let is_it = |row: &&(String, Labels, f64)| {
+            row.0 == name
+                && labels.iter().all(|(label, value)| row.1.get(*label).is_some_and(|text| text == value))
         };
-        samples.iter().find(is_it).map(|it| it.2)
+        samples.iter().find(is_it).map(|sample| sample.2)
     };
     for (queue, outcome) in [("succeeded", "succeeded"), ("dead", "rejected"), ("retrying", "failed")] {
         let count = |outcome: &str| of("punctual_outcomes_total", &[("queue", queue), ("outcome", outcome)]);
@@ -184,7 +186,10 @@ async fn the_oldest_that_waits_is_shown_from_a_second_on_and_is_no_alert_before_
         let alerts = world.send(get("/v1/alerts")).await.expect(200);
         assert_eq!(alerts["items"], json!([]));
         let samples = parse(&world.send(get("/metrics")).await.text);
-        samples.into_iter().find(|it| it.0 == "punctual_oldest_waiting_seconds").map(|it| it.2)
+        samples
+            .into_iter()
+            .find(|sample| sample.0 == "punctual_oldest_waiting_seconds")
+            .map(|sample| sample.2)
     };
     assert_eq!(shown().await, None, "it may be on its way to an executor");
     world.advance(5_000).await;
@@ -216,11 +221,11 @@ async fn limits_of_which_there_are_many_alike_are_shown_by_queue_and_namespace()
     world.report(&leased[2], json!({"outcome": "failed"})).await;
     world.advance(1_000).await;
     let retried = world.lease("mail").await;
-    assert!(retried.iter().any(|it| it["attempt"] == 2), "{retried:?}");
+    assert!(retried.iter().any(|entry| entry["attempt"] == 2), "{retried:?}");
     let samples = parse(&world.send(get("/metrics")).await.text);
     let of = |name: &str| {
-        let found = samples.iter().filter(|it| it.0 == name);
-        found.map(|it| (it.1.values().cloned().collect::<Vec<_>>().join("/"), it.2)).collect::<Vec<_>>()
+        let found = samples.iter().filter(|sample| sample.0 == name);
+        found.map(|row| (row.1.values().cloned().collect::<Vec<_>>().join("/"), row.2)).collect::<Vec<_>>()
     };
     let only = |labels: &str, value: f64| vec![(labels.to_owned(), value)];
     assert_eq!(of("punctual_key_slots_held_max"), only("default/mail", 2.0));
@@ -247,14 +252,14 @@ async fn how_long_the_oldest_unfired_task_is_overdue_is_told_by_partition_and_by
     ];
     let of = async |name: &str| {
         let samples = parse(&world.send(get("/metrics")).await.text);
-        let found = samples.into_iter().filter(|it| it.0 == name);
+        let found = samples.into_iter().filter(|sample| sample.0 == name);
         let mut all: Vec<_> =
-            found.map(|it| (it.1.get("queue").cloned().unwrap_or_default(), it.2)).collect();
+            found.map(|row| (row.1.get("queue").cloned().unwrap_or_default(), row.2)).collect();
         all.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
         all
     };
     let by_partition =
-        async || of("punctual_overdue_not_fired_seconds").await.iter().map(|it| it.1).collect::<Vec<_>>();
+        async || of("punctual_overdue_not_fired_seconds").await.iter().map(|pair| pair.1).collect::<Vec<_>>();
     let by_queue = async || of("punctual_oldest_overdue_seconds").await;
     assert_eq!(by_queue().await, []);
     for _ in 0..4 {

@@ -79,7 +79,7 @@ async fn queues_come_in_pages_and_by_what_they_are() {
     let listed = async |query: &str| {
         let page = world.send(get(format!("/v1/queues{query}"))).await.expect(200);
         let names =
-            page["items"].as_array().unwrap().iter().map(|it| it["queue"].as_str().unwrap().to_owned());
+            page["items"].as_array().unwrap().iter().map(|entry| entry["queue"].as_str().unwrap().to_owned());
         (names.collect::<Vec<_>>(), page["next_cursor"].as_str().map(str::to_owned))
     };
     assert_eq!(listed("").await, (["mail", "mail.eu", "sms", "web"].map(String::from).to_vec(), None));
@@ -119,7 +119,7 @@ async fn a_queue_that_is_not_valid_is_refused_with_every_fault() {
     let bad = json!({"concurrency": 0, "rate": {"limit": 1, "period_ms": 1000, "burst": 0}, "keep": {"dead_ms": -1}});
     let problem = world.send(put("/v1/queues/mail", &bad)).await.expect_problem(400, "request.invalid");
     let pointers: Vec<_> =
-        problem["errors"].as_array().unwrap().iter().map(|it| it["pointer"].clone()).collect();
+        problem["errors"].as_array().unwrap().iter().map(|error| error["pointer"].clone()).collect();
     assert_eq!(pointers, ["/concurrency", "/rate/burst", "/keep/dead_ms"]);
     assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("not 0; leave it out"), "{problem}");
     let unknown = put("/v1/queues/mail", &json!({"concurency": 1}));
@@ -218,7 +218,7 @@ async fn a_paused_queue_hands_nothing_over_and_goes_on_in_its_order() {
     assert_eq!(world.lease("mail").await, [] as [Value; 0]);
     let resumed = world.send(ask("POST", "/v1/queues/mail/resume")).await.expect(200);
     assert_eq!(resumed["pause"], Value::Null);
-    let ids: Vec<_> = world.lease("mail").await.iter().map(|it| it["task_id"].clone()).collect();
+    let ids: Vec<_> = world.lease("mail").await.iter().map(|entry| entry["task_id"].clone()).collect();
     assert_eq!(ids, [2, 3, 1]);
 }
 
@@ -233,7 +233,7 @@ async fn changes_are_listed_the_newest_first_in_pages() {
     let page = world.send(get("/v1/queues/mail/changes?limit=3")).await.expect(200);
     let told = |page: &Value| {
         let items = page["items"].as_array().unwrap();
-        items.iter().map(|it| it["settings"]["concurrency"].clone()).collect::<Vec<_>>()
+        items.iter().map(|item| item["settings"]["concurrency"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(told(&page), [Value::Null, json!(3), json!(2)]);
     let next = page["next_cursor"].as_str().unwrap();
@@ -253,7 +253,7 @@ async fn a_full_queue_refuses_what_is_new_and_nothing_else() {
     ]});
     let answer = world.send(post("/v1/tasks/batch", &batch)).await.expect(200);
     let statuses: Vec<_> =
-        answer["results"].as_array().unwrap().iter().map(|it| it["status"].clone()).collect();
+        answer["results"].as_array().unwrap().iter().map(|entry| entry["status"].clone()).collect();
     assert_eq!(statuses, [201, 429, 201, 201], "accepted ones stay, replacements are not refused");
     assert_eq!(answer["results"][1]["error"]["code"], "queue.full");
     let one = world.send(post("/v1/tasks", &json!({"queue": "mail"}))).await;
@@ -344,7 +344,7 @@ async fn tasks_that_do_not_say_have_what_their_queue_says() {
     world.advance(0).await;
     let leased = world.lease("mail").await;
     let told: Vec<_> =
-        leased.iter().map(|it| (it["max_attempts"].clone(), it["lease_until_ms"].clone())).collect();
+        leased.iter().map(|entry| (entry["max_attempts"].clone(), entry["lease_until_ms"].clone())).collect();
     let now = json!(crate::world::START_MS + 7_000);
     assert_eq!(told, [(json!(2), now), (json!(9), json!(crate::world::START_MS + 1_000))]);
     world.report(&leased[0], json!({"outcome": "failed"})).await;
@@ -378,7 +378,7 @@ async fn late_tasks_and_dead_letters_and_long_waits_raise_alerts() {
     let names = async || {
         let page = world.send(get("/v1/alerts")).await.expect(200);
         let items = page["items"].as_array().unwrap().clone();
-        items.into_iter().map(|it| (it["name"].clone(), it["queue"].clone())).collect::<Vec<_>>()
+        items.into_iter().map(|item| (item["name"].clone(), item["queue"].clone())).collect::<Vec<_>>()
     };
     assert_eq!(names().await, []);
     world.send(put("/v1/queues/mail", &json!({"lateness_budget_ms": 250}))).await.expect(200);

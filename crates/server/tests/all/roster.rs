@@ -20,7 +20,7 @@ impl World {
 }
 
 fn names(executors: &[Value]) -> Vec<&str> {
-    executors.iter().map(|it| it["name"].as_str().unwrap()).collect()
+    executors.iter().map(|executor| executor["name"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn an_executor_is_known_by_its_calls_and_shown_with_what_it_holds() {
     world.send(post("/v1/queues/q/lease", &json!({}))).await.expect(200);
     world.advance(1_000).await;
     assert_eq!(names(&world.executors().await), ["w1", "x1"], "and nobody without a name");
-    let it = world.send(get("/v1/executors/w1")).await.expect(200);
+    let answer = world.send(get("/v1/executors/w1")).await.expect(200);
     for (field, want) in [
         ("state", json!("alive")),
         ("version", json!("2.1.0")),
@@ -52,10 +52,13 @@ async fn an_executor_is_known_by_its_calls_and_shown_with_what_it_holds() {
         ("running", json!(2)),
         ("first_seen_at_ms", json!(START_MS)),
     ] {
-        assert_eq!(it[field], want, "{field}");
+        assert_eq!(answer[field], want, "{field}");
     }
-    assert_eq!(it["leases"].as_array().unwrap().len(), 1, "what it holds in truth");
-    assert_eq!((&it["leases"][0]["task_id"], &it["leases"][0]["state"]), (&json!(7), &json!("running")));
+    assert_eq!(answer["leases"].as_array().unwrap().len(), 1, "what it holds in truth");
+    assert_eq!(
+        (&answer["leases"][0]["task_id"], &answer["leases"][0]["state"]),
+        (&json!(7), &json!("running"))
+    );
     world.report(&leased, json!({"outcome": "succeeded"})).await;
     assert_eq!(world.send(get("/v1/executors/w1")).await.expect(200)["leases"], json!([]));
     world.send(get("/v1/executors/w2")).await.expect_problem(404, "executor.not_found");
@@ -150,7 +153,7 @@ async fn a_silent_executor_is_dead_counted_once_and_forgotten_after_a_day() {
     world.advance(10_000).await;
     let metrics = world.send(get("/metrics")).await.text;
     for line in ["punctual_executors{state=\"dead\"} 1", "punctual_executors_died_total 1"] {
-        assert!(metrics.lines().any(|it| it == line), "{line} in {metrics}");
+        assert!(metrics.lines().any(|candidate| candidate == line), "{line} in {metrics}");
     }
     world.advance(24 * 3_600_000 + 10_000).await;
     world.advance(10_000).await;
@@ -171,8 +174,12 @@ async fn what_handlers_say_is_shown_with_the_task() {
     assert_eq!(world.report(&leased, failed.clone()).await["status"], "accepted");
     assert_eq!(world.report(&leased, failed).await["status"], "stale");
     let task = world.task(task["ref"].as_str().unwrap()).await;
-    let said: Vec<_> =
-        task["log"].as_array().unwrap().iter().map(|it| (&it["at_ms"], &it["level"], &it["text"])).collect();
+    let said: Vec<_> = task["log"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (&entry["at_ms"], &entry["level"], &entry["text"]))
+        .collect();
     let want = [
         (&json!(START_MS - 5), &json!("info"), &json!("begun")),
         (&json!(START_MS + 10), &Value::Null, &json!("second")),

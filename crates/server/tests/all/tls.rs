@@ -34,7 +34,7 @@ struct Secured {
 
 impl Secured {
     async fn open() -> Self {
-        Self::with(|it| it).await
+        Self::with(|tls| tls).await
     }
 
     async fn with(change: impl FnOnce(TlsFiles) -> TlsFiles) -> Self {
@@ -74,7 +74,7 @@ impl Secured {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        config.alpn_protocols = alpn.iter().map(|it| it.as_bytes().to_vec()).collect();
+        config.alpn_protocols = alpn.iter().map(|text| text.as_bytes().to_vec()).collect();
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, self.door.connect().await).await.unwrap()
     }
@@ -97,63 +97,66 @@ async fn live(stream: &mut TlsStream<TcpStream>) -> bool {
 
 #[tokio::test]
 async fn both_versions_and_both_protocols_are_spoken() {
-    let it = Secured::open().await;
+    let secured = Secured::open().await;
     for (offered, version) in [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)] {
-        let mut stream = it.shake(offered, &["http/1.1"]).await;
+        let mut stream = secured.shake(offered, &["http/1.1"]).await;
         assert_eq!(stream.get_ref().1.protocol_version(), Some(version));
         assert!(live(&mut stream).await);
-        let both = it.shake(offered, &["http/1.1", "h2"]).await;
+        let both = secured.shake(offered, &["http/1.1", "h2"]).await;
         assert_eq!(both.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     }
-    for (client, version) in [(it.client(), Version::HTTP_2), (it.client().http1_only(), Version::HTTP_11)] {
-        let answer = client.build().unwrap().get(it.url("/livez")).send().await.unwrap();
+    for (client, version) in
+        [(secured.client(), Version::HTTP_2), (secured.client().http1_only(), Version::HTTP_11)]
+    {
+        let answer = client.build().unwrap().get(secured.url("/livez")).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), answer.version()), (200, version));
     }
-    it.door.close().await;
+    secured.door.close().await;
 }
 
 #[tokio::test]
 async fn who_speaks_plain_http_is_told_so_and_who_says_nothing_is_ended() {
-    let it = Secured::open().await;
-    let told = it.door.get("/livez").await;
+    let secured = Secured::open().await;
+    let told = secured.door.get("/livez").await;
     assert!(told.starts_with("HTTP/1.1 400") && told.contains("use https://"), "{told}");
-    let mut broken = it.door.connect().await;
+    let mut broken = secured.door.connect().await;
     broken.write_all(b"\x16\x03\x01\x00\x05hello").await.unwrap();
     let _ = crate::door::rest(&mut broken).await;
-    let metrics = it.text(&it.client().build().unwrap(), "/metrics").await;
+    let metrics = secured.text(&secured.client().build().unwrap(), "/metrics").await;
     let failures =
         |why: &str| value(&metrics, &format!("punctual_http_tls_failures_total{{reason=\"{why}\"}}"));
     assert!((failures("plain"), failures("handshake")) == (1.0, 1.0), "{metrics}");
     assert!(value(&metrics, "punctual_tls_certificate_expires_time_seconds") > 1.7e9);
-    it.door.close().await;
+    secured.door.close().await;
 }
 
 #[tokio::test]
 async fn new_certificates_are_taken_while_a_connection_stays_and_bad_ones_are_not() {
-    let it = Secured::open().await;
-    let mut standing = it.shake(&TLS13, &["http/1.1"]).await;
+    let secured = Secured::open().await;
+    let mut standing = secured.shake(&TLS13, &["http/1.1"]).await;
     assert!(live(&mut standing).await);
-    let first = it.shown().await;
-    it.authority
+    let first = secured.shown().await;
+    secured
+        .authority
         .issue(Names::loopback(), Validity::EndsIn(Duration::from_hours(48)))
-        .write_to(it.directory.path());
-    until("the new certificate is shown", async || it.shown().await != first).await;
-    let second = it.shown().await;
+        .write_to(secured.directory.path());
+    until("the new certificate is shown", async || secured.shown().await != first).await;
+    let second = secured.shown().await;
     assert!(live(&mut standing).await, "the connection stands");
-    fs::write(&it.files.key, "no key").unwrap();
-    let client = it.client().build().unwrap();
-    let alerts = async || it.text(&client, "/v1/alerts").await;
+    fs::write(&secured.files.key, "no key").unwrap();
+    let client = secured.client().build().unwrap();
+    let alerts = async || secured.text(&client, "/v1/alerts").await;
     until("the fault is told", async || alerts().await.contains("certificate_not_usable")).await;
     let told = alerts().await;
     assert!(told.contains("server.key") && !told.contains("no key"), "{told}");
-    assert_eq!(it.shown().await, second, "the old one is in use");
-    let metrics = it.text(&client, "/metrics").await;
+    assert_eq!(secured.shown().await, second, "the old one is in use");
+    let metrics = secured.text(&client, "/metrics").await;
     assert!(value(&metrics, "punctual_tls_reload_failures_total") >= 1.0);
     assert!(value(&metrics, "punctual_tls_reloads_total") >= 1.0);
-    it.authority.issue_loopback().write_to(it.directory.path());
+    secured.authority.issue_loopback().write_to(secured.directory.path());
     until("all is well again", async || !alerts().await.contains("certificate_not_usable")).await;
     drop((standing, client));
-    it.door.close().await;
+    secured.door.close().await;
 }
 
 #[tokio::test]
@@ -162,35 +165,36 @@ async fn a_client_without_the_right_certificate_is_not_served() {
     let place = tempfile::tempdir().unwrap();
     let ca = place.path().join("clients.pem");
     fs::write(&ca, clients.ca_pem()).unwrap();
-    let it = Secured::with(|tls| TlsFiles { client_ca: Some(ca), ..tls }).await;
+    let secured = Secured::with(|tls| TlsFiles { client_ca: Some(ca), ..tls }).await;
     let with = |issued: punctual_testkit::certificates::Issued| {
         let pem = issued.cert_pem + &issued.key_pem;
-        it.client().identity(Identity::from_pem(pem.as_bytes()).unwrap()).build().unwrap()
+        secured.client().identity(Identity::from_pem(pem.as_bytes()).unwrap()).build().unwrap()
     };
     let good = with(clients.issue(Names::client("worker"), Validity::Valid));
-    assert_eq!(good.get(it.url("/livez")).send().await.unwrap().status(), 200);
+    assert_eq!(good.get(secured.url("/livez")).send().await.unwrap().status(), 200);
     for bad in [
-        it.client().build().unwrap(),
-        with(it.authority.issue(Names::client("worker"), Validity::Valid)),
+        secured.client().build().unwrap(),
+        with(secured.authority.issue(Names::client("worker"), Validity::Valid)),
         with(clients.issue(Names::client("worker"), Validity::Expired)),
     ] {
-        assert!(bad.get(it.url("/livez")).send().await.is_err());
+        assert!(bad.get(secured.url("/livez")).send().await.is_err());
     }
     drop(good);
-    it.door.close().await;
+    secured.door.close().await;
 }
 
 #[tokio::test]
 async fn a_stop_answers_what_waits_over_http2_and_ends_what_is_idle() {
-    let mut it = Secured::open().await;
-    let mut idle = it.shake(&TLS12, &["http/1.1"]).await;
+    let mut secured = Secured::open().await;
+    let mut idle = secured.shake(&TLS12, &["http/1.1"]).await;
     assert!(live(&mut idle).await);
-    let client = it.client().build().unwrap();
-    let poll = client.post(it.url("/v1/queues/q/lease")).json(&serde_json::json!({"wait_ms": 60_000})).send();
+    let client = secured.client().build().unwrap();
+    let poll =
+        client.post(secured.url("/v1/queues/q/lease")).json(&serde_json::json!({"wait_ms": 60_000})).send();
     let stop = async {
-        let watcher = it.client().build().unwrap();
-        until("it waits", async || value(&it.text(&watcher, "/metrics").await, LONG_POLLS) >= 1.0).await;
-        it.door.shutdown.cancel();
+        let watcher = secured.client().build().unwrap();
+        until("it waits", async || value(&secured.text(&watcher, "/metrics").await, LONG_POLLS) >= 1.0).await;
+        secured.door.shutdown.cancel();
     };
     let (polled, ()) = tokio::join!(poll, stop);
     let polled = polled.unwrap();
@@ -199,7 +203,7 @@ async fn a_stop_answers_what_waits_over_http2_and_ends_what_is_idle() {
     let mut rest = Vec::new();
     let _ = idle.read_to_end(&mut rest).await;
     assert_eq!(rest, b"");
-    it.door.ended().await;
+    secured.door.ended().await;
 }
 
 #[tokio::test]
@@ -208,8 +212,10 @@ async fn over_tls_browsers_are_told_to_come_by_tls_alone() {
     let client = secured.client().build().unwrap();
     for path in ["/livez", "/v1/queues", "/docs/", "/console"] {
         let answer = client.get(secured.url(path)).send().await.unwrap();
-        let told =
-            answer.headers().get("strict-transport-security").map(|it| it.to_str().unwrap().to_owned());
+        let told = answer
+            .headers()
+            .get("strict-transport-security")
+            .map(|transport_security| transport_security.to_str().unwrap().to_owned());
         assert_eq!(told.as_deref(), Some("max-age=31536000"), "{path}");
     }
     secured.door.close().await;

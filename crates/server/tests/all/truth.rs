@@ -68,8 +68,12 @@ async fn tasks_are_found_by_the_general_word_for_their_state() {
     }
     let found = async |query: &str| {
         let page = world.send(get(format!("/v1/tasks?{query}"))).await.expect(200);
-        let mut ids: Vec<i64> =
-            page["items"].as_array().unwrap().iter().map(|it| it["task_id"].as_i64().unwrap()).collect();
+        let mut ids: Vec<i64> = page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["task_id"].as_i64().unwrap())
+            .collect();
         ids.sort_unstable();
         ids
     };
@@ -120,7 +124,7 @@ async fn a_packed_body_is_refused_by_name_and_the_root_leads_to_the_documentatio
     let root = world.send(get("/")).await;
     assert_eq!((root.status, root.header("location")), (307, Some("/docs/")));
     let wrong = world.send(ask("DELETE", "/v1/queues")).await;
-    assert_eq!(wrong.header("allow").map(|it| it.contains("GET")), Some(true));
+    assert_eq!(wrong.header("allow").map(|header| header.contains("GET")), Some(true));
     let words = world.send(post("/v1/tasks", &json!({"queue": "q", "delay_ms": "x"}))).await.expect(400);
     let said = &words["errors"][0]["detail"];
     assert_eq!(said, "must be a whole number of up to 64 bits, not the text \"x\"");

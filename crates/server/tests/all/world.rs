@@ -65,7 +65,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(|it| it.to_str().unwrap())
+        self.headers.get(name).map(|header| header.to_str().unwrap())
     }
 
     /// Panics with the whole answer when it has another status.

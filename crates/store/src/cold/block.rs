@@ -58,7 +58,7 @@ pub(super) fn length(bytes: usize) -> Result<u32, Error> {
 }
 
 pub(super) fn compress(text: &[u8]) -> Result<Vec<u8>, Error> {
-    let broken = |it: std::io::Error| Error::BrokenOff(it.to_string());
+    let broken = |error: std::io::Error| Error::BrokenOff(error.to_string());
     let mut compressor = Compressor::new(LEVEL).map_err(broken)?;
     compressor.include_checksum(true).map_err(broken)?;
     compressor.compress(text).map_err(broken)
@@ -71,9 +71,9 @@ pub(super) fn text(object: &str, frame: &[u8], at: format::BlockRow) -> Result<S
         return Err(damaged("its checksum is another one".to_owned()));
     }
     let room = usize::try_from(at.text_bytes).unwrap_or(usize::MAX);
-    let unpacked = Decompressor::new().and_then(|mut it| it.decompress(frame, room));
-    let bytes = unpacked.map_err(|it| damaged(it.to_string()))?;
-    String::from_utf8(bytes).map_err(|it| damaged(it.to_string()))
+    let unpacked = Decompressor::new().and_then(|mut decompressor| decompressor.decompress(frame, room));
+    let bytes = unpacked.map_err(|error| damaged(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| damaged(error.to_string()))
 }
 
 /// The tasks of a text that are wanted. Lines that are not are passed over without being built up.
@@ -82,10 +82,10 @@ pub(super) fn matching(
     text: &str,
     is_wanted: impl Fn(&record::Key<'_>) -> bool,
 ) -> Result<Vec<Task>, Error> {
-    let damaged = |it: String| Error::damaged(object, it);
+    let damaged = |problem: String| Error::damaged(object, problem);
     let mut found = Vec::new();
     for line in text.lines() {
-        let key: record::Key<'_> = serde_json::from_str(line).map_err(|it| damaged(it.to_string()))?;
+        let key: record::Key<'_> = serde_json::from_str(line).map_err(|error| damaged(error.to_string()))?;
         if is_wanted(&key) {
             found.push(record::read(line).map_err(damaged)?);
         }

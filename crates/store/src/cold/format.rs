@@ -83,12 +83,12 @@ impl Header {
 
     /// From the room of page 0.
     pub(super) fn read(object: &str, room: &[u8]) -> Result<Self, Error> {
-        let text = room.split(|it| *it == 0).next().unwrap_or_default();
-        let text = str::from_utf8(text).map_err(|it| Error::damaged(object, it.to_string()))?;
+        let text = room.split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = str::from_utf8(text).map_err(|error| Error::damaged(object, error.to_string()))?;
         let mut lines = text.lines();
         check_format(object, lines.next().unwrap_or_default())?;
         let header = lines.next().unwrap_or_default();
-        serde_json::from_str(header).map_err(|it| Error::damaged(object, format!("its header: {it}")))
+        serde_json::from_str(header).map_err(|error| Error::damaged(object, format!("its header: {error}")))
     }
 }
 
@@ -184,8 +184,8 @@ pub(super) struct BlockRow {
 impl BlockRow {
     pub(super) fn write(self, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.offset.to_le_bytes());
-        for it in [self.bytes, self.text_bytes, self.crc] {
-            to.extend_from_slice(&it.to_le_bytes());
+        for number in [self.bytes, self.text_bytes, self.crc] {
+            to.extend_from_slice(&number.to_le_bytes());
         }
     }
 
@@ -193,7 +193,7 @@ impl BlockRow {
         let (offset, rest) = row.split_first_chunk()?;
         let (bytes, rest) = rest.split_first_chunk()?;
         let (text_bytes, rest) = rest.split_first_chunk()?;
-        let number = |it: &[u8; 4]| u32::from_le_bytes(*it);
+        let number = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
         Some(Self {
             offset: u64::from_le_bytes(*offset),
             bytes: number(bytes),
@@ -239,7 +239,7 @@ impl Wanted {
 
     /// What the header says already; nothing is read for it.
     pub(super) fn may_be_in(&self, header: &Header) -> bool {
-        let partition_fits = |it: Partition| within(it.0, header.partitions);
+        let partition_fits = |partition: Partition| within(partition.0, header.partitions);
         match self {
             Self::Id { id, partition, place_due_at } => {
                 within(*id, header.ids)
@@ -251,8 +251,8 @@ impl Wanted {
     }
 }
 
-fn within<T: PartialOrd>(it: T, (low, high): (T, T)) -> bool {
-    low <= it && it <= high
+fn within<T: PartialOrd>(partition: T, (low, high): (T, T)) -> bool {
+    low <= partition && partition <= high
 }
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn hashes_are_pinned_because_archives_were_written_with_them() {
         let found = [hash_of_id(0), hash_of_id(-1), hash_of_task_id("default", 42)];
-        assert_eq!(found.map(|it| format!("{it:016x}")), PINNED);
+        assert_eq!(found.map(|number| format!("{number:016x}")), PINNED);
     }
     const PINNED: [&str; 3] = ["167a3d75722b56e6", "dd8e61dc9f4eea65", "4cf56dea4b8145bc"];
 
@@ -277,7 +277,7 @@ mod tests {
         }
         let may_have = |id| filter_may_have(&filter[row(hash_of_id(id))..][..FILTER_ROW], hash_of_id(id));
         assert!((0..keys).all(may_have));
-        let passed = (keys..2 * keys).filter(|it| may_have(*it)).count();
+        let passed = (keys..2 * keys).filter(|number| may_have(*number)).count();
         assert!((10..2_000).contains(&passed), "{passed} of {keys}");
     }
 

@@ -93,7 +93,7 @@ impl Archived {
     async fn may_have(&self, reading: Reading<'_>, hash: u64) -> Result<bool, Error> {
         let row = format::filter_row(hash, self.header.filter_rows);
         let row = self.row(reading, self.layout.filter, row.into(), format::FILTER_ROW).await?;
-        Ok(row.is_some_and(|it| format::filter_may_have(&it, hash)))
+        Ok(row.is_some_and(|row| format::filter_may_have(&row, hash)))
     }
 
     /// Hashes are spread evenly: the page is guessed, and nearly always it or its neighbour is the right one.
@@ -102,14 +102,14 @@ impl Archived {
         let per_page = format::rows_per_page(format::ENTRY_ROW);
         let mut nth = (guess(hash, self.header.entries) / per_page).min(pages.saturating_sub(1));
         // Entries of one hash may begin on the page before.
-        while nth > 0 && self.entries(reading, nth).await?.first().is_none_or(|it| it.hash >= hash) {
+        while nth > 0 && self.entries(reading, nth).await?.first().is_none_or(|entry| entry.hash >= hash) {
             nth -= 1;
         }
         let mut blocks = Vec::new();
         while nth < pages {
             let entries = self.entries(reading, nth).await?;
-            blocks.extend(entries.iter().filter(|it| it.hash == hash).map(|it| it.block));
-            if entries.last().is_none_or(|it| it.hash > hash) {
+            blocks.extend(entries.iter().filter(|entry| entry.hash == hash).map(|entry| entry.block));
+            if entries.last().is_none_or(|entry| entry.hash > hash) {
                 break;
             }
             nth += 1;
@@ -170,12 +170,12 @@ async fn check_format(objects: &Objects, index: &Path) -> Result<(), Error> {
         return Err(Error::damaged(index.as_ref(), "it is empty"));
     }
     let start = objects.read(index, 0..bytes.min(64)).await?.unwrap_or_default();
-    let line = start.split(|it| *it == b'\n').next().unwrap_or_default();
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
     format::check_format(index.as_ref(), &String::from_utf8_lossy(line))
 }
 
 fn sibling(index: &Path, data: &str) -> Path {
-    let directory = index.as_ref().rsplit_once('/').map_or("", |it| it.0);
+    let directory = index.as_ref().rsplit_once('/').map_or("", |parts| parts.0);
     Path::from(format!("{directory}/{data}"))
 }
 

@@ -47,8 +47,8 @@ impl Objects {
 
     /// Objects whose names end so, in the order of their names.
     pub(super) async fn list(&self, ending: &str) -> Result<Vec<Path>, Error> {
-        let listed = self.store.list(None).try_filter_map(|it| {
-            future::ready(Ok(it.location.as_ref().ends_with(ending).then_some(it.location)))
+        let listed = self.store.list(None).try_filter_map(|object_meta| {
+            future::ready(Ok(object_meta.location.as_ref().ends_with(ending).then_some(object_meta.location)))
         });
         let failed = |source| Error::Objects { object: "its list".to_owned(), source };
         let mut found: Vec<Path> = listed.boxed().try_collect().await.map_err(failed)?;
@@ -75,7 +75,7 @@ impl Objects {
     }
 
     pub(super) async fn size(&self, object: &Path) -> Result<u64, Error> {
-        self.store.head(object).await.map(|it| it.size).map_err(Error::objects(object))
+        self.store.head(object).await.map(|head| head.size).map_err(Error::objects(object))
     }
 
     pub(super) async fn upload(&self, object: Path) -> Result<Upload, Error> {
@@ -133,8 +133,8 @@ fn directory(path: &str) -> Result<Arc<dyn ObjectStore>, String> {
     }
     // What is made is this user's alone: payloads are in it.
     let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(path).map_err(|it| it.to_string())?;
-    let local = LocalFileSystem::new_with_prefix(path).map_err(|it| it.to_string())?;
+    builder.recursive(true).mode(0o700).create(path).map_err(|error| error.to_string())?;
+    let local = LocalFileSystem::new_with_prefix(path).map_err(|error| error.to_string())?;
     // Databases drop what was put here: it must be on the medium, not only in the system's memory.
     Ok(Arc::new(local.with_fsync(true)))
 }
@@ -152,14 +152,14 @@ fn s3(
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIMEOUT, ..RetryConfig::default() };
     let mut builder = AmazonS3Builder::new().with_retry(retry);
-    for (name, value) in variables.filter(|it| it.0.starts_with("AWS_")) {
+    for (name, value) in variables.filter(|variable| variable.0.starts_with("AWS_")) {
         // Others of that name are other programs'.
         if let Ok(key) = name.to_ascii_lowercase().parse() {
             builder = builder.with_config(key, value);
         }
     }
-    let store = builder.with_bucket_name(bucket).build().map_err(|it| it.to_string())?;
-    let prefix = Path::parse(prefix).map_err(|it| it.to_string())?;
+    let store = builder.with_bucket_name(bucket).build().map_err(|error| error.to_string())?;
+    let prefix = Path::parse(prefix).map_err(|error| error.to_string())?;
     Ok(Arc::new(PrefixStore::new(store, prefix)))
 }
 

@@ -73,7 +73,7 @@ pub(super) async fn read(objects: &Objects, object: &Path, page: u64) -> Result<
     let Some(sealed) = objects.read(object, from..from.saturating_add(PAGE_BYTES)).await? else {
         return Ok(None);
     };
-    let room = format::unseal(&sealed).map(|it| sealed.slice_ref(it));
+    let room = format::unseal(&sealed).map(|unseal| sealed.slice_ref(unseal));
     room.map(Some)
         .ok_or_else(|| Error::damaged(object.as_ref(), format!("the checksum of page {page} is another one")))
 }
@@ -93,10 +93,10 @@ impl Kept {
     fn keep(&mut self, place: Place, page: Bytes, pages_max: usize) {
         self.read += 1;
         if self.pages.len() >= pages_max {
-            let mut uses: Vec<u64> = self.pages.values().map(|it| it.1).collect();
+            let mut uses: Vec<u64> = self.pages.values().map(|pair| pair.1).collect();
             let (_, until, _) = uses.select_nth_unstable(pages_max / 8);
             let until = *until;
-            self.pages.retain(|_, it| it.1 > until);
+            self.pages.retain(|_, pair| pair.1 > until);
         }
         self.pages.insert(place, (page, self.uses));
     }

@@ -77,7 +77,7 @@ impl Part {
         for task in tasks {
             self.block.add(task);
             self.tasks += 1;
-            self.span = Some(self.span.map_or_else(|| Span::of(task), |it| it.with(task)));
+            self.span = Some(self.span.map_or_else(|| Span::of(task), |span| span.with(task)));
             if self.block.is_full() {
                 self.end_block(&mut bytes)?;
             }
@@ -100,11 +100,11 @@ impl Part {
         let header = self.header(data);
         let mut pages = format::seal(header.text().into_bytes());
         let mut rows = Vec::with_capacity(self.blocks.len() * format::BLOCK_ROW);
-        self.blocks.iter().for_each(|it| it.write(&mut rows));
+        self.blocks.iter().for_each(|block| block.write(&mut rows));
         table(&rows, &mut pages);
         table(&self.filter(header.filter_rows), &mut pages);
         rows.clear();
-        self.entries.iter().for_each(|it| it.write(&mut rows));
+        self.entries.iter().for_each(|entry| entry.write(&mut rows));
         table(&rows, &mut pages);
         pages
     }
@@ -185,7 +185,7 @@ impl Span {
     const NOTHING: Self = Self { partitions: (1, 0), due_at: (1, 0), place_due_at: (1, 0), ids: (1, 0) };
 
     fn of(task: &Task) -> Self {
-        let twice = |it| (it, it);
+        let twice = |due_at| (due_at, due_at);
         Self {
             partitions: (task.place.partition.0, task.place.partition.0),
             due_at: twice(task.due_at.0),
@@ -205,8 +205,8 @@ impl Span {
     }
 }
 
-fn wider<T: Ord>(it: (T, T), other: (T, T)) -> (T, T) {
-    (it.0.min(other.0), it.1.max(other.1))
+fn wider<T: Ord>(pair: (T, T), other: (T, T)) -> (T, T) {
+    (pair.0.min(other.0), pair.1.max(other.1))
 }
 
 #[cfg(test)]
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(lines.len(), 2_502);
         assert!(lines[0].starts_with(r#"{"punctual_archive":1,"writer":"punctual-store "#), "{}", lines[0]);
         assert_eq!(lines[2_501], r#"{"punctual_archive_end":2500}"#);
-        let read: Vec<Task> = lines[1..2_501].iter().map(|it| record::read(it).unwrap()).collect();
+        let read: Vec<Task> = lines[1..2_501].iter().map(|line| record::read(line).unwrap()).collect();
         assert_eq!(read, tasks);
     }
 

@@ -22,7 +22,7 @@ impl Marker {
     pub(crate) async fn read(&self, objects: &Objects) -> Result<Option<i64>, Error> {
         let Some(bytes) = objects.read_all(&Path::from(self.name)).await? else { return Ok(None) };
         let read: Value =
-            serde_json::from_slice(&bytes).map_err(|it| Error::damaged(self.name, it.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| Error::damaged(self.name, error.to_string()))?;
         let number = read.get(self.field).and_then(Value::as_i64);
         number
             .map(Some)

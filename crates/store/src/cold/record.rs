@@ -143,8 +143,8 @@ struct Change<'a> {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-const fn is_false(it: &bool) -> bool {
-    !*it
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 fn no_demands(demands: &Demands) -> bool {
@@ -163,7 +163,7 @@ pub(super) fn write(task: &Task, to: &mut Vec<u8>) {
 
 /// The problem, if the line is no task.
 pub(super) fn read(text: &str) -> Result<Task, String> {
-    let line: Line<'_> = serde_json::from_str(text).map_err(|it| it.to_string())?;
+    let line: Line<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     task(line)
 }
 
@@ -183,10 +183,10 @@ fn line(task: &Task) -> Line<'_> {
         state: task.state,
         execute_at: ask.execute_at.0,
         due_at: task.due_at.0,
-        fired_at: task.fired_at.map(|it| it.0),
+        fired_at: task.fired_at.map(|fired_at| fired_at.0),
         created_at: task.created_at.0,
         updated_at: task.updated_at.0,
-        keep_until: task.keep_until.map(|it| it.0),
+        keep_until: task.keep_until.map(|at| at.0),
         fence: task.fence,
         attempt: task.attempt,
         max_attempts: ask.max_attempts,
@@ -250,11 +250,11 @@ fn task(line: Line<'_>) -> Result<Task, String> {
 }
 
 fn name(text: &str) -> Result<Name, String> {
-    Name::new(text).map_err(|it| it.to_string())
+    Name::new(text).map_err(|error| error.to_string())
 }
 
 fn borrowed(text: Option<&String>) -> Option<Text<'_>> {
-    text.map(|it| Cow::Borrowed(it.as_str()))
+    text.map(|text| Cow::Borrowed(text.as_str()))
 }
 
 impl<'a> Bytes<'a> {
@@ -271,7 +271,7 @@ impl<'a> Bytes<'a> {
     fn content(self) -> Result<Content, String> {
         let bytes = match (self.text, self.base64) {
             (Some(text), None) => text.into_owned().into_bytes(),
-            (None, Some(base64)) => STANDARD.decode(&*base64).map_err(|it| it.to_string())?,
+            (None, Some(base64)) => STANDARD.decode(&*base64).map_err(|error| error.to_string())?,
             _ => return Err("a content has neither text nor base64, or both".to_owned()),
         };
         Ok(Content { is_json: self.is_json, is_outside: self.is_outside, bytes })
@@ -325,7 +325,7 @@ impl<'a> Change<'a> {
             to: entry.to,
             attempt: entry.attempt,
             by: Cow::Borrowed(&entry.by),
-            due_at: entry.due_at.map(|it| it.0),
+            due_at: entry.due_at.map(|due_at| due_at.0),
             reason: borrowed(entry.reason.as_ref()),
             error: borrowed(entry.error.as_ref()),
         }

@@ -62,7 +62,7 @@ impl ColdStorage {
             };
             let Some(first) = tasks.first() else { break };
             let mut archive = match open.take() {
-                Some(it) => it,
+                Some(archive) => archive,
                 None => {
                     Archive::begin(self.objects(), About { shard, exported_at: now }, first.due_at).await?
                 }
@@ -102,8 +102,8 @@ impl ColdStorage {
 }
 
 async fn abort(archive: Option<Archive>) {
-    if let Some(it) = archive {
-        it.upload.abort().await;
+    if let Some(archive) = archive {
+        archive.upload.abort().await;
     }
 }
 
@@ -176,7 +176,7 @@ impl Archive {
 }
 
 pub(super) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.map_err(|it| Error::BrokenOff(it.to_string()))
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::BrokenOff(error.to_string()))
 }
 
 /// `shard-0003/2026-11-14/<first due, ms>-<random>`: by the day, for people and for rules that delete what is old. The

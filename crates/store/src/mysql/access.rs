@@ -42,7 +42,7 @@ impl AccessStore for MysqlStore {
         const DOING: &str = "save a token";
         // In a task of its own: a caller that hangs up does not leave a transaction open.
         let saved = to_its_end(save(Arc::clone(&self.inner), token, expected)).await;
-        saved.map_err(|it| CallError::may_have_happened(DOING, Error::Panicked(it.to_string())))?
+        saved.map_err(|error| CallError::may_have_happened(DOING, Error::Panicked(error.to_string())))?
     }
 
     async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, CallError> {
@@ -92,7 +92,7 @@ async fn all(inner: Arc<Inner>) -> sqlx::Result<Tokens> {
 fn secret(found: &MySqlRow, column: usize) -> sqlx::Result<Option<SecretHash>> {
     let text: Option<&str> = found.try_get(column)?;
     let odd = || row::odd(column, "is not the hash of a secret".to_owned());
-    text.map(|it| SecretHash::from_hex(it).ok_or_else(odd)).transpose()
+    text.map(|text| SecretHash::from_hex(text).ok_or_else(odd)).transpose()
 }
 
 fn instant(found: &MySqlRow, column: usize) -> sqlx::Result<Option<Millis>> {
@@ -126,7 +126,8 @@ async fn save(inner: Arc<Inner>, token: Token, expected: i64) -> Result<Saved, C
     const DOING: &str = "save a token";
     let failed = |error| CallError::did_not_happen(DOING, error);
     let door = inner.door(0).map_err(failed)?;
-    let Known { conn: mut catalog, number } = door.writer().await.map_err(|it| failed(door.failed(it)))?;
+    let Known { conn: mut catalog, number } =
+        door.writer().await.map_err(|error| failed(door.failed(error)))?;
     let recorded = record(&mut catalog, &token, expected);
     let recorded = watched(WRITE, || vec![(number, door.clone())], recorded).await;
     let saved = match recorded.unwrap_or_else(|| Err((silent(), true))) {
@@ -144,11 +145,11 @@ async fn record(
     token: &Token,
     expected: i64,
 ) -> Result<Saved, (sqlx::Error, bool)> {
-    let mut tx = catalog.begin().await.map_err(|it| (it, false))?;
-    let saved = change(&mut tx, token, expected).await.map_err(|it| (it, false))?;
+    let mut tx = catalog.begin().await.map_err(|error| (error, false))?;
+    let saved = change(&mut tx, token, expected).await.map_err(|error| (error, false))?;
     match saved {
-        Saved::Done(_) => tx.commit().await.map_err(|it| (it, true))?,
-        Saved::Conflict(_) => tx.rollback().await.map_err(|it| (it, false))?,
+        Saved::Done(_) => tx.commit().await.map_err(|error| (error, true))?,
+        Saved::Conflict(_) => tx.rollback().await.map_err(|error| (error, false))?,
     }
     Ok(saved)
 }
@@ -158,20 +159,24 @@ async fn change(tx: &mut MySqlConnection, token: &Token, expected: i64) -> sqlx:
     let revision = counted_by(tx, REVISION, 1).await?;
     let stands =
         sqlx::query(sql!(access, read_revision)).bind(token.id.as_str()).fetch_optional(&mut *tx).await?;
-    let stands: i64 = stands.map(|it| it.try_get(0)).transpose()?.unwrap_or(0);
+    let stands: i64 = stands.map(|row| row.try_get(0)).transpose()?.unwrap_or(0);
     if stands != expected {
         return Ok(Saved::Conflict(stands));
     }
     let reach = serde_json::to_string(&token.grant).expect("lists of texts always have a JSON form");
     let save = sqlx::query(sql!(access, save)).bind(token.id.as_str()).bind(&token.name).bind(reach);
-    let save = save.bind(token.secret.to_hex()).bind(token.previous.as_ref().map(|it| it.secret.to_hex()));
     let save = save
-        .bind(token.previous.as_ref().map(|it| it.until.0))
+        .bind(token.secret.to_hex())
+        .bind(token.previous.as_ref().map(|previous| previous.secret.to_hex()));
+    let save = save
+        .bind(token.previous.as_ref().map(|previous| previous.until.0))
         .bind(token.created_at.0)
         .bind(&token.created_by);
-    let save = save.bind(token.expires_at.map(|it| it.0)).bind(token.rotated_at.map(|it| it.0));
-    let save = save.bind(token.revoked.as_ref().map(|it| it.at.0));
-    let save = save.bind(token.revoked.as_ref().map(|it| it.by.as_str())).bind(revision);
+    let save = save
+        .bind(token.expires_at.map(|expires_at| expires_at.0))
+        .bind(token.rotated_at.map(|rotated_at| rotated_at.0));
+    let save = save.bind(token.revoked.as_ref().map(|revoked| revoked.at.0));
+    let save = save.bind(token.revoked.as_ref().map(|revoked| revoked.by.as_str())).bind(revision);
     let save = save.bind(token.required_at.map(|at| at.0));
     save.execute(&mut *tx).await?;
     Ok(Saved::Done(revision))

@@ -58,7 +58,7 @@ impl Archive {
         let has_news = self.learn(DOING, &gone.published).await?;
         fill(places, &mut found, gone.tasks);
         let archived = archived::tasks(&self.cold, missing(places, &found)).await;
-        let archived = archived.map_err(|it| failed(DOING, it))?;
+        let archived = archived.map_err(|error| failed(DOING, error))?;
         fill(places, &mut found, archived);
         let left = missing(places, &found);
         if has_news && !left.is_empty() {
@@ -88,17 +88,18 @@ impl Archive {
         self.learn(DOING, &gone.published).await?;
         found.extend(gone.tasks);
         let cold = self.cold.find(Some(partition), namespace, task_id, usize::MAX).await;
-        found.extend(cold.map_err(|it| failed(DOING, it))?);
+        found.extend(cold.map_err(|error| failed(DOING, error))?);
         Ok(archived::versions(found, version, limit))
     }
 
     /// Lists the archives again if there are new ones.
     async fn learn(&self, doing: &'static str, published: &[(usize, i64)]) -> Result<bool, CallError> {
-        let is_news = |(shard, count): &(usize, i64)| self.seen.lock().get(shard).is_none_or(|it| it < count);
+        let is_news =
+            |(shard, count): &(usize, i64)| self.seen.lock().get(shard).is_none_or(|number| number < count);
         if !published.iter().any(is_news) {
             return Ok(false);
         }
-        self.cold.refresh().await.map_err(|it| failed(doing, it))?;
+        self.cold.refresh().await.map_err(|error| failed(doing, error))?;
         let mut seen = self.seen.lock();
         for (shard, count) in published {
             let known = seen.entry(*shard).or_insert(*count);
@@ -118,7 +119,7 @@ fn failed(doing: &'static str, error: Error) -> CallError {
 async fn gone(inner: Arc<Inner>, places: Vec<TaskRef>) -> sqlx::Result<Gone> {
     let (mut gone, placement) = (Gone::default(), inner.routing.placement());
     for (number, shard) in inner.members().iter().enumerate() {
-        let here = |it: &TaskRef| placement.shard_of(it.partition) == number;
+        let here = |place: &TaskRef| placement.shard_of(place.partition) == number;
         let places: Vec<TaskRef> = places.iter().copied().filter(here).collect();
         if places.is_empty() {
             continue;
@@ -129,8 +130,8 @@ async fn gone(inner: Arc<Inner>, places: Vec<TaskRef>) -> sqlx::Result<Gone> {
                 .bind(wanted(part))
                 .fetch_all(&mut *conn)
                 .await?;
-            for it in &rows {
-                gone.tasks.push(row::whole_task(it)?);
+            for row in &rows {
+                gone.tasks.push(row::whole_task(row)?);
             }
         }
         gone.published.push((number, published(&mut conn).await?));
@@ -149,7 +150,7 @@ async fn gone_versions(
     let mut conn = shard.readers.acquire().await?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let (text, last) = match version {
-        Some(it) => (sql!(dropped_buckets, read_version), it),
+        Some(version) => (sql!(dropped_buckets, read_version), version),
         None => (sql!(dropped_buckets, list_versions), limit),
     };
     let key = sqlx::query(text).bind(row::partition_no(partition)).bind(namespace.as_str()).bind(task_id);
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn whole_tasks_are_read_in_the_order_in_which_they_are_decoded() {
-        let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         for text in [
             sql!(dropped_buckets, read_tasks),
             sql!(dropped_buckets, read_version),

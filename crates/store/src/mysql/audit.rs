@@ -51,7 +51,7 @@ impl MysqlStore {
         work: impl FnOnce(Arc<Inner>) -> F,
     ) -> Result<A, CallError> {
         match to_its_end(within(WRITE, work(Arc::clone(&self.inner)))).await {
-            Ok(done) => done.map_err(|it| CallError::may_have_happened(doing, it)),
+            Ok(done) => done.map_err(|error| CallError::may_have_happened(doing, error)),
             Err(panicked) => Err(CallError::may_have_happened(doing, Error::Panicked(panicked.to_string()))),
         }
     }
@@ -62,10 +62,11 @@ async fn append(inner: Arc<Inner>, entry: AuditEntry) -> sqlx::Result<i64> {
     let append = sqlx::query(sql!(audit, append)).bind(entry.at.0).bind(&entry.token_id);
     let append = append.bind(&entry.caller).bind(&entry.address).bind(&entry.action).bind(&entry.request);
     let append = append.bind(&entry.namespace).bind(&entry.request_id).bind(entry.times);
-    let append = append.bind(result.map(|it| i32::from(it.status))).bind(result.map(|it| it.at.0));
-    let append = append.bind(result.and_then(|it| it.reason.as_deref()));
-    let append = append.bind(result.and_then(|it| it.before.as_deref()));
-    let append = append.bind(result.and_then(|it| it.after.as_deref()));
+    let append =
+        append.bind(result.map(|audit| i32::from(audit.status))).bind(result.map(|audit| audit.at.0));
+    let append = append.bind(result.and_then(|audit| audit.reason.as_deref()));
+    let append = append.bind(result.and_then(|audit| audit.before.as_deref()));
+    let append = append.bind(result.and_then(|audit| audit.after.as_deref()));
     let append = append.bind(entry.key.map(Vec::from));
     let done = append.execute(&mut *inner.access.acquire().await?).await?;
     i64::try_from(done.last_insert_id()).map_err(|error| row::odd(0, error))
@@ -85,7 +86,7 @@ async fn entries(inner: Arc<Inner>, query: AuditQuery) -> sqlx::Result<AuditPage
         None => None,
         Some(at) => {
             let first = sqlx::query(sql!(audit, find_since)).bind(at.0).fetch_optional(&mut *conn).await?;
-            Some(first.map(|it| it.try_get::<i64, _>(0)).transpose()?)
+            Some(first.map(|row| row.try_get::<i64, _>(0)).transpose()?)
         }
     };
     let Some(range) = audit::range(&query, bounds, first) else { return Ok(AuditPage::default()) };

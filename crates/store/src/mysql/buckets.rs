@@ -402,7 +402,7 @@ impl Work<'_> {
         let buckets = self.session.buckets().await?;
         looks.keep_only(&buckets);
         let latest_end = self.now.0.saturating_sub(hours(self.options.keep_hours.max(1)));
-        for bucket in buckets.iter().filter(|it| it.ends_at.is_some_and(|end| end <= latest_end)) {
+        for bucket in buckets.iter().filter(|bucket| bucket.ends_at.is_some_and(|end| end <= latest_end)) {
             self.report.looked += 1;
             if !self.drop_if_over(bucket, looks).await? {
                 return Ok(());
@@ -416,7 +416,7 @@ impl Work<'_> {
     async fn make_ahead(&mut self) -> sqlx::Result<()> {
         let rate = rate::measure(&mut self.session, self.now).await?;
         let buckets = self.session.buckets().await?;
-        let last_end = buckets.iter().rev().find_map(|it| it.ends_at);
+        let last_end = buckets.iter().rev().find_map(|bucket| bucket.ends_at);
         let widest = match last_end {
             None if !rate.is_known() => self.options.first_hours.min(self.options.width_hours),
             _ => self.options.width_hours,

@@ -39,7 +39,7 @@ impl BulkStore for MysqlStore {
         let namespace = namespace.clone();
         let work = move |inner: Arc<Inner>| async move {
             let found = one(&mut *inner.catalog.acquire().await?, id).await?;
-            Ok::<_, sqlx::Error>(found.filter(|it| it.namespace == namespace))
+            Ok::<_, sqlx::Error>(found.filter(|bulk| bulk.namespace == namespace))
         };
         self.reading("read a bulk operation", work).await
     }
@@ -67,13 +67,13 @@ impl BulkStore for MysqlStore {
         let work = |inner: Arc<Inner>| async move {
             let next = sqlx::query(sql!(bulk, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
-            next.map(|it| row::millis(&it, 0)).transpose()
+            next.map(|row| row::millis(&row, 0)).transpose()
         };
         self.reading("look for the next bulk operation", work).await
     }
 
-    async fn advance_bulk(&self, it: AdvanceBulk, now: Millis) -> Result<Applied, CallError> {
-        self.changing("move a bulk operation on", move |tx| Box::pin(advance(tx, it, now))).await
+    async fn advance_bulk(&self, advance_bulk: AdvanceBulk, now: Millis) -> Result<Applied, CallError> {
+        self.changing("move a bulk operation on", move |tx| Box::pin(advance(tx, advance_bulk, now))).await
     }
 
     async fn bulk_failures(
@@ -94,7 +94,7 @@ impl BulkStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(bulk, list_old)).bind(unchanged_since.0).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<Vec<i64>>>()
+            rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<Vec<i64>>>()
         };
         let old = self.reading("look for old bulk operations", work).await?;
         let (count, catalog) = (old.len(), self.inner.catalog.clone());
@@ -120,11 +120,11 @@ fn most(limit: usize) -> i64 {
 
 async fn one(catalog: &mut MySqlConnection, id: i64) -> sqlx::Result<Option<StoredBulk>> {
     let found = sqlx::query(sql!(bulk, read)).bind(id).fetch_optional(catalog).await?;
-    found.map(|it| stored(&it)).transpose()
+    found.map(|row| stored(&row)).transpose()
 }
 
 async fn create(tx: &mut MySqlConnection, new: NewBulk, now: Millis) -> sqlx::Result<StoredBulk> {
-    let wake_at = new.wake_at(now).map(|it| it.0);
+    let wake_at = new.wake_at(now).map(|wake_at| wake_at.0);
     let create =
         sqlx::query(sql!(bulk, create)).bind(new.namespace.as_str()).bind(code(BulkState::Previewed));
     let create = create.bind(runs::text(&new.bulk)).bind(runs::text(&new.progress));
@@ -137,48 +137,54 @@ fn code(state: BulkState) -> i32 {
     i32::from(state.code())
 }
 
-async fn advance(tx: &mut MySqlConnection, it: AdvanceBulk, now: Millis) -> sqlx::Result<Applied> {
-    let moved = sqlx::query(sql!(bulk, advance)).bind(code(it.state)).bind(runs::text(&it.progress));
-    let moved = moved.bind(it.wake_at.map(|it| it.0)).bind(now.0).bind(it.id).bind(it.step);
+async fn advance(tx: &mut MySqlConnection, advance_bulk: AdvanceBulk, now: Millis) -> sqlx::Result<Applied> {
+    let moved = sqlx::query(sql!(bulk, advance))
+        .bind(code(advance_bulk.state))
+        .bind(runs::text(&advance_bulk.progress));
+    let moved = moved
+        .bind(advance_bulk.wake_at.map(|wake_at| wake_at.0))
+        .bind(now.0)
+        .bind(advance_bulk.id)
+        .bind(advance_bulk.step);
     if moved.execute(&mut *tx).await?.rows_affected() == 0 {
         return Ok(Applied::Lost);
     }
-    if !it.mended.is_empty() {
-        let rows: Vec<_> = it.mended.iter().map(|task| json!([it.id, task])).collect();
+    if !advance_bulk.mended.is_empty() {
+        let rows: Vec<_> = advance_bulk.mended.iter().map(|task| json!([advance_bulk.id, task])).collect();
         sqlx::query(sql!(bulk, delete_failures)).bind(runs::text(&rows)).execute(&mut *tx).await?;
     }
-    if !it.failed.is_empty() {
+    if !advance_bulk.failed.is_empty() {
         let row = |failed: &BulkFailure| {
-            json!([it.id, failed.place.id, failed.place.to_string(), failed.at.0, failed.error])
+            json!([advance_bulk.id, failed.place.id, failed.place.to_string(), failed.at.0, failed.error])
         };
-        let rows: Vec<_> = it.failed.iter().map(row).collect();
+        let rows: Vec<_> = advance_bulk.failed.iter().map(row).collect();
         let failed = sqlx::query(sql!(bulk, save_failures)).bind(runs::text(&rows));
-        failed.bind(it.id).bind(most(FAILURES_MAX)).execute(&mut *tx).await?;
+        failed.bind(advance_bulk.id).bind(most(FAILURES_MAX)).execute(&mut *tx).await?;
     }
     Ok(Applied::Moved)
 }
 
-fn stored(it: &MySqlRow) -> sqlx::Result<StoredBulk> {
-    let state = BulkState::from_code(row::small(it, 3)?);
+fn stored(row: &MySqlRow) -> sqlx::Result<StoredBulk> {
+    let state = BulkState::from_code(row::small(row, 3)?);
     Ok(StoredBulk {
-        id: it.try_get(0)?,
-        namespace: row::name(it, 1)?,
-        step: it.try_get(2)?,
+        id: row.try_get(0)?,
+        namespace: row::name(row, 1)?,
+        step: row.try_get(2)?,
         state: state.ok_or_else(|| row::odd(3, "is no state of an operation"))?,
-        bulk: serde_json::from_str(it.try_get(4)?).map_err(|error| row::odd(4, error))?,
-        progress: serde_json::from_str(it.try_get(5)?).map_err(|error| row::odd(5, error))?,
-        wake_at: it.try_get::<Option<i64>, _>(6)?.map(Millis),
-        created_at: row::millis(it, 7)?,
-        created_by: it.try_get(8)?,
-        updated_at: row::millis(it, 9)?,
+        bulk: serde_json::from_str(row.try_get(4)?).map_err(|error| row::odd(4, error))?,
+        progress: serde_json::from_str(row.try_get(5)?).map_err(|error| row::odd(5, error))?,
+        wake_at: row.try_get::<Option<i64>, _>(6)?.map(Millis),
+        created_at: row::millis(row, 7)?,
+        created_by: row.try_get(8)?,
+        updated_at: row::millis(row, 9)?,
     })
 }
 
-fn failure(it: &MySqlRow) -> sqlx::Result<BulkFailure> {
+fn failure(row: &MySqlRow) -> sqlx::Result<BulkFailure> {
     Ok(BulkFailure {
-        place: it.try_get::<&str, _>(0)?.parse().map_err(|error| row::odd(0, error))?,
-        at: row::millis(it, 1)?,
-        error: it.try_get(2)?,
+        place: row.try_get::<&str, _>(0)?.parse().map_err(|error| row::odd(0, error))?,
+        at: row::millis(row, 1)?,
+        error: row.try_get(2)?,
     })
 }
 
@@ -201,15 +207,16 @@ async fn matching_once(inner: &Inner, look: &Look) -> Result<(Matching, BTreeSet
         return Ok((matching_in(&all, look).await?, BTreeSet::new()));
     };
     let placement = inner.routing.placement();
-    let numbers: BTreeSet<usize> = partitions.iter().map(|it| placement.shard_of(*it)).collect();
+    let numbers: BTreeSet<usize> =
+        partitions.iter().map(|partition| placement.shard_of(*partition)).collect();
     let here: Vec<(usize, &Shard)> =
-        numbers.into_iter().filter_map(|it| Some((it, inner.members().get(it)?))).collect();
-    let shards: Vec<&Shard> = here.iter().map(|it| it.1).collect();
+        numbers.into_iter().filter_map(|number| Some((number, inner.members().get(number)?))).collect();
+    let shards: Vec<&Shard> = here.iter().map(|pair| pair.1).collect();
     let (found, mut missed) = (matching_in(&shards, look).await?, BTreeSet::new());
     for (number, shard) in here {
-        let asked = partitions.iter().copied().filter(|it| placement.shard_of(*it) == number);
+        let asked = partitions.iter().copied().filter(|partition| placement.shard_of(*partition) == number);
         let missing = async { hosted::missing(&mut *shard.readers.acquire().await?, asked).await };
-        missed.extend(missing.await.map_err(|it| shard.failed(it))?);
+        missed.extend(missing.await.map_err(|error| shard.failed(error))?);
     }
     Ok((found, missed))
 }
@@ -219,7 +226,7 @@ async fn matching_in(shards: &[&Shard], look: &Look) -> Result<Matching, Error> 
     let dead = look.states == [State::Dead];
     let walk = Walk::of(shards, namespace, of_tasks, look.label.as_ref(), dead).await?;
     let looked = walk.look(shards, look.before_id.unwrap_or(i64::MAX)).await?;
-    let Some(floor) = looked.last().map(|it| *it.start()) else { return Ok(Matching::default()) };
+    let Some(floor) = looked.last().map(|range| *range.start()) else { return Ok(Matching::default()) };
     let limit = look.limit.max(1);
     let mut found: Vec<Found> = Vec::new();
     for ids in &looked {
@@ -229,22 +236,22 @@ async fn matching_in(shards: &[&Shard], look: &Look) -> Result<Matching, Error> 
                 let (_permit, mut conn) = shard.long_reader().await?;
                 in_database(&mut conn, look, &walk, (ids, room)).await
             };
-            here.extend(found_here.await.map_err(|it| shard.failed(it))?);
+            here.extend(found_here.await.map_err(|error| shard.failed(error))?);
         }
-        here.sort_by_key(|it| Reverse(it.place.id));
-        here.dedup_by_key(|it| it.place.id);
+        here.sort_by_key(|found| Reverse(found.place.id));
+        here.dedup_by_key(|found| found.place.id);
         here.truncate(room);
         found.extend(here);
         if found.len() >= limit {
             break;
         }
     }
-    let full = found.last().filter(|_| found.len() >= limit).map(|it| it.place.id);
+    let full = found.last().filter(|_| found.len() >= limit).map(|found| found.place.id);
     let next = walk.newest_below(shards, full.unwrap_or(floor)).await?;
     Ok(Matching {
         examined: walk.examined(&looked, full, found.len()),
-        places: found.into_iter().filter(|it| it.fits(look)).map(|it| it.place).collect(),
-        next_before_id: next.map(|it| it.saturating_add(1)),
+        places: found.into_iter().filter(|found| found.fits(look)).map(|found| found.place).collect(),
+        next_before_id: next.map(|next| next.saturating_add(1)),
     })
 }
 
@@ -257,8 +264,9 @@ impl Found {
     /// The label may stand in another one's value.
     fn fits(&self, look: &Look) -> bool {
         let Some((key, value)) = &look.label else { return true };
-        let labels = self.labels.as_deref().and_then(|it| serde_json::from_str::<serde_json::Value>(it).ok());
-        labels.is_some_and(|it| it.get(key).and_then(serde_json::Value::as_str) == Some(value))
+        let labels =
+            self.labels.as_deref().and_then(|labels| serde_json::from_str::<serde_json::Value>(labels).ok());
+        labels.is_some_and(|labels| labels.get(key).and_then(serde_json::Value::as_str) == Some(value))
     }
 }
 
@@ -270,9 +278,9 @@ async fn in_database(
 ) -> sqlx::Result<Vec<Found>> {
     let namespace = look.namespace.as_ref().map(Name::as_str);
     let (queue, kind) = (look.queue.as_ref().map(Name::as_str), look.kind.as_ref().map(Name::as_str));
-    let (after, before) = (look.due_after.map(|it| it.0), look.due_before.map(|it| it.0));
+    let (after, before) = (look.due_after.map(|at| at.0), look.due_before.map(|at| at.0));
     let label = look.label.as_ref().map(query::label_text);
-    let created = look.created_until.map(|it| it.0);
+    let created = look.created_until.map(|at| at.0);
     let partitions = look.partitions.as_ref().map(hosted::list);
     let text = match walk {
         Walk::Ids | Walk::Chunks(_) => sql!(bulk, list_matching),
@@ -302,10 +310,10 @@ async fn in_database(
         .bind(created)
         .bind(created)
         .bind(most(limit));
-    let found = |it: &MySqlRow| {
-        let partition: Partition = row::partition(it, 0)?;
-        let place = TaskRef { partition, due_at: row::millis(it, 1)?, id: it.try_get(2)? };
-        Ok(Found { place, labels: it.try_get(3)? })
+    let found = |row: &MySqlRow| {
+        let partition: Partition = row::partition(row, 0)?;
+        let place = TaskRef { partition, due_at: row::millis(row, 1)?, id: row.try_get(2)? };
+        Ok(Found { place, labels: row.try_get(3)? })
     };
     asked.fetch_all(conn).await?.iter().map(found).collect()
 }

@@ -52,7 +52,7 @@ pub(super) async fn answered<A, I>(
 /// One commit of each writer of each database.
 pub(super) async fn check_writers(inner: &Inner, part: usize) -> Result<(), CallError> {
     const DOING: &str = "check the writers";
-    let lines = inner.members().get(part).into_iter().flat_map(|it| it.lines.iter().flatten());
+    let lines = inner.members().get(part).into_iter().flat_map(|member| member.lines.iter().flatten());
     let checks = lines.map(|line| {
         let (caller, answer) = oneshot::channel();
         push(Some(line), Job::new(DOING, Work::Check(caller)));
@@ -76,16 +76,16 @@ pub(super) async fn insert(
 ) -> Result<Vec<Result<Inserted, CallError>>, CallError> {
     const DOING: &str = "insert tasks";
     let taken = inner.context.ids.take_in_turn(tasks.len()).await;
-    let (ids, turn) = taken.map_err(|it| CallError::did_not_happen(DOING, it))?;
+    let (ids, turn) = taken.map_err(|error| CallError::did_not_happen(DOING, error))?;
     let partitions = inner.cluster.partitions;
     let asks = ids.into_iter().zip(tasks);
     let asks = asks.map(|(id, task)| Ask::new(id, task, Arc::clone(&by), now, partitions)).collect();
     let mut inserted =
-        pin!(spread(&inner, (DOING, Lane::Bulk, CHUNK_ROWS), asks, |it: &Ask| it.partition, Work::Insert));
+        pin!(spread(&inner, (DOING, Lane::Bulk, CHUNK_ROWS), asks, |ask: &Ask| ask.partition, Work::Insert));
     let stands_in_line = polled_once(inserted.as_mut()).await;
     drop(turn);
     let gathered = match stands_in_line {
-        Poll::Ready(it) => it,
+        Poll::Ready(stands_in_line) => stands_in_line,
         Poll::Pending => inserted.await,
     };
     Ok(gathered.each())
@@ -138,7 +138,7 @@ pub(super) async fn spread<T, A>(
         if !left.is_empty()
             && let Err(error) = inner.follow(&mut patience, &closed).await
         {
-            let numbers = left.drain(..).map(|it| it.0).collect();
+            let numbers = left.drain(..).map(|pair| pair.0).collect();
             gathered.fail(numbers, &CallError::did_not_happen(doing, error));
         }
     }
@@ -191,7 +191,7 @@ impl<A> Gathered<A> {
     pub(super) fn each(self) -> Vec<Result<A, CallError>> {
         let doing = self.doing;
         let none = || Err(CallError::may_have_happened(doing, Error::Closed));
-        self.answers.into_iter().map(|it| it.unwrap_or_else(none)).collect()
+        self.answers.into_iter().map(|result| result.unwrap_or_else(none)).collect()
     }
 
     /// The whole: it did not happen only if nothing of it did.

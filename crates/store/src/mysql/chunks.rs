@@ -101,7 +101,7 @@ impl Noted {
     /// With this one.
     fn counted(&mut self, namespace: &str, chunk: i64) -> usize {
         if let Some((_, rows)) =
-            self.rows.iter_mut().rev().find(|it| it.0.1 == chunk && *it.0.0 == *namespace)
+            self.rows.iter_mut().rev().find(|row| row.0.1 == chunk && *row.0.0 == *namespace)
         {
             *rows += 1;
             return *rows;
@@ -114,28 +114,28 @@ impl Noted {
     }
 
     fn is_known(&self, [namespace, queue, kind]: [&str; 3], chunk: i64) -> bool {
-        let of_kind = self.known.get(namespace).and_then(|it| it.get(queue)?.get(kind));
+        let of_kind = self.known.get(namespace).and_then(|known| known.get(queue)?.get(kind));
         let fresh = |at: &Instant| self.began.duration_since(*at) < REMEMBERED;
-        of_kind.is_some_and(|it| it.iter().any(|it| it.0 == chunk && fresh(&it.1)))
+        of_kind.is_some_and(|list| list.iter().any(|pair| pair.0 == chunk && fresh(&pair.1)))
     }
 
     fn forget(&mut self, [namespace, queue, kind]: [&str; 3], chunk: i64) {
-        let of_kind = self.known.get_mut(namespace).and_then(|it| it.get_mut(queue)?.get_mut(kind));
+        let of_kind = self.known.get_mut(namespace).and_then(|known| known.get_mut(queue)?.get_mut(kind));
         if let Some(known) = of_kind {
-            known.retain(|it| it.0 != chunk);
+            known.retain(|pair| pair.0 != chunk);
         }
     }
 
     fn is_new(&mut self, [namespace, queue, kind]: [&str; 3], chunk: i64) -> bool {
         let began = self.began;
-        let of_kind = self.known.get_mut(namespace).and_then(|it| it.get_mut(queue)?.get_mut(kind));
+        let of_kind = self.known.get_mut(namespace).and_then(|known| known.get_mut(queue)?.get_mut(kind));
         let Some(known) = of_kind else {
             let queues = self.known.entry(namespace.into()).or_default();
             queues.entry(queue.into()).or_default().insert(kind.into(), vec![(chunk, began)]);
             self.kinds += 1;
             return true;
         };
-        match known.iter_mut().rev().find(|it| it.0 == chunk) {
+        match known.iter_mut().rev().find(|pair| pair.0 == chunk) {
             Some((_, at)) if began.duration_since(*at) < REMEMBERED => false,
             Some((_, at)) => {
                 *at = began;
@@ -154,8 +154,8 @@ impl Noted {
     /// Before a transaction: what the one before has entered counts only if it was committed.
     pub(crate) fn clear(&mut self) {
         self.began = Instant::now();
-        for it in std::mem::take(&mut self.pending) {
-            self.forget([&it.namespace, &it.queue, &it.kind], it.chunk);
+        for note in std::mem::take(&mut self.pending) {
+            self.forget([&note.namespace, &note.queue, &note.kind], note.chunk);
         }
         if self.kinds > KINDS_MAX {
             (self.known, self.kinds) = (HashMap::new(), 0);
@@ -170,10 +170,10 @@ impl Noted {
     pub(crate) fn write_at_last(&mut self, slot: i32, trips: &mut Trips) {
         self.pending.sort_unstable();
         for (part, text) in NOTE.parts(&self.pending) {
-            let values = part.iter().flat_map(|it| {
+            let values = part.iter().flat_map(|note| {
                 let [namespace, queue, kind] =
-                    [&it.namespace, &it.queue, &it.kind].map(|it| Literal::Text(it));
-                let [chunk, slot] = [it.chunk, slot.into()].map(Literal::Int);
+                    [&note.namespace, &note.queue, &note.kind].map(|text| Literal::Text(text));
+                let [chunk, slot] = [note.chunk, slot.into()].map(Literal::Int);
                 [namespace, queue, chunk, kind, slot]
             });
             trips.at_last(text, &values.collect::<Vec<_>>());
@@ -193,8 +193,8 @@ pub(super) async fn write(conn: &mut MySqlConnection, slot: i32, mut notes: Vec<
     notes.dedup();
     for (part, text) in NOTE.parts(&notes) {
         let mut values = MySqlArguments::default();
-        for it in part {
-            bind!(values, &*it.namespace, &*it.queue, it.chunk, &*it.kind, slot);
+        for note in part {
+            bind!(values, &*note.namespace, &*note.queue, note.chunk, &*note.kind, slot);
         }
         sqlx::query_with(text, values).execute(&mut *conn).await?;
     }
@@ -204,7 +204,7 @@ pub(super) async fn write(conn: &mut MySqlConnection, slot: i32, mut notes: Vec<
 /// Tasks below this id are not entered; 0: all are; None: it is not begun.
 pub(super) async fn not_entered_below(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
     let found = sqlx::query(sql!(labels, read_chunks_below)).fetch_optional(conn).await?;
-    found.map(|it| it.try_get(0)).transpose()
+    found.map(|row| row.try_get(0)).transpose()
 }
 
 /// The newest chunks of a database that may have tasks of a queue, down from one.
@@ -217,23 +217,23 @@ pub(super) async fn newest(
     let asked = sqlx::query(sql!(labels, list_newest_chunks)).bind(namespace).bind(queue).bind(down_from);
     let most = i64::try_from(chunks::LOOK).unwrap_or(i64::MAX);
     let asked = asked.bind(kind).bind(kind).bind(most).bind(namespace).bind(down_from).bind(most).bind(most);
-    asked.fetch_all(conn).await?.iter().map(|it| it.try_get(0)).collect()
+    asked.fetch_all(conn).await?.iter().map(|rows| rows.try_get(0)).collect()
 }
 
 /// Enters what stood before, a bounded number of ids. How many were passed over.
 pub(super) async fn enter_stood(inner: &Inner, part: usize, limit: usize) -> Result<usize, Error> {
     let Some(shard) = inner.members().get(part) else { return Ok(0) };
     let below = || async { not_entered_below(&mut *shard.readers.acquire().await?).await };
-    match twice(READ, below).await.map_err(|it| shard.failed(it))? {
+    match twice(READ, below).await.map_err(|error| shard.failed(error))? {
         Some(0) => return prune(inner, part).await.map(|()| 0),
         None if is_one_behind(inner).await? => return Ok(0),
         _ => {}
     }
     let door = inner.door(part)?;
-    let Known { mut conn, number } = door.writer().await.map_err(|it| door.failed(it))?;
+    let Known { mut conn, number } = door.writer().await.map_err(|error| door.failed(error))?;
     let work = stood(&mut conn, limit);
     let done = watched(WRITE, || vec![(number, door.clone())], work).await;
-    let passed = done.unwrap_or_else(|| Err(silent())).map_err(|it| door.failed(it))?;
+    let passed = done.unwrap_or_else(|| Err(silent())).map_err(|error| door.failed(error))?;
     drop(timeout(PING, conn.close()).await);
     Ok(passed)
 }
@@ -242,10 +242,10 @@ async fn prune(inner: &Inner, part: usize) -> Result<(), Error> {
     let mut pruning = inner.pruning.lock().remove(&part).unwrap_or_default();
     if pruning.is_due() {
         let door = inner.door(part)?;
-        let Known { mut conn, number } = door.writer().await.map_err(|it| door.failed(it))?;
+        let Known { mut conn, number } = door.writer().await.map_err(|error| door.failed(error))?;
         let work = pruning.run(&mut conn);
         let done = watched(WRITE, || vec![(number, door.clone())], work).await;
-        done.unwrap_or_else(|| Err(silent())).map_err(|it| door.failed(it))?;
+        done.unwrap_or_else(|| Err(silent())).map_err(|error| door.failed(error))?;
         drop(timeout(PING, conn.close()).await);
     }
     inner.pruning.lock().insert(part, pruning);
@@ -278,7 +278,7 @@ pub(super) struct Pruning {
 impl Pruning {
     /// A few steps now and then: what is not removed costs a look at an empty chunk.
     pub(super) fn is_due(&self) -> bool {
-        self.looked_at.is_none_or(|it| it.elapsed() >= PRUNE_INTERVAL)
+        self.looked_at.is_none_or(|looked_at| looked_at.elapsed() >= PRUNE_INTERVAL)
     }
 
     pub(super) async fn run(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
@@ -345,14 +345,14 @@ impl Pruning {
 async fn stood(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<usize> {
     let mut tx = conn.begin().await?;
     let held = sqlx::query(sql!(labels, lock_chunks_below)).fetch_optional(&mut *tx).await?;
-    let Some(below) = held.map(|it| it.try_get::<i64, _>(0)).transpose()? else {
+    let Some(below) = held.map(|row| row.try_get::<i64, _>(0)).transpose()? else {
         sqlx::query(sql!(labels, begin_chunks)).execute(&mut *tx).await?;
         tx.commit().await?;
         return Ok(limit.max(1));
     };
     let newest = query::newest_below(&mut tx, below).await?;
     let rows = i64::try_from(limit.max(1)).unwrap_or(i64::MAX);
-    let floor = newest.map_or(0, |it| it.saturating_sub(rows - 1).max(0));
+    let floor = newest.map_or(0, |newest| newest.saturating_sub(rows - 1).max(0));
     if let Some(newest) = newest {
         for of_any in [false, true] {
             let stood = sqlx::query(sql!(labels, enter_earlier_chunks)).bind(of_any).bind(of_any);
@@ -372,7 +372,7 @@ mod tests {
         noted
             .pending
             .iter()
-            .map(|it| (format!("{}/{}/{}", it.namespace, it.queue, it.kind), it.chunk))
+            .map(|note| (format!("{}/{}/{}", note.namespace, note.queue, note.kind), note.chunk))
             .collect()
     }
 
@@ -389,7 +389,7 @@ mod tests {
         assert!(pending(&noted).is_empty(), "it is remembered");
         noted.enter(["n", "q", "other"], 5_002);
         noted.enter(["n", "q", "k"], 5_120);
-        let new = [("n/q/other", 4), ("n//", 5), ("n/q/k", 5)].map(|it| (it.0.to_owned(), it.1));
+        let new = [("n/q/other", 4), ("n//", 5), ("n/q/k", 5)].map(|pair| (pair.0.to_owned(), pair.1));
         assert_eq!(pending(&noted), new);
     }
 

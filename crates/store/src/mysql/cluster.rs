@@ -48,7 +48,7 @@ impl ClusterStore for MysqlStore {
 
     async fn events(&self, query: EventQuery) -> Result<Vec<(i64, Event)>, CallError> {
         let work = |inner: Arc<Inner>| async move {
-            let kind = query.kind.map_or("", |it| it.word());
+            let kind = query.kind.map_or("", |kind| kind.word());
             let engine = query.engine.as_deref().unwrap_or_default();
             let asked = sqlx::query(sql!(cluster, list_events)).bind(query.before_id.unwrap_or(i64::MAX));
             let asked = asked.bind(kind).bind(kind).bind(engine).bind(engine);
@@ -105,7 +105,7 @@ impl ClusterStore for MysqlStore {
     }
 
     async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, CallError> {
-        let path = only.map(|it| format!("$.queues.\"{}\"", in_sample(it)));
+        let path = only.map(|queue| format!("$.queues.\"{}\"", in_sample(queue)));
         let work = move |inner: Arc<Inner>| async move {
             let asked = match path {
                 Some(path) => sqlx::query(sql!(cluster, list_samples_of_queue)).bind(path),
@@ -143,11 +143,11 @@ impl ClusterStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let Some(shard) = inner.members().get(part) else { return Err(Error::NoDatabase) };
             let mut conn = shard.readers.acquire().await?;
-            let archives = Some(archive::published(&mut conn).await?).filter(|it| *it > 0);
+            let archives = Some(archive::published(&mut conn).await?).filter(|archive| *archive > 0);
             let sizes = sqlx::query(sql!(cluster, read_table_sizes)).fetch_one(&mut *conn).await?;
             let axis = sqlx::query(sql!(cluster, list_bucket_sizes)).fetch_all(&mut *conn).await?;
-            let slice = |it: &MySqlRow| {
-                Ok(Slice { until: it.try_get::<Option<i64>, _>(0)?.map(Millis), rows: it.try_get(1)? })
+            let slice = |row: &MySqlRow| {
+                Ok(Slice { until: row.try_get::<Option<i64>, _>(0)?.map(Millis), rows: row.try_get(1)? })
             };
             Ok(Database {
                 name: sizes.try_get(0)?,
@@ -165,8 +165,8 @@ impl ClusterStore for MysqlStore {
     async fn moves(&self) -> Result<Vec<Move>, CallError> {
         let work = |inner: Arc<Inner>| async move {
             let rows = steps::list(&mut *inner.catalog.acquire().await?).await?;
-            let it = |it: steps::Row| Move { partition: it.partition, from: it.from, to: it.to };
-            Ok::<Vec<Move>, sqlx::Error>(rows.into_iter().map(it).collect())
+            let to_move = |row: steps::Row| Move { partition: row.partition, from: row.from, to: row.to };
+            Ok::<Vec<Move>, sqlx::Error>(rows.into_iter().map(to_move).collect())
         };
         self.reading("read which partitions move", work).await
     }
@@ -183,9 +183,9 @@ impl ClusterStore for MysqlStore {
                 return Err(Error::NoDatabase);
             }
             let (mut steps, mut passed) = (Vec::new(), 0);
-            for it in &rows {
-                passed += usize::try_from(it.try_get::<i64, _>(1)?).unwrap_or(usize::MAX);
-                let (step, tasks): (i64, i64) = (it.try_get(0)?, it.try_get(2)?);
+            for row in &rows {
+                passed += usize::try_from(row.try_get::<i64, _>(1)?).unwrap_or(usize::MAX);
+                let (step, tasks): (i64, i64) = (row.try_get(0)?, row.try_get(2)?);
                 if tasks > 0 {
                     steps.push((usize::try_from(step).unwrap_or_default(), tasks.unsigned_abs()));
                 }
@@ -196,8 +196,8 @@ impl ClusterStore for MysqlStore {
     }
 }
 
-fn sample(it: &MySqlRow) -> sqlx::Result<Sample> {
-    Ok(Sample { step_at: row::millis(it, 0)?, engine: it.try_get(1)?, body: it.try_get(2)? })
+fn sample(row: &MySqlRow) -> sqlx::Result<Sample> {
+    Ok(Sample { step_at: row::millis(row, 0)?, engine: row.try_get(1)?, body: row.try_get(2)? })
 }
 
 fn most(limit: usize) -> i64 {
@@ -216,7 +216,7 @@ fn event(found: &MySqlRow) -> sqlx::Result<(i64, Event)> {
         at: row::millis(found, 1)?,
         kind: kind.parse().map_err(|error| row::odd(2, error))?,
         key: found.try_get(3)?,
-        engine: engine.filter(|it| !it.is_empty()),
+        engine: engine.filter(|engine| !engine.is_empty()),
         text: found.try_get(5)?,
         details: found.try_get(6)?,
     };

@@ -133,8 +133,8 @@ impl Connections {
     pub(crate) async fn close(&self) {
         self.pool.permits.close();
         let idle = std::mem::take(&mut *self.pool.idle.lock());
-        for it in idle {
-            drop(timeout(PING, it.known.conn.close()).await);
+        for idle in idle {
+            drop(timeout(PING, idle.known.conn.close()).await);
         }
         if let Some(writers) = self.pool.writers.get() {
             Box::pin(writers.close()).await;

@@ -96,7 +96,7 @@ impl MysqlSettings {
                 "version {version} is too old: MySQL 8.0 or MariaDB 10.6 is needed, or newer"
             ));
         }
-        let is_logged = self.get("log_bin").is_some_and(|it| it == "ON" || it == "1");
+        let is_logged = self.get("log_bin").is_some_and(|log_bin| log_bin == "ON" || log_bin == "1");
         let format = self.get("binlog_format").unwrap_or_default();
         (is_logged && format == "STATEMENT").then(|| {
             "binlog_format is STATEMENT, which refuses every write of READ COMMITTED: SET GLOBAL binlog_format = 'ROW', and \
@@ -110,7 +110,7 @@ impl MysqlSettings {
 fn is_too_old(version: &str) -> bool {
     let is_mariadb = version.contains("MariaDB");
     let version = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
-    let mut numbers = version.split(['.', '-']).map(|it| it.parse::<u32>().unwrap_or(0));
+    let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     found < if is_mariadb { (10, 6) } else { (8, 0) }
 }
@@ -133,21 +133,21 @@ impl MysqlDoctor {
     pub fn host(&self) -> String {
         let at = self.at();
         let host = at.split('/').next().unwrap_or_default();
-        host.rsplit_once(':').map_or(host, |it| it.0).to_owned()
+        host.rsplit_once(':').map_or(host, |parts| parts.0).to_owned()
     }
 
     async fn ask<T>(
         &self,
         question: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T>,
     ) -> Result<T, Error> {
-        on_its_own(READ, &self.door, question).await.map_err(|it| self.door.failed(it))
+        on_its_own(READ, &self.door, question).await.map_err(|error| self.door.failed(error))
     }
 
     /// # Errors
     /// As every question here: when the database cannot be reached or does not take it.
     pub async fn tls(&self) -> Result<MysqlTls, Error> {
         let mut found = self.ask(async |conn| pairs(conn, sql!(doctor, read_tls)).await).await?;
-        let mut take = |name: &str| found.remove(name).filter(|it| !it.is_empty());
+        let mut take = |name: &str| found.remove(name).filter(|text| !text.is_empty());
         let (is_verified, is_named) = self.door.verifies();
         let (cipher, not_after) = (take("ssl_cipher"), take("ssl_server_not_after"));
         Ok(MysqlTls { cipher, is_verified, is_named, not_after })
@@ -172,7 +172,7 @@ impl MysqlDoctor {
     /// See `tls`; what is recorded there may not be this program's.
     pub async fn schema(&self) -> Result<Schema, Error> {
         let look = on_its_own(READ, &self.door, async |conn| migrate::look(conn, &self.door).await);
-        look.await.map_err(|it| match it {
+        look.await.map_err(|error| match error {
             Error::Driver(source) => self.door.failed(source),
             other => other,
         })
@@ -183,8 +183,9 @@ impl MysqlDoctor {
     pub async fn rights(&self) -> Result<MysqlRights, Error> {
         self.ask(async |conn| {
             let rows = sqlx::query(sql!(doctor, list_rights)).fetch_all(&mut *conn).await?;
-            let granted = rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<Vec<String>>>()?;
-            let missing = RIGHTS.into_iter().filter(|it| !granted.iter().any(|has| has == it)).collect();
+            let granted = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<Vec<String>>>()?;
+            let missing =
+                RIGHTS.into_iter().filter(|right| !granted.iter().any(|has| has == right)).collect();
             // An older server has no such list, and no roles.
             let roles = sqlx::query_scalar::<_, i64>(sql!(doctor, count_roles)).fetch_one(conn).await;
             Ok(MysqlRights { missing, has_roles: roles.unwrap_or(0) > 0 })
@@ -204,7 +205,7 @@ impl MysqlDoctor {
                 let round_trip = began.elapsed();
                 let half_ms = i64::try_from(round_trip.as_millis() / 2).unwrap_or(i64::MAX);
                 let reading = ClockReading { ahead_ms: there - asked_at.plus(half_ms).0, round_trip };
-                best = Some(best.filter(|it| it.round_trip <= round_trip).unwrap_or(reading));
+                best = Some(best.filter(|best| best.round_trip <= round_trip).unwrap_or(reading));
             }
             best.ok_or(sqlx::Error::RowNotFound)
         })
@@ -237,9 +238,9 @@ impl MysqlDoctor {
     pub async fn buckets(&self, now: Millis) -> Result<Option<BucketsAhead>, Error> {
         self.ask(async |conn| {
             let rows = sqlx::query(sql!(buckets, list)).fetch_all(&mut *conn).await?;
-            let ends = rows.iter().map(|it| it.try_get(1)).collect::<sqlx::Result<Vec<Option<i64>>>>()?;
+            let ends = rows.iter().map(|row| row.try_get(1)).collect::<sqlx::Result<Vec<Option<i64>>>>()?;
             let wide = sqlx::query(sql!(shards, read_meta)).bind("buckets_wide").fetch_optional(conn).await?;
-            let wide = wide.map_or(Ok(0), |it| it.try_get(0))?;
+            let wide = wide.map_or(Ok(0), |wide| wide.try_get(0))?;
             let ahead = |(narrow_until, until)| BucketsAhead { narrow_until, until, wide };
             Ok(buckets::ahead(&ends, now.0).map(ahead))
         })
@@ -254,7 +255,7 @@ impl MysqlDoctor {
         self.ask(async |conn| {
             let read = sqlx::query(sql!(shards, read_meta)).bind(CLUSTER).fetch_optional(conn).await;
             match read {
-                Ok(row) => row.map(|it| it.try_get(0)).transpose(),
+                Ok(row) => row.map(|row| row.try_get(0)).transpose(),
                 Err(error) if is_without_tables(&error) => Ok(None),
                 Err(error) => Err(error),
             }
@@ -265,7 +266,7 @@ impl MysqlDoctor {
 
 fn is_without_tables(error: &sqlx::Error) -> bool {
     const NO_SUCH_TABLE: &str = "42S02";
-    error.as_database_error().is_some_and(|it| it.code().as_deref() == Some(NO_SUCH_TABLE))
+    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(NO_SUCH_TABLE))
 }
 
 /// Two columns of text, whatever the server declares them to be; names in small letters.

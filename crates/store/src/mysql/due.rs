@@ -36,12 +36,12 @@ pub(super) async fn list(inner: &Inner, query: &Query) -> Result<Page, Error> {
         }
     }
     range.sort(&mut tasks);
-    tasks.dedup_by_key(|it| it.place.id);
+    tasks.dedup_by_key(|task| task.place.id);
     tasks.truncate(limit);
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(DuePosition::of);
     let next_behind_due = full.or_else(|| range.looked_to(whole));
     if let Some((key, value)) = &query.label {
-        tasks.retain(|it| it.ask.labels.get(key) == Some(value));
+        tasks.retain(|task| task.ask.labels.get(key) == Some(value));
     }
     Ok(Page { tasks, next_behind_due, along: Along::DueTime, ..Page::default() })
 }
@@ -62,7 +62,7 @@ async fn bound(
     };
     let asked = asked.bind(before.due_at.0).bind(before.due_at.0).bind(before.id);
     let found = asked.bind(i64::try_from(tasks - 1).unwrap_or(i64::MAX)).fetch_optional(conn).await?;
-    found.map(|it| Ok(DuePosition { due_at: row::millis(&it, 0)?, id: it.try_get(1)? })).transpose()
+    found.map(|row| Ok(DuePosition { due_at: row::millis(&row, 0)?, id: row.try_get(1)? })).transpose()
 }
 
 async fn of_partition(
@@ -74,9 +74,9 @@ async fn of_partition(
     let (namespace, queue) =
         (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref().map(Name::as_str));
     let kind = query.kind.as_ref().map(Name::as_str);
-    let state = query.state.map(|it: State| i32::from(it.code()));
+    let state = query.state.map(|state: State| i32::from(state.code()));
     let label = query.label.as_ref().map(label_text);
-    let updated = query.updated_from.map(|it| it.0);
+    let updated = query.updated_from.map(|at| at.0);
     let text = if is_rising { sql!(query, list_by_due_rising) } else { sql!(query, list_by_due) };
     let search = sqlx::query(text)
         .bind(row::partition_no(partition))

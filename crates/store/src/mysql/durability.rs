@@ -52,7 +52,7 @@ impl MysqlStore {
         let mut found = Vec::new();
         for url in urls {
             let door = Door::new(url)?;
-            let asked = ask(&door).await.map_err(|it| door.failed(it))?;
+            let asked = ask(&door).await.map_err(|error| door.failed(error))?;
             found.extend(weak(&door.to_string(), asked));
         }
         Ok(found)
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn only_a_server_that_syncs_what_it_says_and_can_be_written_is_strong() {
-        let names = |answer| weak("db", answer).iter().map(|it| it.setting).collect::<Vec<_>>();
+        let names = |answer| weak("db", answer).iter().map(|weakness| weakness.setting).collect::<Vec<_>>();
         assert!(names((1, 0, 0, 0)).is_empty(), "no binary log");
         assert!(names((1, 1, 1, 0)).is_empty());
         assert_eq!(names((2, 1, 0, 1)), ["innodb_flush_log_at_trx_commit", "sync_binlog", "read_only"]);

@@ -52,7 +52,7 @@ impl Ends {
         let mut batches = Vec::new();
         let mut rest = self.0.as_slice();
         while let Some(first) = rest.first() {
-            let near = rest.partition_point(|it| it.until.since(first.until) <= SPREAD_MS);
+            let near = rest.partition_point(|entry| entry.until.since(first.until) <= SPREAD_MS);
             let (batch, others) = rest.split_at(near.min(ENTRIES_MAX));
             batches.push(batch);
             rest = others;
@@ -64,10 +64,12 @@ impl Ends {
 /// In the transaction that gives the leases, along with its commit.
 pub(crate) fn keep_at_last(trips: &mut Trips, mut ends: Ends) {
     for (part, text) in INSERT_BATCHES.parts(&ends.batches()) {
-        let entries: Vec<_> =
-            part.iter().map(|it| (it.first().map_or(0, |it| it.until.0), encoded(it))).collect();
+        let entries: Vec<_> = part
+            .iter()
+            .map(|entries| (entries.first().map_or(0, |entry| entry.until.0), encoded(entries)))
+            .collect();
         let values: Vec<_> =
-            entries.iter().flat_map(|it| [Literal::Int(it.0), Literal::Bytes(&it.1)]).collect();
+            entries.iter().flat_map(|pair| [Literal::Int(pair.0), Literal::Bytes(&pair.1)]).collect();
         trips.at_last(text, &values);
     }
 }
@@ -77,7 +79,7 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Re
     for (part, text) in INSERT_BATCHES.parts(&ends.batches()) {
         let mut values = MySqlArguments::default();
         for batch in part {
-            let first = batch.first().map_or(0, |it| it.until.0);
+            let first = batch.first().map_or(0, |entry| entry.until.0);
             bind!(values, first, encoded(batch));
         }
         sqlx::query_with(text, values).execute(&mut *conn).await?;
@@ -90,8 +92,9 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Re
 pub(crate) async fn watch(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<usize> {
     let mut ends = Ends::default();
     for part in places.chunks(ENTRIES_MAX) {
-        for it in sqlx::query(sql!(lease, read_in_flight)).bind(wanted(part)).fetch_all(&mut *conn).await? {
-            let (nth, fence, until) = (row::small::<usize>(&it, 0)?, it.try_get(1)?, row::millis(&it, 2)?);
+        for rows in sqlx::query(sql!(lease, read_in_flight)).bind(wanted(part)).fetch_all(&mut *conn).await? {
+            let (nth, fence, until) =
+                (row::small::<usize>(&rows, 0)?, rows.try_get(1)?, row::millis(&rows, 2)?);
             if let Some(place) = part.get(nth) {
                 ends.add(*place, fence, until);
             }
@@ -107,9 +110,9 @@ const ENTRY_LEN: usize = 26;
 
 fn encoded(batch: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(batch.len() * ENTRY_LEN);
-    for it in batch {
-        bytes.extend(it.place.partition.0.to_be_bytes());
-        for number in [it.place.due_at.0, it.place.id, it.fence] {
+    for entry in batch {
+        bytes.extend(entry.place.partition.0.to_be_bytes());
+        for number in [entry.place.due_at.0, entry.place.id, entry.fence] {
             bytes.extend(number.to_be_bytes());
         }
     }
@@ -118,8 +121,8 @@ fn encoded(batch: &[Entry]) -> Vec<u8> {
 
 /// The ends are not stored: the task's row says them.
 fn decoded(bytes: &[u8]) -> impl Iterator<Item = (TaskRef, i64)> {
-    bytes.chunks_exact(ENTRY_LEN).filter_map(|it| {
-        let (partition, rest) = it.split_first_chunk::<2>()?;
+    bytes.chunks_exact(ENTRY_LEN).filter_map(|chunk| {
+        let (partition, rest) = chunk.split_first_chunk::<2>()?;
         let (due_at, rest) = rest.split_first_chunk::<8>()?;
         let (id, rest) = rest.split_first_chunk::<8>()?;
         let (fence, _) = rest.split_first_chunk::<8>()?;
@@ -145,11 +148,11 @@ pub(crate) async fn leases_ended(
         let page = page(conn, now, after).await?;
         let Some(last) = page.last() else { break };
         after = (last.until.0, last.id);
-        let is_last = i64::try_from(page.len()).is_ok_and(|it| it < PAGE);
+        let is_last = i64::try_from(page.len()).is_ok_and(|length| length < PAGE);
         for some in portions(&page) {
             // What comes now ended no sooner than the first of these batches.
-            let until = some.first().map_or(Millis::MAX, |it| it.until);
-            if search.ended.values().filter(|it| it.0 <= until).count() >= limit {
+            let until = some.first().map_or(Millis::MAX, |batch| batch.until);
+            if search.ended.values().filter(|pair| pair.0 <= until).count() >= limit {
                 return search.tasks(conn, limit).await;
             }
             search.look(conn, some).await?;
@@ -171,14 +174,14 @@ pub(crate) async fn in_flight(
 ) -> sqlx::Result<(Vec<Task>, Option<(i64, i64)>)> {
     let mut search = Search { now: Millis::MAX, is_here, ended: HashMap::new(), looked: 0 };
     let page = page(conn, Millis::MAX, after.unwrap_or((i64::MIN, i64::MIN))).await?;
-    let is_last = i64::try_from(page.len()).is_ok_and(|it| it < PAGE);
+    let is_last = i64::try_from(page.len()).is_ok_and(|length| length < PAGE);
     let mut next = None;
     for some in portions(&page) {
         if search.ended.len() >= limit {
             return Ok((search.tasks(conn, usize::MAX).await?, next));
         }
         search.look(conn, some).await?;
-        next = some.last().map(|it| (it.until.0, it.id));
+        next = some.last().map(|batch| (batch.until.0, batch.id));
     }
     Ok((search.tasks(conn, usize::MAX).await?, next.filter(|_| !is_last)))
 }
@@ -196,9 +199,9 @@ async fn page(conn: &mut MySqlConnection, now: Millis, after: (i64, i64)) -> sql
     let (until, id) = after;
     let page = sqlx::query(sql!(lease, list_batches)).bind(until).bind(now.0).bind(until).bind(id).bind(PAGE);
     let rows = page.fetch_all(conn).await?;
-    let batch = |it: &sqlx::mysql::MySqlRow| {
-        let entries = decoded(it.try_get(2)?).collect();
-        Ok(Batch { id: it.try_get(0)?, until: row::millis(it, 1)?, entries })
+    let batch = |row: &sqlx::mysql::MySqlRow| {
+        let entries = decoded(row.try_get(2)?).collect();
+        Ok(Batch { id: row.try_get(0)?, until: row::millis(row, 1)?, entries })
     };
     rows.iter().map(batch).collect()
 }
@@ -209,8 +212,8 @@ fn portions(page: &[Batch]) -> Vec<&[Batch]> {
     let mut rest = page;
     while !rest.is_empty() {
         let mut entries = 0;
-        let fits = |it: &&Batch| {
-            entries += it.entries.len();
+        let fits = |batch: &&Batch| {
+            entries += batch.entries.len();
             entries <= ENTRIES_MAX
         };
         let (portion, others) = rest.split_at(rest.iter().take_while(fits).count().max(1));
@@ -231,7 +234,8 @@ struct Search<'h> {
 
 impl Search<'_> {
     async fn look(&mut self, conn: &mut MySqlConnection, batches: &[Batch]) -> sqlx::Result<()> {
-        let places: Vec<TaskRef> = batches.iter().flat_map(|it| &it.entries).map(|it| it.0).collect();
+        let places: Vec<TaskRef> =
+            batches.iter().flat_map(|batch| &batch.entries).map(|entry| entry.0).collect();
         self.looked += places.len();
         let found = rows(conn, &places).await?;
         let (mut again, mut gone) = (Ends::default(), Vec::new());
@@ -239,10 +243,11 @@ impl Search<'_> {
         for batch in batches {
             let held = found.by_ref().take(batch.entries.len());
             let held: Vec<Entry> =
-                batch.entries.iter().zip(held).filter_map(|(entry, it)| still_held(*entry, it)).collect();
-            let is_ended = |it: &&Entry| it.until <= self.now;
-            let here = held.iter().filter(|it| (self.is_here)(it.place.partition));
-            self.ended.extend(here.filter(is_ended).map(|it| (it.place.id, (it.until, it.place))));
+                batch.entries.iter().zip(held).filter_map(|(entry, row)| still_held(*entry, row)).collect();
+            let is_ended = |entry: &&Entry| entry.until <= self.now;
+            let here = held.iter().filter(|entry| (self.is_here)(entry.place.partition));
+            self.ended
+                .extend(here.filter(is_ended).map(|entry| (entry.place.id, (entry.until, entry.place))));
             if held.iter().filter(is_ended).count() < batch.entries.len() {
                 again.0.extend(held);
                 gone.push(batch.id);
@@ -255,12 +260,12 @@ impl Search<'_> {
         let mut ended: Vec<(Millis, TaskRef)> = self.ended.into_values().collect();
         ended.sort_unstable();
         ended.truncate(limit);
-        let places: Vec<TaskRef> = ended.iter().map(|it| it.1).collect();
+        let places: Vec<TaskRef> = ended.iter().map(|pair| pair.1).collect();
         let tasks = query::read(conn, &places, Hold::Nothing).await?;
         // The row may have changed since it was looked at.
-        let has_ended = |it: &Task| it.lease.as_ref().is_some_and(|it| it.until <= self.now);
+        let has_ended = |task: &Task| task.lease.as_ref().is_some_and(|lease| lease.until <= self.now);
         let tasks = tasks.into_iter().flatten().filter(has_ended);
-        Ok(tasks.map(|it| Task { history: Vec::new(), ..it }).collect())
+        Ok(tasks.map(|task| Task { history: Vec::new(), ..task }).collect())
     }
 }
 
@@ -271,14 +276,14 @@ async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Ve
     if let Some(condition) = alike::condition(&sorted) {
         let text = filled(sql!(lease, read_in_flight_by_key), "{places}", &condition);
         let mut found = HashMap::new();
-        for it in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
-            found.insert(it.try_get::<i64, _>(0)?, (it.try_get(1)?, row::millis(&it, 2)?));
+        for rows in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
+            found.insert(rows.try_get::<i64, _>(0)?, (rows.try_get(1)?, row::millis(&rows, 2)?));
         }
-        return Ok(places.iter().map(|it| found.get(&it.id).copied()).collect());
+        return Ok(places.iter().map(|place| found.get(&place.id).copied()).collect());
     }
     let mut found = vec![None; places.len()];
-    for it in sqlx::query(sql!(lease, read_in_flight)).bind(wanted(places)).fetch_all(conn).await? {
-        let (nth, fence, until) = (row::small::<usize>(&it, 0)?, it.try_get(1)?, row::millis(&it, 2)?);
+    for rows in sqlx::query(sql!(lease, read_in_flight)).bind(wanted(places)).fetch_all(conn).await? {
+        let (nth, fence, until) = (row::small::<usize>(&rows, 0)?, rows.try_get(1)?, row::millis(&rows, 2)?);
         if let Some(slot) = found.get_mut(nth) {
             *slot = Some((fence, until));
         }
@@ -288,7 +293,7 @@ async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Ve
 
 /// The entry with the end that its task's row says. None: that lease is over and done with.
 fn still_held((place, fence): (TaskRef, i64), row: Option<(i64, Millis)>) -> Option<Entry> {
-    row.filter(|it| it.0 == fence).map(|it| Entry { until: it.1, place, fence })
+    row.filter(|row| row.0 == fence).map(|row| Entry { until: row.1, place, fence })
 }
 
 async fn tidy(conn: &mut MySqlConnection, again: Ends, gone: &[i64]) -> sqlx::Result<()> {
@@ -313,7 +318,7 @@ mod tests {
     #[test]
     fn entries_read_back_as_they_were_written() {
         let batch = [entry(1, i64::MIN + 1_000), entry(2, 7)];
-        let wanted: Vec<_> = batch.iter().map(|it| (it.place, it.fence)).collect();
+        let wanted: Vec<_> = batch.iter().map(|entry| (entry.place, entry.fence)).collect();
         let bytes = encoded(&batch);
         assert_eq!(bytes.len(), 2 * ENTRY_LEN);
         assert_eq!(decoded(&bytes).collect::<Vec<_>>(), wanted);
@@ -323,21 +328,22 @@ mod tests {
     fn a_batch_has_ends_that_are_near_each_other_the_earliest_first() {
         let mut ends = Ends(vec![entry(5_000, 1), entry(1_000, 2), entry(2_000, 3), entry(2_001, 4)]);
         let batches = ends.batches();
-        let ids: Vec<Vec<i64>> = batches.iter().map(|it| it.iter().map(|it| it.place.id).collect()).collect();
+        let ids: Vec<Vec<i64>> =
+            batches.iter().map(|batch| batch.iter().map(|entry| entry.place.id).collect()).collect();
         assert_eq!(ids, [vec![2, 3], vec![4], vec![1]]);
         let mut many = Ends((0..2_500).map(|id| entry(1, id)).collect());
-        assert_eq!(many.batches().iter().map(|it| it.len()).collect::<Vec<_>>(), [1_000, 1_000, 500]);
+        assert_eq!(many.batches().iter().map(|batch| batch.len()).collect::<Vec<_>>(), [1_000, 1_000, 500]);
     }
 
     #[test]
     fn every_batch_is_in_one_portion_and_portions_are_bounded_unless_a_batch_is_not() {
         let batch = |id: i64, len: usize| {
-            let it = entry(1, id);
-            Batch { id, until: it.until, entries: vec![(it.place, it.fence); len] }
+            let entry = entry(1, id);
+            Batch { id, until: entry.until, entries: vec![(entry.place, entry.fence); len] }
         };
         let page = [batch(1, 600), batch(2, 400), batch(3, 1), batch(4, 2_000), batch(5, 0)];
         let ids: Vec<Vec<i64>> =
-            portions(&page).iter().map(|it| it.iter().map(|it| it.id).collect()).collect();
+            portions(&page).iter().map(|portion| portion.iter().map(|batch| batch.id).collect()).collect();
         assert_eq!(ids, [vec![1, 2], vec![3], vec![4], vec![5]]);
     }
 }

@@ -40,13 +40,13 @@ impl EvaluationStore for MysqlStore {
                 let kind = i64::from(turn.kind.code());
                 // Whoever marks the same at once, locks in the same order.
                 let mut wanted: Vec<&Subject> = some.iter().collect();
-                wanted.sort_unstable_by_key(|it| it.id);
-                let one = |it: &&Subject| json!([it.id, it.namespace.as_str(), it.name]);
+                wanted.sort_unstable_by_key(|subject| subject.id);
+                let one = |subject: &&Subject| json!([subject.id, subject.namespace.as_str(), subject.name]);
                 let rows = runs::text(&wanted.iter().map(one).collect::<Vec<_>>());
                 let begin = Statement::new(sql!(evaluations, mark)).int(kind).text(&turn.engine);
                 let begin = begin.int(turn.number).int(now.0).text(&rows).int(kind).text(&turn.engine);
                 begin.int(count(crowd.others_max())).execute(&catalog).await?;
-                let ids: Vec<i64> = some.iter().map(|it| it.id).collect();
+                let ids: Vec<i64> = some.iter().map(|subject| subject.id).collect();
                 let marks = Statement::new(sql!(evaluations, list_marks)).text(&runs::text(&ids)).int(kind);
                 let marks = marks.fetch(&catalog).await?;
                 let marks = marks.iter().map(mark).collect::<sqlx::Result<_>>()?;
@@ -123,16 +123,16 @@ impl EvaluationStore for MysqlStore {
     }
 }
 
-fn count(it: usize) -> i64 {
-    i64::try_from(it).unwrap_or(i64::MAX)
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn mark(it: &MySqlRow) -> sqlx::Result<Mark> {
+fn mark(row: &MySqlRow) -> sqlx::Result<Mark> {
     Ok(Mark {
-        id: it.try_get(0)?,
-        engine: it.try_get(1)?,
-        turn: it.try_get(2)?,
-        is_alive: it.try_get::<Option<String>, _>(3)?.is_some(),
+        id: row.try_get(0)?,
+        engine: row.try_get(1)?,
+        turn: row.try_get(2)?,
+        is_alive: row.try_get::<Option<String>, _>(3)?.is_some(),
     })
 }
 
@@ -142,13 +142,13 @@ fn kind(row: &MySqlRow) -> sqlx::Result<EvaluationKind> {
     code.and_then(EvaluationKind::from_code).ok_or_else(|| row::odd(0, "is no kind"))
 }
 
-fn set_aside(it: &MySqlRow) -> sqlx::Result<SetAside> {
+fn set_aside(row: &MySqlRow) -> sqlx::Result<SetAside> {
     Ok(SetAside {
-        kind: kind(it)?,
-        id: it.try_get(1)?,
-        namespace: row::name(it, 2)?,
-        name: it.try_get(3)?,
-        since: row::millis(it, 4)?,
-        died: usize::try_from(it.try_get::<i64, _>(5)?).unwrap_or(usize::MAX),
+        kind: kind(row)?,
+        id: row.try_get(1)?,
+        namespace: row::name(row, 2)?,
+        name: row.try_get(3)?,
+        since: row::millis(row, 4)?,
+        died: usize::try_from(row.try_get::<i64, _>(5)?).unwrap_or(usize::MAX),
     })
 }

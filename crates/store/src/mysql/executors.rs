@@ -23,16 +23,16 @@ pub(super) async fn note(catalog: Connections, signs: Vec<Sign>) -> Result<Vec<(
             Statement::new(sql!(executors, save_heartbeats)).text(&json(some)).execute(&catalog).await?;
         }
         let wished = Statement::new(sql!(executors, list_desired_states)).fetch(&catalog).await?;
-        wished.iter().map(|it| Ok((row::name(it, 0)?, row::name(it, 1)?, wish(it, 2)?))).collect()
+        wished.iter().map(|row| Ok((row::name(row, 0)?, row::name(row, 1)?, wish(row, 2)?))).collect()
     })
     .await
 }
 
 fn json(signs: &[Sign]) -> String {
-    let one = |it: &Sign| {
-        let body = serde_json::to_string(&it.profile).expect("numbers and strings always have a JSON form");
-        let gone = if it.leaving { 2 } else { 0 };
-        (it.namespace.clone(), it.name.clone(), body, it.at.0, it.alive_until.0, gone)
+    let one = |sign: &Sign| {
+        let body = serde_json::to_string(&sign.profile).expect("numbers and strings always have a JSON form");
+        let gone = if sign.leaving { 2 } else { 0 };
+        (sign.namespace.clone(), sign.name.clone(), body, sign.at.0, sign.alive_until.0, gone)
     };
     let rows: Vec<_> = signs.iter().map(one).collect();
     serde_json::to_string(&rows).expect("numbers and strings always have a JSON form")
@@ -67,7 +67,7 @@ pub(super) async fn forget_namespace(
 pub(super) async fn scheduling(catalog: Connections) -> Result<Vec<Name>, Error> {
     apart("list namespaces with schedules", Happened::No, async move {
         let file = sql!(namespaces, list_with_schedules);
-        Statement::new(file).fetch(&catalog).await?.iter().map(|it| row::name(it, 0)).collect()
+        Statement::new(file).fetch(&catalog).await?.iter().map(|row| row::name(row, 0)).collect()
     })
     .await
 }
@@ -86,20 +86,20 @@ pub(super) async fn list(
     .await
 }
 
-fn executor(it: &MySqlRow) -> sqlx::Result<Executor> {
+fn executor(row: &MySqlRow) -> sqlx::Result<Executor> {
     Ok(Executor {
-        namespace: row::name(it, 0)?,
-        name: row::name(it, 1)?,
-        profile: serde_json::from_str(it.try_get(2)?).map_err(|error| row::odd(2, error))?,
-        wish: wish(it, 3)?,
-        first_seen_at: row::millis(it, 4)?,
-        seen_at: row::millis(it, 5)?,
-        alive_until: row::millis(it, 6)?,
+        namespace: row::name(row, 0)?,
+        name: row::name(row, 1)?,
+        profile: serde_json::from_str(row.try_get(2)?).map_err(|error| row::odd(2, error))?,
+        wish: wish(row, 3)?,
+        first_seen_at: row::millis(row, 4)?,
+        seen_at: row::millis(row, 5)?,
+        alive_until: row::millis(row, 6)?,
     })
 }
 
-fn wish(it: &MySqlRow, at: usize) -> sqlx::Result<Wish> {
-    let code: u8 = row::small(it, at)?;
+fn wish(row: &MySqlRow, at: usize) -> sqlx::Result<Wish> {
+    let code: u8 = row::small(row, at)?;
     Wish::from_code(code).ok_or_else(|| row::odd(at, format!("{code} is not the code of a wish")))
 }
 
@@ -139,10 +139,10 @@ pub(super) async fn call_roll(
         let forget = Statement::new(sql!(executors, delete_silent)).int(silent_since.0).int(left_before.0);
         forget.execute(&catalog).await?;
         let mut roll = Roll { died, ..Roll::default() };
-        for it in Statement::new(sql!(executors, count_by_state)).int(now.0).fetch(&catalog).await? {
-            let silent: i64 = it.try_get(1)?;
-            let standing = if silent != 0 { Standing::Dead } else { Standing::of(wish(&it, 0)?) };
-            roll.count(standing, row::small(&it, 2)?);
+        for row in Statement::new(sql!(executors, count_by_state)).int(now.0).fetch(&catalog).await? {
+            let silent: i64 = row.try_get(1)?;
+            let standing = if silent != 0 { Standing::Dead } else { Standing::of(wish(&row, 0)?) };
+            roll.count(standing, row::small(&row, 2)?);
         }
         Ok(roll)
     })

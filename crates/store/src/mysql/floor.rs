@@ -220,7 +220,7 @@ impl Floors {
 
     /// What is certain. For a look that goes on where another stopped.
     pub(crate) fn of(&self, partition: Partition) -> Floor {
-        self.floors.lock().kept.get(&partition).map(|it| it.floor.clone()).unwrap_or_default()
+        self.floors.lock().kept.get(&partition).map(|kept| kept.floor.clone()).unwrap_or_default()
     }
 
     /// Most of what is due by then is finished.
@@ -231,8 +231,8 @@ impl Floors {
     /// Forgets tasks that are finished or have another time now.
     pub(crate) fn forget(&self, partition: Partition, over: &BTreeSet<Key>) {
         if let Some(Kept { floor, soon, .. }) = self.floors.lock().kept.get_mut(&partition) {
-            floor.left.retain(|it| !over.contains(it));
-            soon.left.retain(|it| !over.contains(it));
+            floor.left.retain(|pair| !over.contains(pair));
+            soon.left.retain(|pair| !over.contains(pair));
         }
     }
 }
@@ -315,7 +315,7 @@ impl Floor {
     fn pass_short(&mut self, unfinished: &[Key], bounds: Bounds) {
         let room = self.room(bounds);
         // The clock may have gone back, to before the floor.
-        let unfinished = unfinished.split_at(unfinished.partition_point(|it| it.0 < bounds.until)).0;
+        let unfinished = unfinished.split_at(unfinished.partition_point(|pair| pair.0 < bounds.until)).0;
         self.left.extend(unfinished.iter().take(room));
         let passed = match unfinished.get(room) {
             Some((due_at, id)) => (*due_at, id - 1),
@@ -327,15 +327,15 @@ impl Floor {
     /// Rows in order. Answers how many it passed.
     fn pass(&mut self, met: &[Met], bounds: Bounds) -> usize {
         let mut passed = 0;
-        for it in met {
-            let is_old = it.key.0 < bounds.until;
-            if !is_old || (!it.is_finished && self.left.len() >= bounds.left_max) {
+        for met in met {
+            let is_old = met.key.0 < bounds.until;
+            if !is_old || (!met.is_finished && self.left.len() >= bounds.left_max) {
                 break;
             }
-            if !it.is_finished {
-                self.left.insert(it.key);
+            if !met.is_finished {
+                self.left.insert(met.key);
             }
-            self.passed = self.passed.max(Some(it.key));
+            self.passed = self.passed.max(Some(met.key));
             passed += 1;
         }
         passed
@@ -350,20 +350,20 @@ impl Floor {
         after: Option<Key>,
     ) -> sqlx::Result<(Vec<MySqlRow>, BTreeSet<Key>)> {
         let mut over: BTreeSet<Key> =
-            self.left.iter().copied().filter(|it| after.is_none_or(|after| *it > after)).collect();
+            self.left.iter().copied().filter(|pair| after.is_none_or(|after| *pair > after)).collect();
         if over.is_empty() {
             return Ok((Vec::new(), over));
         }
-        let place = |it: &Key| TaskRef { partition, due_at: it.0, id: it.1 };
+        let place = |pair: &Key| TaskRef { partition, due_at: pair.0, id: pair.1 };
         let places: Vec<TaskRef> = over.iter().map(place).collect();
         let mut rows = Vec::new();
-        for it in sqlx::query(sql!(scan, read_unfinished)).bind(wanted(&places)).fetch_all(conn).await? {
-            let key = (row::millis(&it, 2)?, it.try_get(0)?);
+        for row in sqlx::query(sql!(scan, read_unfinished)).bind(wanted(&places)).fetch_all(conn).await? {
+            let key = (row::millis(&row, 2)?, row.try_get(0)?);
             over.remove(&key);
-            rows.push((key, it));
+            rows.push((key, row));
         }
-        rows.sort_unstable_by_key(|it| it.0);
-        Ok((rows.into_iter().map(|it| it.1).collect(), over))
+        rows.sort_unstable_by_key(|row| row.0);
+        Ok((rows.into_iter().map(|row| row.1).collect(), over))
     }
 }
 
@@ -412,7 +412,8 @@ mod tests {
         let mut held = Floor::default();
         let rows: Vec<Met> = (0..=i64::try_from(LEFT_MAX).unwrap()).map(|id| met(id, id, false)).collect();
         assert!(held.pass_chunk(&rows, bounds), "no room for the last one");
-        assert_eq!(held.passed, Some((Millis(rows.len() as i64 - 2), rows.len() as i64 - 2)));
+        let last = i64::try_from(LEFT_MAX).unwrap() - 1;
+        assert_eq!(held.passed, Some((Millis(last), last)));
         let chunk: Vec<Met> = (0..CHUNK_ROWS).map(|id| met(id, id, true)).collect();
         let mut long = Floor::default();
         assert!(!long.pass_chunk(&chunk, bounds), "there may be more");

@@ -64,11 +64,11 @@ pub(crate) async fn begin(
     let mut answers = answers(conn, text).await?;
     let found = if look.is_some() { answers.pop().unwrap_or_default() } else { Vec::new() };
     let epoch = if wanted.epoch { answers.pop().unwrap_or_default().pop() } else { None };
-    let pause_epoch = epoch.map(|it| it.try_get("pause_epoch")).transpose()?;
+    let pause_epoch = epoch.map(|epoch| epoch.try_get("pause_epoch")).transpose()?;
     if wanted.epoch && pause_epoch.is_none() {
         return Err(sqlx::Error::RowNotFound);
     }
-    let open = answers.iter().flatten().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;
+    let open = answers.iter().flatten().map(|row| row::partition(row, 0)).collect::<sqlx::Result<_>>()?;
     Ok(Begun { open, pause_epoch, found })
 }
 
@@ -76,8 +76,8 @@ pub(crate) async fn begin(
 pub(crate) async fn answers(conn: &mut MySqlConnection, text: String) -> sqlx::Result<Vec<Vec<MySqlRow>>> {
     let (mut answers, mut rows) = (Vec::new(), Vec::new());
     let mut coming = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
-    while let Some(it) = coming.try_next().await? {
-        match it {
+    while let Some(either) = coming.try_next().await? {
+        match either {
             Either::Left(_) => answers.push(std::mem::take(&mut rows)),
             Either::Right(row) => rows.push(row),
         }
@@ -88,9 +88,9 @@ pub(crate) async fn answers(conn: &mut MySqlConnection, text: String) -> sqlx::R
 /// With commas between.
 pub(crate) fn list(partitions: &BTreeSet<Partition>) -> String {
     let mut list = String::with_capacity(partitions.len() * 6);
-    for it in partitions {
+    for partition in partitions {
         let comma = if list.is_empty() { "" } else { "," };
-        let _ = write!(list, "{comma}{}", it.0);
+        let _ = write!(list, "{comma}{}", partition.0);
     }
     list
 }
@@ -105,8 +105,8 @@ pub(crate) async fn missing(
         return Ok(missing);
     }
     let wanted = format!("[{}]", list(&missing));
-    for it in sqlx::query(sql!(hosted, filter_hosted)).bind(wanted).fetch_all(conn).await? {
-        missing.remove(&row::partition(&it, 0)?);
+    for rows in sqlx::query(sql!(hosted, filter_hosted)).bind(wanted).fetch_all(conn).await? {
+        missing.remove(&row::partition(&rows, 0)?);
     }
     Ok(missing)
 }
@@ -119,7 +119,7 @@ pub(crate) fn here_text(partition: Partition) -> String {
 /// All that this database has.
 pub(crate) async fn here(conn: &mut MySqlConnection) -> sqlx::Result<BTreeSet<Partition>> {
     let rows = sqlx::query(sql!(hosted, list_hosted)).fetch_all(conn).await?;
-    rows.iter().map(|it| row::partition(it, 0)).collect()
+    rows.iter().map(|row| row::partition(row, 0)).collect()
 }
 
 #[cfg(test)]

@@ -60,5 +60,8 @@ pub(crate) async fn counted_by(
     by: i64,
 ) -> sqlx::Result<i64> {
     let done = sqlx::query(sql!(shards, take_numbers)).bind(by).bind(name).execute(catalog).await?;
-    i64::try_from(done.last_insert_id()).ok().filter(|it| *it > 0).ok_or(sqlx::Error::RowNotFound)
+    i64::try_from(done.last_insert_id())
+        .ok()
+        .filter(|insert_id| *insert_id > 0)
+        .ok_or(sqlx::Error::RowNotFound)
 }

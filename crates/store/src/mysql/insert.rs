@@ -35,7 +35,7 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn new(id: i64, task: NewTask, by: Arc<str>, now: Millis, partitions: u16) -> Self {
-        let of_key = task.key.as_ref().map(|it| it.ids(&task.queue.namespace, partitions));
+        let of_key = task.key.as_ref().map(|key| key.ids(&task.queue.namespace, partitions));
         let given = || task.task_id.unwrap_or_else(|| given_task_id(id));
         let task_id = of_key.map_or_else(given, |[first, _]| first);
         let second_id = of_key.map(|[_, second]| second);
@@ -128,31 +128,31 @@ pub(crate) async fn insert(
 ) -> sqlx::Result<Vec<Fate>> {
     let numbered = asks.iter().enumerate();
     let mut rows: Vec<Row<'_>> =
-        numbered.map(|(nth, it)| Row { nth, ask: it, id: it.id, task_id: it.task_id }).collect();
+        numbered.map(|(nth, ask)| Row { nth, ask, id: ask.id, task_id: ask.task_id }).collect();
     given::pass_over_taken(conn, context, &mut rows).await?;
     let mut fates: Vec<(usize, Fate)> = Vec::with_capacity(asks.len());
     for round in rounds(&rows) {
         fates.extend(one_round(conn, ledger, pauses, round).await?);
     }
-    fates.sort_unstable_by_key(|it| it.0);
-    Ok(fates.into_iter().map(|it| it.1).collect())
+    fates.sort_unstable_by_key(|fate| fate.0);
+    Ok(fates.into_iter().map(|fate| fate.1).collect())
 }
 
 /// Rows of one id stand in different rounds, in their order: versions in one batch see each other.
 fn rounds<'a>(rows: &[Row<'a>]) -> Vec<Vec<Row<'a>>> {
     let mut rounds: Vec<Vec<Row<'_>>> = vec![Vec::with_capacity(rows.len())];
     let mut times: HashMap<(&str, i64), usize> = HashMap::new();
-    for it in rows {
+    for row in rows {
         let mut round = 0;
         // The engine's ids differ from each other and from all that stands.
-        if !it.ask.task.is_anonymous() {
-            let times = times.entry((it.ask.namespace(), it.task_id)).or_default();
+        if !row.ask.task.is_anonymous() {
+            let times = times.entry((row.ask.namespace(), row.task_id)).or_default();
             round = *times;
             *times += 1;
         }
         match rounds.get_mut(round) {
-            Some(of) => of.push(*it),
-            None => rounds.push(vec![*it]),
+            Some(of) => of.push(*row),
+            None => rounds.push(vec![*row]),
         }
     }
     rounds
@@ -167,17 +167,17 @@ async fn one_round(
     rows.sort_unstable_by_key(Row::key);
     let mut standing = standing::standing(conn, &rows).await?;
     let (mut created, mut replaced, mut fates) = (Vec::new(), Vec::new(), Vec::with_capacity(rows.len()));
-    for mut it in rows {
-        let Standing { task_id, task: stands } = standing.remove(&it.nth).unwrap_or_default();
-        it.task_id = task_id.unwrap_or(it.task_id);
-        match (decided(&it, stands.as_ref()), stands) {
-            (Decision::Create, _) | (_, None) => created.push(it),
-            (Decision::Replace, Some(task)) => replaced.push((it, task)),
-            (decision, Some(task)) => fates.push((it.nth, Fate::Stands(decision, Box::new(task)))),
+    for mut row in rows {
+        let Standing { task_id, task: stands } = standing.remove(&row.nth).unwrap_or_default();
+        row.task_id = task_id.unwrap_or(row.task_id);
+        match (decided(&row, stands.as_ref()), stands) {
+            (Decision::Create, _) | (_, None) => created.push(row),
+            (Decision::Replace, Some(task)) => replaced.push((row, task)),
+            (decision, Some(task)) => fates.push((row.nth, Fate::Stands(decision, Box::new(task)))),
         }
     }
     create::create(conn, ledger, pauses, &created).await?;
-    fates.extend(created.iter().map(|it| (it.nth, Fate::Created { id: it.id, task_id: it.task_id })));
+    fates.extend(created.iter().map(|row| (row.nth, Fate::Created { id: row.id, task_id: row.task_id })));
     for (row, task) in replace::replace(conn, ledger, pauses, replaced).await? {
         fates.push((row.nth, Fate::Stands(Decision::Replace, Box::new(task))));
     }
@@ -185,11 +185,11 @@ async fn one_round(
 }
 
 fn decided(row: &Row<'_>, stands: Option<&Task>) -> Decision {
-    if stands.is_some_and(|it| it.ask.key != row.ask.task.key) {
+    if stands.is_some_and(|task| task.ask.key != row.ask.task.key) {
         return Decision::Exists;
     }
     let version = row.ask.task.task_version;
-    let highest_version = stands.map(|it| it.ask.task_version);
-    let same_version = stands.filter(|it| it.ask.task_version == version).map(|it| it.state);
+    let highest_version = stands.map(|task| task.ask.task_version);
+    let same_version = stands.filter(|task| task.ask.task_version == version).map(|task| task.state);
     row.ask.task.on_conflict.on(decide(version, Existing { same_version, highest_version }))
 }

@@ -103,7 +103,7 @@ impl Job {
     /// to give them back twice as slowly as they were made.
     pub(crate) fn is_void(&self) -> bool {
         let Work::Dispatch(grants, asked_at, caller) = &self.work else { return false };
-        let shortest_ms = grants.iter().map(|it| it.lease_until.since(*asked_at)).min().unwrap_or(0);
+        let shortest_ms = grants.iter().map(|grant| grant.lease_until.since(*asked_at)).min().unwrap_or(0);
         let third = Duration::from_millis(u64::try_from(shortest_ms / 3).unwrap_or(0));
         caller.is_closed() || self.since.elapsed() > third.max(IN_TIME)
     }
@@ -114,8 +114,8 @@ impl Job {
             Work::Apply(steps, ..) => steps.len(),
             Work::Dispatch(grants, ..) => grants.len(),
             Work::Extend(beats, ..) => beats.len(),
-            Work::Retire(it, _) => it.limit,
-            Work::Forget(it, _) => it.limit,
+            Work::Retire(retire, _) => retire.limit,
+            Work::Forget(delete_tasks, _) => delete_tasks.limit,
             Work::Delete(all, _) => all.len(),
             Work::Stop(..) | Work::Keep(..) | Work::Check(_) => 1,
         }
@@ -124,7 +124,7 @@ impl Job {
     /// Whose turn it counts for.
     pub(crate) fn tenant(&self) -> Tenant {
         match &self.work {
-            Work::Insert(asks, _) => asks.first().map_or(Tenant::NONE, |it| Tenant::of(it.namespace())),
+            Work::Insert(asks, _) => asks.first().map_or(Tenant::NONE, |ask| Tenant::of(ask.namespace())),
             Work::Dispatch(grants, ..) => Tenant::of_grants(grants),
             _ => Tenant::NONE,
         }
@@ -137,14 +137,14 @@ impl Job {
                 let told = fates.into_iter().zip(asks).map(|(fate, ask)| fate.told(ask));
                 drop(caller.send(Ok(told.collect())));
             }
-            (Work::Apply(.., caller), Done::Applied(it)) => drop(caller.send(Ok(it))),
-            (Work::Dispatch(.., caller), Done::Dispatched(it)) => drop(caller.send(Ok(it))),
-            (Work::Extend(.., caller), Done::Extended(it)) => drop(caller.send(Ok(it))),
-            (Work::Stop(.., caller), Done::Stopped(it)) => drop(caller.send(Ok(it))),
-            (Work::Retire(_, caller), Done::Retired(it)) => drop(caller.send(Ok(it))),
-            (Work::Forget(_, caller), Done::Forgotten(it)) => drop(caller.send(Ok(it))),
-            (Work::Delete(_, caller), Done::Deleted(it)) => drop(caller.send(Ok(it))),
-            (Work::Keep(_, caller), Done::Kept(it)) => drop(caller.send(Ok(it))),
+            (Work::Apply(.., caller), Done::Applied(list)) => drop(caller.send(Ok(list))),
+            (Work::Dispatch(.., caller), Done::Dispatched(list)) => drop(caller.send(Ok(list))),
+            (Work::Extend(.., caller), Done::Extended(list)) => drop(caller.send(Ok(list))),
+            (Work::Stop(.., caller), Done::Stopped(applied)) => drop(caller.send(Ok(applied))),
+            (Work::Retire(_, caller), Done::Retired(retired)) => drop(caller.send(Ok(retired))),
+            (Work::Forget(_, caller), Done::Forgotten(deleted_tasks)) => drop(caller.send(Ok(deleted_tasks))),
+            (Work::Delete(_, caller), Done::Deleted(list)) => drop(caller.send(Ok(list))),
+            (Work::Keep(_, caller), Done::Kept(reserved)) => drop(caller.send(Ok(reserved))),
             (Work::Check(caller), Done::Checked) => drop(caller.send(Ok(()))),
             // Its caller is told that the answer was lost, because the sender is dropped.
             _ => tracing::error!(call = self.doing, "an answer of another kind"),
@@ -201,13 +201,13 @@ impl Job {
     /// The partitions that it writes in. None: it looks for itself.
     pub(crate) fn partitions(&self) -> Option<BTreeSet<Partition>> {
         Some(match &self.work {
-            Work::Insert(asks, _) => asks.iter().map(|it| it.partition).collect(),
-            Work::Apply(steps, ..) => steps.iter().map(|it| it.place.partition).collect(),
-            Work::Dispatch(grants, ..) => grants.iter().map(|it| it.place.partition).collect(),
-            Work::Extend(beats, ..) => beats.iter().map(|it| it.place.partition).collect(),
+            Work::Insert(asks, _) => asks.iter().map(|ask| ask.partition).collect(),
+            Work::Apply(steps, ..) => steps.iter().map(|step| step.place.partition).collect(),
+            Work::Dispatch(grants, ..) => grants.iter().map(|grant| grant.place.partition).collect(),
+            Work::Extend(beats, ..) => beats.iter().map(|beat| beat.place.partition).collect(),
             Work::Stop(place, ..) => [place.partition].into(),
             Work::Keep(kept, _) => [kept.0].into(),
-            Work::Delete(all, _) => all.iter().map(|it| it.place.partition).collect(),
+            Work::Delete(all, _) => all.iter().map(|finished_task| finished_task.place.partition).collect(),
             Work::Retire(..) | Work::Forget(..) | Work::Check(_) => return None,
         })
     }
@@ -220,15 +220,16 @@ impl Job {
     /// Of tasks that stand there already.
     fn places(&self) -> impl Iterator<Item = TaskRef> {
         let beats: &[Beat] = if let Work::Extend(beats, ..) = &self.work { beats } else { &[] };
-        let moved = self.steps().iter().map(|it| it.place);
-        moved.chain(self.grants().iter().map(|it| it.place)).chain(beats.iter().map(|it| it.place))
+        let moved = self.steps().iter().map(|step| step.place);
+        moved.chain(self.grants().iter().map(|grant| grant.place)).chain(beats.iter().map(|beat| beat.place))
     }
 
     /// Tasks whose rows need not be looked at.
     fn known(&self) -> impl Iterator<Item = i64> {
-        let steps = self.steps().iter().filter(|it| known::of_step(it).is_some()).map(|it| it.place.id);
-        let grants = self.grants().iter().filter(|it| known::of_grant(it).is_some());
-        steps.chain(grants.map(|it| it.place.id))
+        let steps =
+            self.steps().iter().filter(|step| known::of_step(step).is_some()).map(|step| step.place.id);
+        let grants = self.grants().iter().filter(|grant| known::of_grant(grant).is_some());
+        steps.chain(grants.map(|grant| grant.place.id))
     }
 
     /// Of hand-overs.
@@ -243,8 +244,8 @@ impl Job {
     /// It stores tasks with labels, or puts some that may have them into another queue.
     pub(crate) fn has_labels(&self) -> bool {
         match &self.work {
-            Work::Insert(asks, _) => asks.iter().any(|it| !it.task().labels.is_empty()),
-            Work::Apply(steps, ..) => steps.iter().any(|it| it.change.queue().is_some()),
+            Work::Insert(asks, _) => asks.iter().any(|ask| !ask.task().labels.is_empty()),
+            Work::Apply(steps, ..) => steps.iter().any(|step| step.change.queue().is_some()),
             _ => false,
         }
     }
@@ -299,7 +300,7 @@ impl Opening {
     /// Rests on what the callers know, and reads the rest without locks where that is cheap. If one row is otherwise, the
     /// transaction is undone, and begins again with a look.
     pub(crate) fn with_facts(jobs: &[Job]) -> Self {
-        let ids = |it: &Job| it.places().map(|it| it.id).collect::<Vec<_>>();
+        let ids = |job: &Job| job.places().map(|place| place.id).collect::<Vec<_>>();
         if has_twins(jobs.iter().flat_map(ids).collect()) {
             return Self::with_a_look(jobs);
         }
@@ -307,7 +308,7 @@ impl Opening {
         let Some((text, mut places)) = looked_at(jobs) else {
             return Self { look: None, rests_on_facts: !known.is_empty() };
         };
-        places.retain(|it| !known.contains(&it.id));
+        places.retain(|place| !known.contains(&place.id));
         let unlocked = || FirstLook::unlocked(places.clone());
         let look = if text == sql!(moves, lock_places) { None } else { unlocked() };
         let look = look.or_else(|| FirstLook::new(text, places));
@@ -317,32 +318,32 @@ impl Opening {
 
 fn has_twins(mut ids: Vec<i64>) -> bool {
     ids.sort_unstable();
-    ids.windows(2).any(|it| it.first() == it.last())
+    ids.windows(2).any(|pair| pair.first() == pair.last())
 }
 
 /// What a transaction of these jobs looks at first, if it is one statement: this, and the places of different tasks.
 fn looked_at(jobs: &[Job]) -> Option<(&'static str, Vec<TaskRef>)> {
     let kind = jobs.first()?.kind(0);
-    if jobs.iter().enumerate().any(|(nth, it)| it.kind(nth) != kind) {
+    if jobs.iter().enumerate().any(|(nth, job)| job.kind(nth) != kind) {
         return None;
     }
     let mut text = None;
     let mut places: Vec<TaskRef> = Vec::new();
-    for it in jobs {
-        match &it.work {
+    for job in jobs {
+        match &job.work {
             Work::Apply(steps, ..) => {
                 text = Some(sql!(moves, lock_places));
-                places.extend(steps.iter().map(|it| it.place));
+                places.extend(steps.iter().map(|step| step.place));
             }
             Work::Dispatch(grants, ..) => {
                 text = Some(sql!(lease, lock_for_grant));
-                places.extend(grants.iter().map(|it| it.place));
+                places.extend(grants.iter().map(|grant| grant.place));
             }
             _ => return None,
         }
     }
     // A task that is named twice is looked at twice.
-    let is_one_round = !has_twins(places.iter().map(|it| it.id).collect());
+    let is_one_round = !has_twins(places.iter().map(|place| place.id).collect());
     text.filter(|_| is_one_round).map(|text| (text, places))
 }
 
@@ -353,17 +354,17 @@ pub(crate) async fn run(
     jobs: &[Job],
 ) -> sqlx::Result<Vec<Done>> {
     let mut kinds: BTreeMap<_, Vec<(usize, &Work)>> = BTreeMap::new();
-    for (nth, it) in jobs.iter().enumerate() {
-        kinds.entry(it.kind(nth)).or_default().push((nth, &it.work));
+    for (nth, job) in jobs.iter().enumerate() {
+        kinds.entry(job.kind(nth)).or_default().push((nth, &job.work));
     }
     let mut all: Vec<(usize, Done)> = Vec::with_capacity(jobs.len());
     for alike in kinds.into_values() {
-        let works: Vec<&Work> = alike.iter().map(|it| it.1).collect();
+        let works: Vec<&Work> = alike.iter().map(|pair| pair.1).collect();
         let done = together(conn, shared, &works).await?;
-        all.extend(alike.iter().map(|it| it.0).zip(done));
+        all.extend(alike.iter().map(|pair| pair.0).zip(done));
     }
-    all.sort_unstable_by_key(|it| it.0);
-    Ok(all.into_iter().map(|it| it.1).collect())
+    all.sort_unstable_by_key(|pair| pair.0);
+    Ok(all.into_iter().map(|pair| pair.1).collect())
 }
 
 /// Runs jobs of one kind as one.
@@ -376,25 +377,25 @@ async fn together(
     let Some(first) = works.first() else { return Ok(Vec::new()) };
     Ok(match first {
         Work::Insert(..) => {
-            let asks = each(works, |it| if let Work::Insert(asks, _) = it { asks } else { &[] });
+            let asks = each(works, |work| if let Work::Insert(asks, _) = work { asks } else { &[] });
             let all: Vec<&Ask> = asks.iter().copied().flatten().collect();
             apart(&asks, insert::insert(conn, ledger, (context, pauses), &all).await?, Done::Inserted)
         }
         Work::Apply(..) => {
-            let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
+            let steps = each(works, |work| if let Work::Apply(steps, ..) = work { steps } else { &[] });
             let (all, now) = (all(&steps), latest(works));
             let applied = moves::apply(conn, trips, ledger, pauses, (&all, *rests_on_facts), now).await?;
             apart(&steps, applied, Done::Applied)
         }
         Work::Dispatch(..) => {
-            let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
+            let grants = each(works, |work| if let Work::Dispatch(grants, ..) = work { grants } else { &[] });
             let (all, now) = (all(&grants), latest(works));
             let dispatched =
                 lease::dispatch(conn, trips, ledger, pauses, (&all, *rests_on_facts), now).await?;
             apart(&grants, dispatched, Done::Dispatched)
         }
         Work::Extend(..) => {
-            let beats = each(works, |it| if let Work::Extend(beats, ..) = it { beats } else { &[] });
+            let beats = each(works, |work| if let Work::Extend(beats, ..) = work { beats } else { &[] });
             apart(
                 &beats,
                 lease::extend(conn, trips, ledger, &all(&beats), latest(works)).await?,
@@ -402,8 +403,8 @@ async fn together(
             )
         }
         Work::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
-        Work::Retire(it, _) => {
-            let retired = retention::retire(conn, ledger, open, *it).await?;
+        Work::Retire(retire, _) => {
+            let retired = retention::retire(conn, ledger, open, *retire).await?;
             vec![Done::Retired(retired)]
         }
         Work::Forget(asked, _) => {
@@ -424,7 +425,7 @@ async fn together(
 
 /// The latest of the callers' times: all of them have passed when this runs.
 fn latest(works: &[&Work]) -> Millis {
-    let now = |it: &&Work| match it {
+    let now = |work: &&Work| match work {
         Work::Apply(_, now, _) | Work::Dispatch(_, now, _) | Work::Extend(_, now, _) => Some(*now),
         _ => None,
     };
@@ -432,7 +433,7 @@ fn latest(works: &[&Work]) -> Millis {
 }
 
 fn each<'w, T>(works: &[&'w Work], items: impl Fn(&'w Work) -> &'w [T]) -> Vec<&'w [T]> {
-    works.iter().map(|it| items(it)).collect()
+    works.iter().map(|work| items(work)).collect()
 }
 
 /// The items of all jobs; of a single job without a copy.
@@ -446,5 +447,5 @@ fn all<'w, T: Clone>(items: &[&'w [T]]) -> Cow<'w, [T]> {
 /// The answers to all items, given back to the jobs that asked.
 fn apart<T, A>(asked: &[&[T]], answers: Vec<A>, done: impl Fn(Vec<A>) -> Done) -> Vec<Done> {
     let mut answers = answers.into_iter();
-    asked.iter().map(|it| done(answers.by_ref().take(it.len()).collect())).collect()
+    asked.iter().map(|list| done(answers.by_ref().take(list.len()).collect())).collect()
 }

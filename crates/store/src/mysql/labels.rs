@@ -33,9 +33,9 @@ impl LabelStore for MysqlStore {
             for (part, shard) in inner.members().iter().enumerate() {
                 let mut conn = shard.readers.acquire().await?;
                 let rows = sqlx::query(sql!(labels, list_progress)).fetch_all(&mut *conn).await?;
-                for it in &rows {
-                    let (queue, label) = label(it)?;
-                    let (begun_id, below_id) = (it.try_get(3)?, it.try_get(4)?);
+                for row in &rows {
+                    let (queue, label) = label(row)?;
+                    let (begun_id, below_id) = (row.try_get(3)?, row.try_get(4)?);
                     all.push(LabelIndex { part, queue, label, begun_id, below_id });
                 }
             }
@@ -48,15 +48,16 @@ impl LabelStore for MysqlStore {
         const DOING: &str = "index labels";
         let indexed = to_its_end(batch(Arc::clone(&self.inner), part, limit)).await;
         // It can be done again: whether it happened does not matter.
-        let panicked =
-            |it: tokio::task::JoinError| CallError::may_have_happened(DOING, Error::Panicked(it.to_string()));
-        indexed.map_err(panicked)?.map_err(|it| CallError::may_have_happened(DOING, it))
+        let panicked = |error: tokio::task::JoinError| {
+            CallError::may_have_happened(DOING, Error::Panicked(error.to_string()))
+        };
+        indexed.map_err(panicked)?.map_err(|error| CallError::may_have_happened(DOING, error))
     }
 }
 
-fn label(it: &MySqlRow) -> sqlx::Result<(QueueKey, String)> {
-    let label = std::str::from_utf8(it.try_get(2)?).map_err(|error| row::odd(2, error))?;
-    Ok((row::queue_key(it, 0, 1)?, label.to_owned()))
+fn label(row: &MySqlRow) -> sqlx::Result<(QueueKey, String)> {
+    let label = std::str::from_utf8(row.try_get(2)?).map_err(|error| row::odd(2, error))?;
+    Ok((row::queue_key(row, 0, 1)?, label.to_owned()))
 }
 
 /// In a transaction that holds the epoch.
@@ -67,9 +68,9 @@ pub(super) async fn declared(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(Qu
 /// As it is set, in the catalog.
 pub(super) async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<BTreeSet<(QueueKey, String)>> {
     let mut all = BTreeSet::new();
-    for it in sqlx::query(sql!(labels, list_wanted)).fetch_all(catalog).await? {
-        let queue = row::queue_key(&it, 0, 1)?;
-        let setting = Setting::of_json(&Scope::Queue(queue.clone()), it.try_get(2)?);
+    for rows in sqlx::query(sql!(labels, list_wanted)).fetch_all(catalog).await? {
+        let queue = row::queue_key(&rows, 0, 1)?;
+        let setting = Setting::of_json(&Scope::Queue(queue.clone()), rows.try_get(2)?);
         let setting = setting.map_err(|error| row::odd(2, error))?;
         all.extend(setting.indexed_labels().map(|label| (queue.clone(), label.to_owned())));
     }
@@ -82,8 +83,8 @@ pub(super) async fn declare(
     wanted: &BTreeSet<(QueueKey, String)>,
 ) -> sqlx::Result<()> {
     let stand: BTreeSet<_> = declared(tx).await?.into_iter().collect();
-    let gone = stand.difference(wanted).map(|it| (sql!(labels, undeclare_label), it));
-    let new = wanted.difference(&stand).map(|it| (sql!(labels, declare_label), it));
+    let gone = stand.difference(wanted).map(|difference| (sql!(labels, undeclare_label), difference));
+    let new = wanted.difference(&stand).map(|difference| (sql!(labels, declare_label), difference));
     for (text, (queue, label)) in gone.chain(new) {
         let one = sqlx::query(text).bind(queue.namespace.as_str()).bind(queue.queue.as_str());
         one.bind(label.as_bytes()).execute(&mut *tx).await?;
@@ -100,10 +101,10 @@ async fn batch(inner: Arc<Inner>, part: usize, limit: usize) -> Result<usize, Er
         return Ok(0);
     }
     let door = inner.door(part)?;
-    let Known { mut conn, number } = door.writer().await.map_err(|it| door.failed(it))?;
+    let Known { mut conn, number } = door.writer().await.map_err(|error| door.failed(error))?;
     let work = transaction(&mut conn, limit);
     let done = watched(WRITE, || vec![(number, door.clone())], work).await;
-    let passed = done.unwrap_or_else(|| Err(limits::silent())).map_err(|it| door.failed(it))?;
+    let passed = done.unwrap_or_else(|| Err(limits::silent())).map_err(|error| door.failed(error))?;
     drop(timeout(PING, conn.close()).await);
     Ok(passed)
 }
@@ -136,7 +137,8 @@ async fn transaction(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<u
     let (entering, below) =
         (Entering { namespace: next.try_get(0)?, queue: next.try_get(1)?, label }, next.try_get(3)?);
     let newest = query::newest_below(&mut tx, below).await?;
-    let floor = newest.map(|it| it.saturating_sub(i64::try_from(limit.max(1)).unwrap_or(i64::MAX) - 1));
+    let floor =
+        newest.map(|newest| newest.saturating_sub(i64::try_from(limit.max(1)).unwrap_or(i64::MAX) - 1));
     if let Some((floor, newest)) = floor.zip(newest) {
         piece(&mut tx, &entering, (floor, newest)).await?;
     }
@@ -157,20 +159,21 @@ async fn piece(tx: &mut MySqlConnection, of: &Entering, (from, to): (i64, i64)) 
         stood.bind(&of.queue).bind(&of.queue)
     };
     let mut entries = lookup::Entries::default();
-    for it in stood.fetch_all(&mut *tx).await? {
-        let place = TaskRef { partition: row::partition(&it, 1)?, due_at: Millis::ZERO, id: it.try_get(0)? };
+    for rows in stood.fetch_all(&mut *tx).await? {
+        let place =
+            TaskRef { partition: row::partition(&rows, 1)?, due_at: Millis::ZERO, id: rows.try_get(0)? };
         if is_dead {
-            entries.dead(place, it.try_get(2)?);
+            entries.dead(place, rows.try_get(2)?);
         } else {
-            entries.labels(place, &of.namespace, std::slice::from_ref(&of.label), &labels_of(&it, 2)?);
+            entries.labels(place, &of.namespace, std::slice::from_ref(&of.label), &labels_of(&rows, 2)?);
         }
     }
     entries.add(tx).await
 }
 
 /// The labels of a row; none where it has none.
-pub(super) fn labels_of(it: &MySqlRow, column: usize) -> sqlx::Result<BTreeMap<String, String>> {
-    let Some(text) = it.try_get::<Option<&str>, _>(column)? else { return Ok(BTreeMap::new()) };
+pub(super) fn labels_of(row: &MySqlRow, column: usize) -> sqlx::Result<BTreeMap<String, String>> {
+    let Some(text) = row.try_get::<Option<&str>, _>(column)? else { return Ok(BTreeMap::new()) };
     serde_json::from_str(text).map_err(|error| row::odd(column, error))
 }
 

@@ -31,12 +31,14 @@ pub(crate) async fn dispatch(
 ) -> sqlx::Result<Vec<Dispatched>> {
     let mut dispatched: Vec<Dispatched> = grants.iter().map(|_| Dispatched::Lost).collect();
     let mut ends = Ends::default();
-    for round in place::rounds(grants.iter().map(|it| it.place.id)) {
+    for round in place::rounds(grants.iter().map(|grant| grant.place.id)) {
         let mut desk = Desk { ledger, pauses, now };
         let mut given: Vec<(usize, From, Assignment)> = Vec::with_capacity(round.len());
         let mut take = |nth: usize, granted: Granted| match granted {
-            Granted::Given(from, it) => given.push((nth, from, it)),
-            Granted::Refused(why) => dispatched.get_mut(nth).into_iter().for_each(|it| *it = why.clone()),
+            Granted::Given(from, lease) => given.push((nth, from, lease)),
+            Granted::Refused(why) => {
+                dispatched.get_mut(nth).into_iter().for_each(|dispatched| *dispatched = why.clone())
+            }
         };
         let facts = |nth: usize| {
             let grant = grants.get(nth).filter(|_| rests_on_facts)?;
@@ -49,19 +51,19 @@ pub(crate) async fn dispatch(
             }
         }
         let places: Vec<TaskRef> =
-            sought.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
+            sought.iter().filter_map(|nth| grants.get(*nth)).map(|grant| grant.place).collect();
         let found = place::find_ahead(conn, trips, sql!(lease, lock_for_grant), &places).await?;
         let are_unseen = found.are_unlocked || !known.is_empty();
-        for (nth, it) in sought.iter().zip(found.rows) {
-            if let (Some(grant), Some(it)) = (grants.get(*nth), it) {
-                take(*nth, desk.granted(&it, grant)?);
+        for (nth, spotted) in sought.iter().zip(found.rows) {
+            if let (Some(grant), Some(each_spotted)) = (grants.get(*nth), spotted) {
+                take(*nth, desk.granted(&each_spotted, grant)?);
             }
         }
-        given.sort_unstable_by_key(|it| it.1.place);
+        given.sort_unstable_by_key(|row| row.1.place);
         let mut moves = if are_unseen { Moves::unseen(now) } else { Moves::new(now) };
         let mut note = Note::default();
         for (nth, from, assignment) in given {
-            let Some(executor) = grants.get(nth).map(|it| &it.executor) else { continue };
+            let Some(executor) = grants.get(nth).map(|grant| &grant.executor) else { continue };
             note.by.clone_from(executor);
             let row = moves.fired_row(assignment.fired_at, from, i64::from(assignment.attempt), &note);
             row.text(executor).at(assignment.lease_until);
@@ -118,8 +120,8 @@ impl Desk<'_> {
     }
 
     /// Columns of `lock_for_grant` in lease.sql.
-    fn granted(&mut self, it: &Spotted, grant: &Grant) -> sqlx::Result<Granted> {
-        let Spotted { place, row } = it;
+    fn granted(&mut self, spotted: &Spotted, grant: &Grant) -> sqlx::Result<Granted> {
+        let Spotted { place, row } = spotted;
         let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
         if fence != grant.fence || state.after(Event::Dispatch).is_err() {
             return Ok(Granted::Refused(Dispatched::Lost));
@@ -157,7 +159,7 @@ impl Desk<'_> {
 
 /// The asked end of a lease, but no later than the attempt may last.
 fn bounded(asked: Millis, since: Millis, timeout_ms: Option<i64>) -> Millis {
-    timeout_ms.map_or(asked, |it| asked.min(since.plus(it)))
+    timeout_ms.map_or(asked, |timeout_ms| asked.min(since.plus(timeout_ms)))
 }
 
 pub(crate) async fn extend(
@@ -169,18 +171,20 @@ pub(crate) async fn extend(
 ) -> sqlx::Result<Vec<Extended>> {
     let mut extended = vec![Extended::Lost; beats.len()];
     let mut ends = Ends::default();
-    for round in place::rounds(beats.iter().map(|it| it.place.id)) {
+    for round in place::rounds(beats.iter().map(|beat| beat.place.id)) {
         let places: Vec<TaskRef> =
-            round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
+            round.iter().filter_map(|nth| beats.get(*nth)).map(|beat| beat.place).collect();
         let found = place::find(conn, sql!(lease, lock_held), &places).await?;
         let moves = Moves::new(now);
         let (rows, said, fired) = (Rows::default(), Rows::default(), Rows::default());
         let mut signs = Signs { now, rows, said, fired, moves };
-        for (nth, it) in round.iter().zip(found.rows) {
-            let (Some(beat), Some(it), Some(answer)) = (beats.get(*nth), it, extended.get_mut(*nth)) else {
+        for (nth, spotted) in round.iter().zip(found.rows) {
+            let (Some(beat), Some(each_spotted), Some(answer)) =
+                (beats.get(*nth), spotted, extended.get_mut(*nth))
+            else {
                 continue;
             };
-            *answer = signs.sign(ledger, &mut ends, beat, &it)?;
+            *answer = signs.sign(ledger, &mut ends, beat, &each_spotted)?;
         }
         signs.finish(conn).await?;
     }
@@ -205,14 +209,16 @@ impl Signs {
         ledger: &mut Ledger,
         ends: &mut Ends,
         beat: &Beat,
-        it: &Spotted,
+        spotted: &Spotted,
     ) -> sqlx::Result<Extended> {
-        let Spotted { place, row } = it;
+        let Spotted { place, row } = spotted;
         let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
-        let until = row.try_get::<Option<i64>, _>(8)?.map(Millis).filter(|it| *it > self.now);
+        let until = row.try_get::<Option<i64>, _>(8)?.map(Millis).filter(|at| *at > self.now);
         let Some(until) = until.filter(|_| state.is_in_flight() && fence == beat.fence) else {
             let known = row.try_get::<Option<i64>, _>(11)?.map(Millis);
-            let told = beat.handed_over_at.filter(|it| state.is_finished() && known != Some(*it));
+            let told = beat
+                .handed_over_at
+                .filter(|handed_over_at| state.is_finished() && known != Some(*handed_over_at));
             if let Some(fired_at) = told.filter(|_| fence == beat.fence) {
                 self.fired.row(*place).int(fence).at(fired_at);
             }
@@ -238,7 +244,7 @@ impl Signs {
         } else {
             let executor = beat.handed_over_at.map(|_| beat.executor.as_str());
             let rows = self.rows.row(*place).int(fence).at(lease_until).maybe_text(beat.progress.as_deref());
-            rows.maybe_text(executor).maybe_int(beat.handed_over_at.map(|it| it.0));
+            rows.maybe_text(executor).maybe_int(beat.handed_over_at.map(|handed_over_at| handed_over_at.0));
         }
         if let Some(said) = &beat.log {
             self.said.row(*place).int(fence).text(said);

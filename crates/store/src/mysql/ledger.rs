@@ -123,8 +123,8 @@ impl Ledger {
 
     fn queue(&mut self, namespace: &str, queue: &str) -> usize {
         let last = self.queues.get(self.last);
-        if last.is_none_or(|it| *it.queue != *queue || *it.namespace != *namespace) {
-            let known = self.known.get(namespace).and_then(|it| it.get(queue)).copied();
+        if last.is_none_or(|account| *account.queue != *queue || *account.namespace != *namespace) {
+            let known = self.known.get(namespace).and_then(|known| known.get(queue)).copied();
             self.last = known.unwrap_or_else(|| self.meet(namespace, queue));
         }
         self.last
@@ -151,7 +151,7 @@ impl Ledger {
         for (part, text) in ADD_TO_BOOKS.parts(&self.entries()) {
             let mut values = Vec::with_capacity(part.len() * 6);
             for Row { account, code, tasks, bytes } in part {
-                let names = [&account.namespace, &account.queue].map(|it| Literal::Text(it));
+                let names = [&account.namespace, &account.queue].map(|text| Literal::Text(text));
                 values.push(slot);
                 values.extend(names);
                 values.extend([i64::from(*code), *tasks, *bytes].map(Literal::Int));
@@ -159,7 +159,7 @@ impl Ledger {
             trips.at_last(text, &values);
         }
         for (part, text) in ADD_TO_COUNTERS.parts(&self.counts()) {
-            let row = |it: &(&'static str, i64)| [slot, Literal::Text(it.0), Literal::Int(it.1)];
+            let row = |pair: &(&'static str, i64)| [slot, Literal::Text(pair.0), Literal::Int(pair.1)];
             trips.at_last(text, &part.iter().flat_map(row).collect::<Vec<_>>());
         }
     }
@@ -167,7 +167,7 @@ impl Ledger {
     /// By name, so that two writers that share a slot lock its rows in the same order.
     fn sort(&mut self) {
         let queues = &self.queues;
-        let names = |at: &usize| queues.get(*at).map(|it| (&it.namespace, &it.queue));
+        let names = |at: &usize| queues.get(*at).map(|queue| (&queue.namespace, &queue.queue));
         self.touched.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
     }
 
@@ -175,7 +175,7 @@ impl Ledger {
         let mut rows = Vec::new();
         for account in self.touched.iter().filter_map(|at| self.queues.get(*at)) {
             let mut bytes = account.bytes;
-            for (tasks, code) in account.tasks.iter().copied().zip(0_i32..).filter(|it| it.0 != 0) {
+            for (tasks, code) in account.tasks.iter().copied().zip(0_i32..).filter(|pair| pair.0 != 0) {
                 // Only their sum over the states means something: they go with the first.
                 rows.push(Row { account, code, tasks, bytes: std::mem::take(&mut bytes) });
             }
@@ -189,7 +189,7 @@ impl Ledger {
 
     fn counts(&self) -> Vec<(&'static str, i64)> {
         let counts = [("accepted", self.accepted, self.is_checked), ("deleted", self.deleted, false)];
-        counts.into_iter().filter(|it| it.1 != 0 || it.2).map(|it| (it.0, it.1)).collect()
+        counts.into_iter().filter(|count| count.1 != 0 || count.2).map(|count| (count.0, count.1)).collect()
     }
 
     /// Writes the sums; to be followed by the commit.
@@ -237,13 +237,15 @@ mod tests {
     use super::*;
 
     fn sums(ledger: &Ledger) -> Vec<(&str, Vec<(usize, i64)>)> {
-        let codes = |it: &Account| it.tasks.iter().copied().enumerate().filter(|it| it.1 != 0).collect();
-        ledger.queues.iter().map(|it| (&*it.queue, codes(it))).collect()
+        let codes = |account: &Account| {
+            account.tasks.iter().copied().enumerate().filter(|entry| entry.1 != 0).collect()
+        };
+        ledger.queues.iter().map(|queue| (&*queue.queue, codes(queue))).collect()
     }
 
     #[test]
     fn every_state_has_a_place_in_the_account() {
-        assert!(State::ALL.iter().all(|it| usize::from(it.code()) < CODES));
+        assert!(State::ALL.iter().all(|state| usize::from(state.code()) < CODES));
     }
 
     #[test]
@@ -253,7 +255,7 @@ mod tests {
         ledger.moved(("n", "b"), Some(State::Scheduled), Some(State::Ready), 7);
         ledger.moved(("n", "b"), Some(State::Ready), Some(State::Ready), 7);
         ledger.moved(("n", "a"), Some(State::Scheduled), None, 7);
-        assert!(ledger.entries().iter().all(|it| it.bytes == 0));
+        assert!(ledger.entries().iter().all(|row| row.bytes == 0));
         assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![(1, -1), (3, 1)])]);
         ledger.clear();
         assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![])]);
@@ -281,7 +283,7 @@ mod tests {
     fn bytes_are_counted_while_a_task_waits_and_once_for_all_its_states() {
         let mut ledger = Ledger::new(0);
         let rows = |ledger: &Ledger| -> Vec<(i32, i64, i64)> {
-            ledger.entries().iter().map(|it| (it.code, it.tasks, it.bytes)).collect()
+            ledger.entries().iter().map(|row| (row.code, row.tasks, row.bytes)).collect()
         };
         ledger.moved(("n", "a"), None, Some(State::Scheduled), 7);
         ledger.moved(("n", "a"), None, Some(State::Scheduled), 5);
@@ -291,6 +293,6 @@ mod tests {
         ledger.resized("n", "a", -3);
         assert_eq!(rows(&ledger), [(1, 0, -3)], "no task has moved");
         ledger.moved(("n", "a"), Some(State::Running), Some(State::Retrying), 2);
-        assert_eq!(rows(&ledger).iter().map(|it| it.2).sum::<i64>(), -1);
+        assert_eq!(rows(&ledger).iter().map(|row| row.2).sum::<i64>(), -1);
     }
 }

@@ -101,7 +101,7 @@ impl Unit {
     /// True: it may be used again.
     pub(crate) fn lets_go(&self, connection: u64) -> bool {
         let mut state = self.state.lock();
-        state.held.retain(|it| it.0 != connection);
+        state.held.retain(|pair| pair.0 != connection);
         !state.is_cut
     }
 
@@ -113,7 +113,7 @@ impl Unit {
 
     /// The databases that it has connections to.
     fn databases(&self) -> String {
-        let mut names: Vec<String> = self.state.lock().held.iter().map(|it| it.1.to_string()).collect();
+        let mut names: Vec<String> = self.state.lock().held.iter().map(|pair| pair.1.to_string()).collect();
         names.sort_unstable();
         names.dedup();
         names.join(", ")
@@ -126,8 +126,8 @@ struct Elsewhere(Option<Arc<Unit>>);
 impl Elsewhere {
     fn begin() -> Self {
         let unit = Unit::current();
-        if let Some(it) = &unit {
-            it.state.lock().elsewhere += 1;
+        if let Some(unit) = &unit {
+            unit.state.lock().elsewhere += 1;
         }
         Self(unit)
     }
@@ -135,8 +135,8 @@ impl Elsewhere {
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {
-        if let Some(it) = &self.0 {
-            it.state.lock().elsewhere -= 1;
+        if let Some(elsewhere) = &self.0 {
+            elsewhere.state.lock().elsewhere -= 1;
         }
     }
 }
@@ -153,13 +153,13 @@ pub(crate) async fn here<T>(work: impl Future<Output = T>) -> T {
     struct Back(Option<Arc<Unit>>);
     impl Drop for Back {
         fn drop(&mut self) {
-            if let Some(it) = &self.0 {
-                it.state.lock().elsewhere += 1;
+            if let Some(back) = &self.0 {
+                back.state.lock().elsewhere += 1;
             }
         }
     }
-    let unit = Unit::current().filter(|it| {
-        let mut state = it.state.lock();
+    let unit = Unit::current().filter(|unit| {
+        let mut state = unit.state.lock();
         let was_elsewhere = state.elsewhere > 0;
         state.elsewhere = state.elsewhere.saturating_sub(1);
         was_elsewhere
@@ -283,7 +283,7 @@ async fn fell_silent(limit: Limit, held: &(dyn Fn() -> Vec<(u64, Door)> + Sync),
 /// what they have locked is free. `is_late`: whatever they are at. `heard`: grows with all that comes on them.
 async fn are_silent(held: &[(u64, Door)], is_late: bool, heard: &AtomicU64) -> bool {
     let looks = join_all(held.iter().map(|(number, door)| door.look_at(*number, is_late, heard))).await;
-    if looks.iter().any(|it| matches!(it, Seen::AtWork)) {
+    if looks.iter().any(|seen| matches!(seen, Seen::AtWork)) {
         return false;
     }
     let ends = looks.into_iter().zip(held).filter_map(|(seen, (number, _))| match seen {

@@ -93,7 +93,7 @@ pub(crate) struct UnderWay<J> {
 impl<J> Drop for UnderWay<J> {
     fn drop(&mut self) {
         let mut waiting = self.line.waiting.lock();
-        waiting.under_way.retain(|it| !self.tenants.contains(it));
+        waiting.under_way.retain(|tenant| !self.tenants.contains(tenant));
         let is_wanted = waiting.closed || !waiting.jobs.is_empty();
         drop(waiting);
         if is_wanted {
@@ -241,7 +241,7 @@ mod tests {
 
     /// And written.
     fn taken<J>(line: &Arc<Line<J>>) -> Poll<Option<Vec<J>>> {
-        now(line.batch()).map(|it| it.map(|batch| batch.jobs))
+        now(line.batch()).map(|this_batch| this_batch.map(|batch| batch.jobs))
     }
 
     #[test]
@@ -259,9 +259,9 @@ mod tests {
     #[test]
     fn what_comes_behind_a_flood_of_another_is_in_the_next_batch() {
         let (line, one, other) = (line(500), Tenant::of("one"), Tenant::of("other"));
-        (1..=9).for_each(|it| line.push((one, 500), it).unwrap());
+        (1..=9).for_each(|number| line.push((one, 500), number).unwrap());
         assert_eq!(taken(&line), Poll::Ready(Some(vec![1])));
-        (11..=13).for_each(|it| line.push((other, 1), it).unwrap());
+        (11..=13).for_each(|number| line.push((other, 1), number).unwrap());
         assert_eq!(taken(&line), Poll::Ready(Some(vec![11])));
         assert_eq!(taken(&line), Poll::Ready(Some(vec![2])));
         assert_eq!(taken(&line), Poll::Ready(Some(vec![12, 13])));

@@ -14,7 +14,7 @@ static ADD: Many = Many::new(sql!(labels, add_terms));
 
 /// A durable format: what is entered is found by the same number. FNV-1a, finished with splitmix64.
 pub(crate) fn term(namespace: &str, key: &str, value: &str) -> i64 {
-    let parts = [namespace, key, value].into_iter().flat_map(|it| it.bytes().chain([0]));
+    let parts = [namespace, key, value].into_iter().flat_map(|text| text.bytes().chain([0]));
     let fnv = parts.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -63,7 +63,7 @@ impl Entries {
 
     pub(crate) async fn add(mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
         // Always in the same order, so that transactions wait for each other and do not lock each other out.
-        self.0.sort_unstable_by_key(|it| (it.0, it.1.id));
+        self.0.sort_unstable_by_key(|pair| (pair.0, pair.1.id));
         for (part, text) in ADD.parts(&self.0) {
             let mut values = MySqlArguments::default();
             for (term, place) in part {

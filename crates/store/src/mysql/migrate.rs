@@ -61,7 +61,7 @@ pub(crate) struct Locked {
 
 impl Locked {
     pub(crate) async fn wait(door: &Door) -> Result<Self, Error> {
-        let failed = |it| door.failed(it);
+        let failed = |error| door.failed(error);
         let Known { mut conn, number } = door.own().await.map_err(failed)?;
         let lock = sqlx::query(sql!(session, lock_migrations))
             .bind(LOCK_WAIT_S)
@@ -92,7 +92,7 @@ pub enum Schema {
 
 /// What `migrate` would do. Changes nothing.
 pub(crate) async fn look(conn: &mut MySqlConnection, door: &Door) -> Result<Schema, Error> {
-    let failed = |it| door.failed(it);
+    let failed = |error| door.failed(error);
     if !is_ours(conn).await.map_err(failed)? {
         return match a_table(conn).await.map_err(failed)? {
             Some(table) => Err(Error::ForeignTables { at: door.to_string(), table }),
@@ -101,13 +101,13 @@ pub(crate) async fn look(conn: &mut MySqlConnection, door: &Door) -> Result<Sche
     }
     let recorded = recorded(conn).await.map_err(failed)?;
     check(door, &recorded, &CHECKSUMS)?;
-    let missing: Vec<&str> = MIGRATIONS.iter().skip(recorded.len()).map(|it| it.0).collect();
+    let missing: Vec<&str> = MIGRATIONS.iter().skip(recorded.len()).map(|migration| migration.0).collect();
     Ok(if missing.is_empty() { Schema::Current } else { Schema::Behind(missing) })
 }
 
 /// Applies what is missing, and answers its names.
 pub(crate) async fn migrate(conn: &mut MySqlConnection, door: &Door) -> Result<Vec<String>, Error> {
-    let failed = |it| door.failed(it);
+    let failed = |error| door.failed(error);
     if !is_ours(conn).await.map_err(failed)? {
         if let Some(table) = a_table(conn).await.map_err(failed)? {
             return Err(Error::ForeignTables { at: door.to_string(), table });
@@ -130,15 +130,15 @@ pub(crate) async fn migrate(conn: &mut MySqlConnection, door: &Door) -> Result<V
 
 fn check(door: &Door, recorded: &[Recorded], checksums: &[String]) -> Result<(), Error> {
     let at = || door.to_string();
-    for (nth, it) in recorded.iter().enumerate() {
+    for (nth, recorded) in recorded.iter().enumerate() {
         let (Some((name, _)), Some(known)) = (MIGRATIONS.get(nth), checksums.get(nth)) else {
-            return Err(Error::UnknownMigration { at: at(), found: it.name.clone() });
+            return Err(Error::UnknownMigration { at: at(), found: recorded.name.clone() });
         };
-        if it.name != *name {
-            return Err(Error::UnknownMigration { at: at(), found: it.name.clone() });
+        if recorded.name != *name {
+            return Err(Error::UnknownMigration { at: at(), found: recorded.name.clone() });
         }
-        if it.checksum != *known {
-            let (name, found) = (it.name.clone(), it.checksum.clone());
+        if recorded.checksum != *known {
+            let (name, found) = (recorded.name.clone(), recorded.checksum.clone());
             return Err(Error::AlteredMigration { at: at(), name, found, known: known.clone() });
         }
     }
@@ -151,13 +151,13 @@ async fn is_ours(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
 
 async fn a_table(conn: &mut MySqlConnection) -> sqlx::Result<Option<String>> {
     let table = sqlx::query(sql!(session, find_any_table)).fetch_optional(conn).await?;
-    table.map(|it| it.try_get(0)).transpose()
+    table.map(|table| table.try_get(0)).transpose()
 }
 
 async fn recorded(conn: &mut MySqlConnection) -> sqlx::Result<Vec<Recorded>> {
     let rows = sqlx::query(sql!(session, list_migrations)).fetch_all(conn).await?;
     let recorded =
-        |it: &sqlx::mysql::MySqlRow| Ok(Recorded { name: it.try_get(1)?, checksum: it.try_get(2)? });
+        |row: &sqlx::mysql::MySqlRow| Ok(Recorded { name: row.try_get(1)?, checksum: row.try_get(2)? });
     rows.iter().map(recorded).collect()
 }
 
@@ -172,24 +172,27 @@ mod tests {
     use std::{fs, path::Path};
 
     fn recorded(names: &[&str]) -> Vec<Recorded> {
-        names.iter().map(|it| Recorded { name: (*it).to_owned(), checksum: format!("of {it}") }).collect()
+        names
+            .iter()
+            .map(|name| Recorded { name: (*name).to_owned(), checksum: format!("of {name}") })
+            .collect()
     }
 
     #[test]
     fn every_migration_file_is_known_in_order() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/mysql");
-        let files = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());
+        let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<String> =
-            files.map(|it| it.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+            files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
         files.sort();
-        assert_eq!(files, MIGRATIONS.iter().map(|it| it.0).collect::<Vec<_>>());
+        assert_eq!(files, MIGRATIONS.iter().map(|migration| migration.0).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_record_must_be_the_beginning_of_what_is_known() {
         let door = Door::new("mysql://u:p@h/d").unwrap();
-        let all: Vec<&str> = MIGRATIONS.iter().map(|it| it.0).collect();
-        let sums: Vec<String> = all.iter().map(|it| format!("of {it}")).collect();
+        let all: Vec<&str> = MIGRATIONS.iter().map(|migration| migration.0).collect();
+        let sums: Vec<String> = all.iter().map(|text| format!("of {text}")).collect();
         for known in 0..=all.len() {
             check(&door, &recorded(&all[..known]), &sums).unwrap();
         }

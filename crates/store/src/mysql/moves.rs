@@ -50,9 +50,10 @@ pub(crate) async fn apply(
         }
     }
     succeed_unseen(conn, ledger, unseen, now).await?;
-    for round in place::rounds(looked_at.iter().map(|it| it.1.place.id)) {
-        let round: Vec<(usize, &Step)> = round.iter().filter_map(|it| looked_at.get(*it)).copied().collect();
-        let steps: Vec<&Step> = round.iter().map(|it| it.1).collect();
+    for round in place::rounds(looked_at.iter().map(|pair| pair.1.place.id)) {
+        let round: Vec<(usize, &Step)> =
+            round.iter().filter_map(|number| looked_at.get(*number)).copied().collect();
+        let steps: Vec<&Step> = round.iter().map(|pair| pair.1).collect();
         let moved = one_round(conn, trips, ledger, pauses, &steps, now).await?;
         for ((nth, _), moved) in round.iter().zip(moved) {
             if let Some(answer) = applied.get_mut(*nth) {
@@ -100,20 +101,20 @@ async fn one_round(
     steps: &[&Step],
     now: Millis,
 ) -> sqlx::Result<Vec<Stepped>> {
-    let places: Vec<TaskRef> = steps.iter().map(|it| it.place).collect();
+    let places: Vec<TaskRef> = steps.iter().map(|step| step.place).collect();
     let found = place::find_ahead(conn, trips, sql!(moves, lock_places), &places).await?;
     let mut moved = vec![Stepped::LOST; steps.len()];
     let mut moves = Moves::new(now);
     // In the order of the key, so that the updates walk the pages in their order.
     let mut order: Vec<(usize, Spot)> = Vec::with_capacity(steps.len());
-    for (nth, it) in found.rows.iter().enumerate() {
-        order.extend(it.as_ref().map(spot).transpose()?.map(|it| (nth, it)));
+    for (nth, spotted) in found.rows.iter().enumerate() {
+        order.extend(spotted.as_ref().map(spot).transpose()?.map(|spot| (nth, spot)));
     }
-    order.sort_unstable_by_key(|it| it.1.place);
+    order.sort_unstable_by_key(|pair| pair.1.place);
     for (nth, spot) in order {
         let (Some(step), Some(moved)) = (steps.get(nth), moved.get_mut(nth)) else { continue };
         if spot.may(step.change.event(), step.fence) {
-            if let Some(queue) = step.change.queue().filter(|it| it.as_str() != &*spot.queue) {
+            if let Some(queue) = step.change.queue().filter(|queue| queue.as_str() != &*spot.queue) {
                 moves.enter(conn, ledger, pauses, &spot, queue).await?;
             }
             moves.step(conn, ledger, &spot, step).await?;
@@ -143,8 +144,8 @@ struct Spot {
     ended: Option<EndedAttempt>,
 }
 
-fn spot(it: &Spotted) -> sqlx::Result<Spot> {
-    let Spotted { place, row } = it;
+fn spot(spotted: &Spotted) -> sqlx::Result<Spot> {
+    let Spotted { place, row } = spotted;
     let state = row::state(row, 4)?;
     Ok(Spot {
         place: *place,
@@ -170,7 +171,7 @@ fn attempt(row: &MySqlRow) -> sqlx::Result<EndedAttempt> {
 
 impl Spot {
     fn may(&self, event: Event, fence: Option<i64>) -> bool {
-        fence.is_none_or(|it| it == self.fence) && self.state.after(event).is_ok()
+        fence.is_none_or(|fence| fence == self.fence) && self.state.after(event).is_ok()
     }
 
     /// When it is due after the change, where that is another time.
@@ -178,7 +179,7 @@ impl Spot {
         match change {
             Change::Unblock => Some(self.execute_at.max(now)),
             Change::Reschedule { execute_at, .. } => {
-                Some(execute_at.map_or(self.place.due_at, |it| it.max(now)))
+                Some(execute_at.map_or(self.place.due_at, |execute_at| execute_at.max(now)))
             }
             Change::Redrive { execute_at } => Some((*execute_at).max(now)),
             Change::Retry { due_at, .. } | Change::Snooze { due_at } => Some(*due_at),
@@ -188,7 +189,7 @@ impl Spot {
 
     /// The deadline is an instant: counted from a new `execute_at`, it is another number.
     fn deadline_from(&self, execute_at: Millis) -> Option<i64> {
-        self.deadline_ms.map(|it| it.saturating_sub(execute_at.since(self.execute_at)))
+        self.deadline_ms.map(|deadline_ms| deadline_ms.saturating_sub(execute_at.since(self.execute_at)))
     }
 }
 
@@ -230,7 +231,7 @@ impl Moves {
         let from = From { place: spot.place, fence: spot.fence, state: spot.state };
         let rows = self.row_of((event, step.fired_at), from, attempt_after(event, spot.attempt), &note);
         values(rows, &step.change, spot, due_at.unwrap_or_default(), note.error.as_deref());
-        if let Some(due_at) = due_at.filter(|it| *it != spot.place.due_at) {
+        if let Some(due_at) = due_at.filter(|due_at| *due_at != spot.place.due_at) {
             self.places.push(TaskRef { due_at, ..spot.place });
         }
         if event.target() == State::Dead && spot.state != State::Dead {
@@ -299,7 +300,7 @@ impl Moves {
         let row = self.rows.entry(event).or_default().row(from.place);
         row.guard(from.state.code().into(), from.fence).int(from.fence);
         if matches!(event, Event::Succeed | Event::Bury | Event::Abort) {
-            row.maybe_int(fired_at.map(|it| it.0));
+            row.maybe_int(fired_at.map(|fired_at| fired_at.0));
         }
         row.mark().text(&line)
     }
@@ -308,7 +309,7 @@ impl Moves {
     /// says so. The statement puts the time of the line before what it gets of it.
     pub(crate) fn fired_row(&mut self, fired_at: Millis, from: From, attempt: i64, note: &Note) -> &mut One {
         let line = self.line(Event::Dispatch, from, attempt, note);
-        let behind_time = line.find(',').and_then(|it| line.get(it..)).unwrap_or_default();
+        let behind_time = line.find(',').and_then(|number| line.get(number..)).unwrap_or_default();
         let rows = self.rows.entry(Event::Dispatch).or_default();
         rows.row(from.place)
             .guard(from.state.code().into(), from.fence)
@@ -335,7 +336,7 @@ impl Moves {
         conn: &mut MySqlConnection,
         event: Event,
     ) -> sqlx::Result<()> {
-        let is_long = |it: &Rows| it.size() > JSON_LEN_MAX || it.len() >= place::ROWS_MAX;
+        let is_long = |rows: &Rows| rows.size() > JSON_LEN_MAX || rows.len() >= place::ROWS_MAX;
         if self.rows.get(&event).is_some_and(is_long)
             && let Some(rows) = self.rows.remove(&event)
         {
@@ -436,34 +437,37 @@ fn values(to: &mut One, change: &Change, spot: &Spot, due_at: Millis, error: Opt
         Change::Snooze { .. } => to.at(due_at).maybe_int(spot.deadline_from(due_at)),
         Change::Redrive { execute_at } => to.at(due_at).at(*execute_at),
         Change::Amend { max_attempts, priority, payload, timeout_ms, retry } => {
-            to.maybe_int(max_attempts.map(i64::from)).maybe_int(priority.map(|it| i64::from(it.level())));
+            to.maybe_int(max_attempts.map(i64::from))
+                .maybe_int(priority.map(|priority| i64::from(priority.level())));
             let payload = payload.as_ref();
-            to.maybe_int(payload.map(|it| i64::from(it.code()))).maybe_bytes(payload.and_then(row::inline));
+            to.maybe_int(payload.map(|payload| i64::from(payload.code())))
+                .maybe_bytes(payload.and_then(row::inline));
             to.maybe_int(*timeout_ms).int(i64::from(retry.is_some()));
             to.maybe_text(retry.as_ref().and_then(row::retry_text).as_deref())
         }
         Change::Reschedule { execute_at, priority, payload, queue } => {
-            let level = priority.map_or(spot.priority, |it: Priority| i64::from(it.level()));
+            let level = priority.map_or(spot.priority, |priority: Priority| i64::from(priority.level()));
             to.at(due_at).at(execute_at.unwrap_or(spot.execute_at)).int(level);
             let payload = payload.as_ref();
-            to.maybe_int(payload.map(|it| i64::from(it.code()))).maybe_bytes(payload.and_then(row::inline));
+            to.maybe_int(payload.map(|payload| i64::from(payload.code())))
+                .maybe_bytes(payload.and_then(row::inline));
             to.maybe_text(queue.as_ref().map(Name::as_str))
         }
     };
 }
 
 fn values_of_result<'r>(to: &'r mut One, result: Option<&TaskResult>) -> &'r mut One {
-    let content = result.and_then(|it| it.content.as_ref());
-    to.maybe_int(result.map(|it| it.status_code))
-        .maybe_text(result.map(|it| it.status_msg.as_str()))
-        .maybe_int(content.map(|it| i64::from(it.code())))
-        .maybe_bytes(content.map(|it| it.bytes.as_slice()))
+    let content = result.and_then(|result| result.content.as_ref());
+    to.maybe_int(result.map(|result| result.status_code))
+        .maybe_text(result.map(|result| result.status_msg.as_str()))
+        .maybe_int(content.map(|content| i64::from(content.code())))
+        .maybe_bytes(content.map(|content| content.bytes.as_slice()))
 }
 
 /// Of its payload, where the account needs them: a task that waits before a move and after it takes them along.
 async fn bytes(conn: &mut MySqlConnection, spot: &Spot, change: &Change) -> sqlx::Result<i64> {
     let is_resized = matches!(change, Change::Reschedule { payload: Some(_), .. });
-    let goes_elsewhere = change.queue().is_some_and(|it| it.as_str() != &*spot.queue);
+    let goes_elsewhere = change.queue().is_some_and(|queue| queue.as_str() != &*spot.queue);
     let is_counted =
         is_resized || goes_elsewhere || spot.state.is_pending() != change.event().target().is_pending();
     match spot.bytes {

@@ -239,7 +239,7 @@ impl<'i, 'p> Mover<'i, 'p> {
 
     /// The move of this partition that is not over.
     async fn standing(&mut self) -> Result<Option<Row>, Error> {
-        Ok(steps::list(&mut self.catalog).await?.into_iter().find(|it| it.partition == self.partition))
+        Ok(steps::list(&mut self.catalog).await?.into_iter().find(|row| row.partition == self.partition))
     }
 
     async fn go(mut self, to: usize) -> Result<Option<Moved>, Error> {
@@ -293,8 +293,8 @@ impl<'i, 'p> Mover<'i, 'p> {
         if behind.is_empty() {
             return Ok(());
         }
-        let engine = |it: &sqlx::mysql::MySqlRow| {
-            Ok(format!("{} names {}", it.try_get::<String, _>(0)?, it.try_get::<i64, _>(1)?))
+        let engine = |row: &sqlx::mysql::MySqlRow| {
+            Ok(format!("{} names {}", row.try_get::<String, _>(0)?, row.try_get::<i64, _>(1)?))
         };
         let engines: Vec<String> = behind.iter().map(engine).collect::<sqlx::Result<_>>()?;
         Err(Error::EnginesBehind { engines: engines.join(", ") })
@@ -491,12 +491,12 @@ impl<'i, 'p> Mover<'i, 'p> {
 pub(super) async fn underway(inner: &Inner) -> Result<BTreeSet<Partition>, Error> {
     // Within the limit of whoever asks.
     let rows = steps::list(&mut *inner.catalog.acquire().await?).await?;
-    Ok(rows.into_iter().map(|it| it.partition).collect())
+    Ok(rows.into_iter().map(|row| row.partition).collect())
 }
 
 /// A connection with the lock of movers.
 pub(super) async fn alone(door: &Door) -> Result<Known, Error> {
-    let mut known = door.own().await.map_err(|it| door.failed(it))?;
+    let mut known = door.own().await.map_err(|error| door.failed(error))?;
     let alone = sqlx::query_scalar(sql!(moving, lock_moves)).fetch_one(&mut known.conn);
     let alone: Option<i64> = alone.await?;
     if alone == Some(1) {
@@ -519,16 +519,16 @@ mod tests {
         let columns: Vec<&str> = table
             .lines()
             .map(str::trim)
-            .filter(|it| !it.is_empty() && !it.starts_with("--"))
-            .map(|it| it.split(' ').next().unwrap())
+            .filter(|text| !text.is_empty() && !text.starts_with("--"))
+            .map(|text| text.split(' ').next().unwrap())
             .chain(added)
             .collect();
         assert_eq!(columns.len(), COLUMNS.len());
-        assert!(columns.iter().all(|it| COLUMNS.iter().any(|known| known.0 == *it)));
-        let listed = COLUMNS.map(|it| it.0).join(", ");
-        let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(columns.iter().all(|column| COLUMNS.iter().any(|known| known.0 == *column)));
+        let listed = COLUMNS.map(|column| column.0).join(", ");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words(sql!(moving, insert_rows)).contains(&format!("( {listed} )")));
-        let read = COLUMNS.map(|it| format!("task.{}", it.0)).join(", ");
+        let read = COLUMNS.map(|column| format!("task.{}", column.0)).join(", ");
         assert!(words(sql!(moving, read_rows)).contains(&format!("SELECT {read}, body.payload")));
         let sum = |text: &str| {
             words(text.split_once("CONV(LEFT(SHA2(").unwrap().1.split_once("AS UNSIGNED").unwrap().0)
@@ -536,8 +536,9 @@ mod tests {
         let (of_piece, of_row) = (sum(sql!(moving, sum_piece)), sum(sql!(moving, list_row_sums)));
         assert_eq!(of_piece, of_row);
         for (column, _) in COLUMNS.iter().skip(1) {
-            let is_there = |it: &str| {
-                it.split(|it: char| !it.is_ascii_alphanumeric() && it != '_').any(|it| it == *column)
+            let is_there = |text: &str| {
+                text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+                    .any(|part| part == *column)
             };
             assert!(is_there(&of_piece), "{column}");
         }

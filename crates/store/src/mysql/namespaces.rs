@@ -38,7 +38,8 @@ impl NamespaceStore for MysqlStore {
     async fn delete_tasks_in(&self, part: usize, asked: DeleteTasks) -> Result<DeletedTasks, CallError> {
         const DOING: &str = "delete tasks of a namespace";
         // Where inserts wait: leases and outcomes are not held up.
-        let line = self.inner.members().get(part).and_then(|it| it.lines.get(Lane::Bulk as usize)?.first());
+        let line =
+            self.inner.members().get(part).and_then(|member| member.lines.get(Lane::Bulk as usize)?.first());
         let (caller, answer) = oneshot::channel();
         push(line, Job::new(DOING, Work::Forget(asked, caller)));
         match answered(DOING, answer).await {
@@ -58,7 +59,9 @@ impl NamespaceStore for MysqlStore {
 
     async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, CallError> {
         let asked = ("delete finished tasks", Lane::Bulk, CHUNK_ROWS);
-        spread(&self.inner, asked, tasks, |it| it.place.partition, Work::Delete).await.all()
+        spread(&self.inner, asked, tasks, |finished_task| finished_task.place.partition, Work::Delete)
+            .await
+            .all()
     }
 
     async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, CallError> {
@@ -118,7 +121,7 @@ pub(crate) async fn delete_finished(
     ledger: &mut Ledger,
     asked: &[FinishedTask],
 ) -> sqlx::Result<Vec<Applied>> {
-    let places: Vec<TaskRef> = asked.iter().map(|it| it.place).collect();
+    let places: Vec<TaskRef> = asked.iter().map(|finished_task| finished_task.place).collect();
     let (mut rows, mut gone) = (Rows::default(), BTreeSet::new());
     let mut answers = Vec::with_capacity(asked.len());
     for (asked, spotted) in
@@ -154,20 +157,21 @@ async fn page(
     asked: &DeleteTasks,
 ) -> sqlx::Result<(Vec<TaskRef>, Option<TaskPosition>)> {
     let mut places = Vec::new();
-    let first = asked.from.map_or(Partition(0), |it| it.partition);
+    let first = asked.from.map_or(Partition(0), |position| position.partition);
     for partition in open.range(first..).copied() {
         let left = asked.limit - places.len();
-        let from = asked.from.filter(|it| it.partition == partition);
+        let from = asked.from.filter(|position| position.partition == partition);
         let from = from.unwrap_or_else(|| TaskPosition::beginning_of(partition));
         let look = sqlx::query(sql!(namespaces, list_tasks)).bind(row::partition_no(partition));
         let look = look.bind(asked.namespace.as_str()).bind(from.task_id).bind(from.task_id);
         let look = look.bind(from.task_version).bind(i64::try_from(left + 1).unwrap_or(i64::MAX));
-        for (nth, it) in look.fetch_all(&mut *conn).await?.iter().enumerate() {
+        for (nth, row) in look.fetch_all(&mut *conn).await?.iter().enumerate() {
             if nth == left {
-                let next = TaskPosition { partition, task_id: it.try_get(0)?, task_version: it.try_get(1)? };
+                let next =
+                    TaskPosition { partition, task_id: row.try_get(0)?, task_version: row.try_get(1)? };
                 return Ok((places, Some(next)));
             }
-            places.push(TaskRef { partition, due_at: row::millis(it, 3)?, id: it.try_get(2)? });
+            places.push(TaskRef { partition, due_at: row::millis(row, 3)?, id: row.try_get(2)? });
         }
     }
     Ok((places, None))

@@ -19,20 +19,20 @@ pub(crate) async fn look(
         Some(rows) => bound(conn, look, rows).await?,
         None => None,
     };
-    let until = bound.map_or(look.until, |it| it.0);
+    let until = bound.map_or(look.until, |bound| bound.0);
     let (partition, after) = (row::partition_no(look.partition), after(look));
     let limit = i64::try_from(look.limit).unwrap_or(i64::MAX);
     let asked = sqlx::query(sql!(scan, list_overdue)).bind(partition).bind(after.0.0).bind(until.0);
     let asked = asked.bind(partition).bind(after.0.0).bind(after.1).bind(limit);
     let found: sqlx::Result<Vec<Overdue>> =
-        asked.fetch_all(&mut *conn).await?.iter().map(|it| overdue(it, look)).collect();
+        asked.fetch_all(&mut *conn).await?.iter().map(|rows| overdue(rows, look)).collect();
     let found = found?;
     if !hosted::missing(conn, [look.partition]).await?.is_empty() {
         return Ok(None);
     }
     // A page that is full ends at its last task, whatever rows it was to look at.
     let is_full = found.len() >= look.limit;
-    let next = if is_full { found.last().map(|it| (it.due_at, it.place.id)) } else { bound };
+    let next = if is_full { found.last().map(|overdue| (overdue.due_at, overdue.place.id)) } else { bound };
     Ok(Some(OverduePage { found, next, database }))
 }
 
@@ -47,7 +47,7 @@ async fn bound(conn: &mut MySqlConnection, look: &OverdueLook, rows: usize) -> s
         sqlx::query(sql!(scan, find_overdue_bound)).bind(partition).bind(after.0.0).bind(look.until.0);
     let asked = asked.bind(partition).bind(after.0.0).bind(after.1).bind(passed);
     let bound = asked.fetch_optional(conn).await?;
-    bound.map(|it| Ok((row::millis(&it, 0)?, it.try_get(1)?))).transpose()
+    bound.map(|bound| Ok((row::millis(&bound, 0)?, bound.try_get(1)?))).transpose()
 }
 
 /// Columns of `list_overdue` in scan.sql.

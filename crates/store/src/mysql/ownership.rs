@@ -110,7 +110,7 @@ impl Ownership for MysqlOwnership {
         apart("acquire partitions", Happened::Maybe, async move {
             let mut held = HashMap::new();
             for some in wanted.chunks(LONGEST) {
-                let numbers: Vec<i64> = some.iter().map(|it| i64::from(it.0)).collect();
+                let numbers: Vec<i64> = some.iter().map(|partition| i64::from(partition.0)).collect();
                 held.extend(take(&catalog, &engine, &numbers, ttl).await?);
             }
             let tenure = |partition: &Partition| {
@@ -197,15 +197,15 @@ async fn take(
     ttl: Duration,
 ) -> Result<HashMap<i64, i64>, sqlx::Error> {
     let mut seen = acquire(catalog, engine, wanted, ttl).await?;
-    let there: HashSet<i64> = seen.iter().map(|it| it.partition).collect();
-    let mut new: Vec<i64> = wanted.iter().copied().filter(|it| !there.contains(it)).collect();
+    let there: HashSet<i64> = seen.iter().map(|seen| seen.partition).collect();
+    let mut new: Vec<i64> = wanted.iter().copied().filter(|number| !there.contains(number)).collect();
     if !new.is_empty() {
         // In order: two engines that start at once wait for each other in one direction only.
         new.sort_unstable();
         Statement::new(sql!(ownership, insert_owners)).list(&new).execute(catalog).await?;
         seen.extend(acquire(catalog, engine, &new, ttl).await?);
     }
-    Ok(seen.into_iter().filter(|it| it.is_mine).map(|it| (it.partition, it.term)).collect())
+    Ok(seen.into_iter().filter(|seen| seen.is_mine).map(|seen| (seen.partition, seen.term)).collect())
 }
 
 struct Seen {
@@ -225,9 +225,9 @@ async fn acquire(
         Statement::new(sql!(ownership, acquire)).text(engine).text(engine).int(ms(ttl)).text(engine);
     acquire.list(wanted).execute(catalog).await?;
     let rows = Statement::new(sql!(ownership, read_tenures)).text(engine).list(wanted).fetch(catalog).await?;
-    let seen = |it: &MySqlRow| {
-        let partition = i64::from(it.try_get::<i32, _>(0)?);
-        Ok(Seen { partition, term: it.try_get(1)?, is_mine: it.try_get::<i64, _>(2)? == 1 })
+    let seen = |row: &MySqlRow| {
+        let partition = i64::from(row.try_get::<i32, _>(0)?);
+        Ok(Seen { partition, term: row.try_get(1)?, is_mine: row.try_get::<i64, _>(2)? == 1 })
     };
     rows.iter().map(seen).collect()
 }
@@ -255,7 +255,7 @@ async fn keep(
             mine.insert((i64::from(row.try_get::<i32, _>(0)?), row.try_get::<i64, _>(1)?));
         }
     }
-    Ok(held.iter().map(|it| mine.contains(&(i64::from(it.partition.0), it.term))).collect())
+    Ok(held.iter().map(|tenure| mine.contains(&(i64::from(tenure.partition.0), tenure.term))).collect())
 }
 
 /// Those of `held` that are still held, with their term from now on. One that another call has raised meanwhile counts
@@ -270,10 +270,11 @@ async fn lift(
     let lift = Statement::new(sql!(ownership, raise_terms)).int(term).text(engine);
     lift.list(&numbers(held)).list(&tokens(held)).execute(catalog).await?;
     let after = held_terms(catalog, engine, held).await?;
-    let raised = |it: &Tenure| {
-        let was_held = before.get(&it.partition.0) == Some(&it.term);
-        let term = *after.get(&it.partition.0).filter(|after| was_held && **after == term.max(it.term))?;
-        Some(Tenure { term, ..*it })
+    let raised = |tenure: &Tenure| {
+        let was_held = before.get(&tenure.partition.0) == Some(&tenure.term);
+        let term =
+            *after.get(&tenure.partition.0).filter(|after| was_held && **after == term.max(tenure.term))?;
+        Some(Tenure { term, ..*tenure })
     };
     Ok(held.iter().map(raised).collect())
 }
@@ -299,12 +300,14 @@ async fn held_terms(
 }
 
 fn numbers(held: &[Tenure]) -> Vec<i64> {
-    held.iter().map(|it| i64::from(it.partition.0)).collect()
+    held.iter().map(|tenure| i64::from(tenure.partition.0)).collect()
 }
 
 /// One number a tenure. A term grows by one a change of owner, and does not come near 2^47.
 fn tokens(held: &[Tenure]) -> Vec<i64> {
-    held.iter().map(|it| it.term.saturating_mul(65_536).saturating_add(i64::from(it.partition.0))).collect()
+    held.iter()
+        .map(|tenure| tenure.term.saturating_mul(65_536).saturating_add(i64::from(tenure.partition.0)))
+        .collect()
 }
 
 fn said(row: &MySqlRow) -> Result<Live, sqlx::Error> {
@@ -312,16 +315,16 @@ fn said(row: &MySqlRow) -> Result<Live, sqlx::Error> {
     Ok(Live {
         engine: row.try_get(0)?,
         has_hot: row.try_get::<i8, _>(1)? != 0,
-        without: without.map(|it| it.split(',').filter_map(|it| it.parse().ok()).collect()),
+        without: without.map(|text| text.split(',').filter_map(|part| part.parse().ok()).collect()),
     })
 }
 
 /// Numbers with commas between. Of very many, those that the column has room for: the others are not said.
 fn list_of(numbers: &[usize]) -> String {
     let mut list = String::new();
-    for it in numbers {
+    for number in numbers {
         let comma = if list.is_empty() { "" } else { "," };
-        let more = format!("{comma}{it}");
+        let more = format!("{comma}{number}");
         if list.len() + more.len() > WITHOUT_MAX {
             break;
         }
@@ -332,7 +335,7 @@ fn list_of(numbers: &[usize]) -> String {
 
 fn owner(row: &MySqlRow) -> Result<Owner, sqlx::Error> {
     let number = row.try_get::<i32, _>(0)?;
-    let partition = u16::try_from(number).map_err(|it| sqlx::Error::Decode(it.into()))?;
+    let partition = u16::try_from(number).map_err(|error| sqlx::Error::Decode(error.into()))?;
     let left = u64::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0);
     Ok(Owner {
         tenure: Tenure { partition: Partition(partition), term: row.try_get(1)? },

@@ -45,7 +45,7 @@ impl Shard {
             line
         };
         let writers = options.writers_per_database.clamp(1, 8);
-        let lines = Lane::ALL.map(|lane| line::lines(lane, writers).map(|it| start(lane, it)).collect());
+        let lines = Lane::ALL.map(|lane| line::lines(lane, writers).map(|line| start(lane, line)).collect());
         let readers = options.readers_per_database.max(2);
         let long = Arc::new(Semaphore::new(usize::try_from(readers / 2).unwrap_or(1)));
         Self { lines, readers: door.connections(readers), long }
@@ -54,7 +54,7 @@ impl Shard {
 
 impl Inner {
     pub(super) fn close_lines(&self) {
-        self.shards.iter().flat_map(|it| &it.lines).flatten().for_each(|it| it.close());
+        self.shards.iter().flat_map(|shard| &shard.lines).flatten().for_each(|line| line.close());
     }
 
     /// The databases that the cluster has.
@@ -92,7 +92,7 @@ impl Inner {
         };
         for (nth, item) in items {
             let line = self.line(lane, partition(&item));
-            match parts.iter_mut().find(|it| same(it.0, line)) {
+            match parts.iter_mut().find(|part| same(part.0, line)) {
                 Some((_, numbers, part)) => {
                     numbers.push(nth);
                     part.push(item);

@@ -71,8 +71,8 @@ impl Pauses {
     }
 }
 
-fn queue(it: &MySqlRow) -> sqlx::Result<QueueKey> {
-    super::row::queue_key(it, 0, 1)
+fn queue(row: &MySqlRow) -> sqlx::Result<QueueKey> {
+    super::row::queue_key(row, 0, 1)
 }
 
 /// What this process knows to be in every database: revision of the pauses, and how many databases.
@@ -107,8 +107,9 @@ pub(crate) async fn spread(doors: &[Door]) -> Result<(i64, usize), Error> {
         Ok(wanted)
     };
     let silent = || Err(Error::Silent { at: first.to_string() });
-    let wanted =
-        timeout(PATIENCE, look).await.map_or_else(|_| silent(), |it| it.map_err(|it| first.failed(it)))?;
+    let wanted = timeout(PATIENCE, look)
+        .await
+        .map_or_else(|_| silent(), |result| result.map_err(|error| first.failed(error)))?;
     let members = wanted.members;
     let too_few = members > doors.len();
     let mut failed = too_few.then(|| Error::DatabaseCount { named: doors.len(), known: members });
@@ -151,8 +152,8 @@ async fn turn(door: &Door, wanted: &Wanted) -> sqlx::Result<()> {
         sqlx::query(sql!(settings, delete_paused)).execute(&mut *tx).await?;
         for (part, text) in ADD.parts(&wanted.queues) {
             let mut values = MySqlArguments::default();
-            for it in part {
-                bind!(values, it.namespace.as_str(), it.queue.as_str());
+            for queue in part {
+                bind!(values, queue.namespace.as_str(), queue.queue.as_str());
             }
             sqlx::query_with(text, values).execute(&mut *tx).await?;
         }

@@ -62,7 +62,7 @@ pub(crate) async fn find_ahead(
         for part in left.chunks(ROWS_MAX) {
             look(conn, trips, text, part, &mut found).await?;
         }
-        left.retain(|it| found.is_missing(it.1));
+        left.retain(|pair| found.is_missing(pair.1));
         if left.is_empty() {
             break;
         }
@@ -84,7 +84,7 @@ async fn look(
     part: &[(TaskRef, usize)],
     found: &mut Found,
 ) -> sqlx::Result<()> {
-    let places: Vec<TaskRef> = part.iter().map(|it| it.0).collect();
+    let places: Vec<TaskRef> = part.iter().map(|pair| pair.0).collect();
     let (rows, numbers) = match trips.found(text, &places) {
         Some(Looked::Locked(rows)) => (rows, None),
         Some(Looked::Unlocked(rows)) => (rows, Some(numbers(&places))),
@@ -97,7 +97,7 @@ async fn look(
             Some(numbers) => numbers.get(&first).copied(),
             None => usize::try_from(first).ok(),
         };
-        let Some((place, nth)) = at.and_then(|it| part.get(it)) else { continue };
+        let Some((place, nth)) = at.and_then(|number| part.get(number)) else { continue };
         if let Some(slot) = found.rows.get_mut(*nth) {
             *slot = Some(Spotted { place: TaskRef { due_at, ..*place }, row });
         }
@@ -107,7 +107,7 @@ async fn look(
 
 /// By the ids, of different tasks.
 fn numbers(places: &[TaskRef]) -> HashMap<i64, usize> {
-    places.iter().map(|it| it.id).zip(0..).collect()
+    places.iter().map(|place| place.id).zip(0..).collect()
 }
 
 /// The places of those that are said to be elsewhere than where they were looked for.
@@ -117,12 +117,12 @@ async fn elsewhere(
 ) -> sqlx::Result<Vec<(TaskRef, usize)>> {
     let mut places = Vec::new();
     for part in left.chunks(ROWS_MAX) {
-        let tried: Vec<TaskRef> = part.iter().map(|it| it.0).collect();
+        let tried: Vec<TaskRef> = part.iter().map(|pair| pair.0).collect();
         for row in
             sqlx::query(sql!(moves, read_moved_places)).bind(wanted(&tried)).fetch_all(&mut *conn).await?
         {
             let (at, due_at) = (row::small::<usize>(&row, 0)?, row::millis(&row, 1)?);
-            let other = part.get(at).filter(|it| it.0.due_at != due_at);
+            let other = part.get(at).filter(|part| part.0.due_at != due_at);
             places.extend(other.map(|(place, nth)| (TaskRef { due_at, ..*place }, *nth)));
         }
     }
@@ -131,7 +131,7 @@ async fn elsewhere(
 
 /// Says where tasks are now, in the transaction that moves them there.
 pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> sqlx::Result<()> {
-    places.sort_unstable_by_key(|it| (it.partition, it.id));
+    places.sort_unstable_by_key(|place| (place.partition, place.id));
     for part in places.chunks(ROWS_MAX) {
         sqlx::query(sql!(moves, save_places)).bind(wanted(part)).execute(&mut *conn).await?;
     }
@@ -144,7 +144,7 @@ pub(crate) async fn carry(conn: &mut MySqlConnection, places: &[TaskRef], to: Mi
     for part in places.chunks(ROWS_MAX) {
         sqlx::query(sql!(moves, move_in_time)).bind(wanted(part)).bind(to.0).execute(&mut *conn).await?;
     }
-    let mut carried: Vec<TaskRef> = places.iter().map(|it| TaskRef { due_at: to, ..*it }).collect();
+    let mut carried: Vec<TaskRef> = places.iter().map(|place| TaskRef { due_at: to, ..*place }).collect();
     ended::watch(conn, &carried).await?;
     keep(conn, &mut carried).await
 }
@@ -154,7 +154,7 @@ pub(crate) fn rounds(ids: impl ExactSizeIterator<Item = i64>) -> Vec<Vec<usize>>
     let mut rounds: Vec<Vec<usize>> = Vec::with_capacity(1);
     let mut seen = hashbrown::HashMap::with_capacity(ids.len());
     for (nth, id) in ids.enumerate() {
-        let round: &mut usize = seen.entry(id).and_modify(|it| *it += 1).or_default();
+        let round: &mut usize = seen.entry(id).and_modify(|number| *number += 1).or_default();
         match rounds.get_mut(*round) {
             Some(round) => round.push(nth),
             None => rounds.push(vec![nth]),
@@ -208,7 +208,7 @@ impl Rows {
 
     /// A new row, at a place. Further values follow in their order.
     pub(crate) fn row(&mut self, place: TaskRef) -> &mut One {
-        self.size += self.rows.last().map_or(0, |it| it.json.len());
+        self.size += self.rows.last().map_or(0, |row| row.json.len());
         let mut json = String::with_capacity(160);
         let _ = write!(json, "{},{},{}", place.partition.0, place.due_at.0, place.id);
         self.rows.push(One { place, own: Vec::new(), guard: NO_GUARD, shared: Vec::new(), json, mark: 0 });
@@ -217,7 +217,7 @@ impl Rows {
 
     /// How long the parameter is, in bytes, about.
     pub(crate) fn size(&self) -> usize {
-        self.size + self.rows.last().map_or(0, |it| it.json.len())
+        self.size + self.rows.last().map_or(0, |row| row.json.len())
     }
 
     /// The rows in groups that share their guard and all values after the mark, and have as many of their own. None: they
@@ -226,18 +226,18 @@ impl Rows {
         let mut groups: Vec<Vec<&One>> = Vec::new();
         let mut known: HashMap<(&str, (i64, i64), usize), usize> = HashMap::new();
         let (mut last, mut at) = (("", (0, 0), 0), 0);
-        for it in &self.rows {
-            if it.mark == 0 {
+        for row in &self.rows {
+            if row.mark == 0 {
                 return None;
             }
-            let shared = (it.shared_json(), it.guard, it.own.len());
+            let shared = (row.shared_json(), row.guard, row.own.len());
             if groups.is_empty() || shared != last {
                 at = *known.entry(shared).or_insert(groups.len());
                 last = shared;
             }
             match groups.get_mut(at) {
-                Some(group) => group.push(it),
-                None => groups.push(vec![it]),
+                Some(group) => group.push(row),
+                None => groups.push(vec![row]),
             }
         }
         Some(groups)
@@ -255,11 +255,11 @@ impl Rows {
     pub(crate) fn json(&self) -> String {
         let mut all = String::with_capacity(self.size() + 3 * self.rows.len() + 2);
         all.push('[');
-        for it in &self.rows {
+        for row in &self.rows {
             all.push_str(if all.len() == 1 { "[" } else { ",[" });
-            all.push_str(&it.json);
-            if it.guard != NO_GUARD {
-                let _ = write!(all, ",{}", it.guard.0);
+            all.push_str(&row.json);
+            if row.guard != NO_GUARD {
+                let _ = write!(all, ",{}", row.guard.0);
             }
             all.push(']');
         }
@@ -301,7 +301,7 @@ impl One {
 
     pub(crate) fn maybe_int(&mut self, value: Option<i64>) -> &mut Self {
         match value {
-            Some(it) => self.int(it),
+            Some(number) => self.int(number),
             None => self.null(),
         }
     }
@@ -315,7 +315,7 @@ impl One {
 
     pub(crate) fn maybe_text(&mut self, value: Option<&str>) -> &mut Self {
         match value {
-            Some(it) => self.text(it),
+            Some(text) => self.text(text),
             None => self.null(),
         }
     }
@@ -370,7 +370,7 @@ mod tests {
                 let place = TaskRef { partition: Partition(1), due_at: Millis(id), id };
                 rows.row(place).int(id).mark().text(text).null();
             }
-            let ids = |it: &Vec<&One>| it.iter().map(|it| it.own[0]).collect::<Vec<_>>();
+            let ids = |rows: &Vec<&One>| rows.iter().map(|row| row.own[0]).collect::<Vec<_>>();
             rows.alike().unwrap().iter().map(ids).collect::<Vec<_>>()
         };
         assert_eq!(of(&["a", "a", "a"]), [[0, 1, 2]]);

@@ -33,10 +33,10 @@ pub(crate) async fn read(
     for part in places.chunks(READ_ROWS_MAX) {
         let from = found.len();
         found.resize_with(from + part.len(), || None);
-        for it in sqlx::query(text).bind(wanted(part)).fetch_all(&mut *conn).await? {
-            let nth: usize = row::small(&it, row::TASK_COLUMNS_LEN)?;
+        for rows in sqlx::query(text).bind(wanted(part)).fetch_all(&mut *conn).await? {
+            let nth: usize = row::small(&rows, row::TASK_COLUMNS_LEN)?;
             if let Some(place) = found.get_mut(from + nth) {
-                *place = Some(row::whole_task(&it)?);
+                *place = Some(row::whole_task(&rows)?);
             }
         }
     }
@@ -46,9 +46,9 @@ pub(crate) async fn read(
 /// Places as one parameter: `[[number, partition, due_at, id], ...]`.
 pub(crate) fn wanted(places: &[TaskRef]) -> String {
     let mut json = String::with_capacity(places.len() * 40 + 2);
-    for (nth, it) in places.iter().enumerate() {
+    for (nth, place) in places.iter().enumerate() {
         let comma = if nth == 0 { '[' } else { ',' };
-        let _ = write!(json, "{comma}[{nth},{},{},{}]", it.partition.0, it.due_at.0, it.id);
+        let _ = write!(json, "{comma}[{nth},{},{},{}]", place.partition.0, place.due_at.0, place.id);
     }
     json.push_str(if places.is_empty() { "[]" } else { "]" });
     json
@@ -64,7 +64,7 @@ pub(crate) async fn versions(
         return Ok(Vec::new());
     }
     let (text, last) = match version {
-        Some(it) => (sql!(query, read_version), it),
+        Some(version) => (sql!(query, read_version), version),
         None => (sql!(query, list_versions), rows(limit)),
     };
     let query = sqlx::query(text)
@@ -80,7 +80,7 @@ pub(crate) async fn latest_versions(
     namespace: &Name,
     wanted: &[(Partition, i64)],
 ) -> sqlx::Result<Vec<Task>> {
-    let rows: Vec<(u16, i64)> = wanted.iter().map(|it| (it.0.0, it.1)).collect();
+    let rows: Vec<(u16, i64)> = wanted.iter().map(|pair| (pair.0.0, pair.1)).collect();
     let rows = serde_json::to_string(&rows).expect("numbers always have a JSON form");
     tasks(
         &sqlx::query(sql!(query, read_latest_versions))
@@ -106,10 +106,10 @@ pub(crate) async fn list(
 ) -> sqlx::Result<Vec<Task>> {
     let (namespace, queue) = (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref());
     let (queue, kind) = (queue.map(Name::as_str), query.kind.as_ref().map(Name::as_str));
-    let state = query.state.map(|it| i32::from(it.code()));
-    let (after, before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
+    let state = query.state.map(|state| i32::from(state.code()));
+    let (after, before) = (query.due_after.map(|at| at.0), query.due_before.map(|at| at.0));
     let label = query.label.as_ref().map(label_text);
-    let updated = query.updated_from.map(|it| it.0);
+    let updated = query.updated_from.map(|at| at.0);
     let search = match walk {
         Walk::Ids if query.oldest_first => sqlx::query(sql!(query, list_rising)),
         Walk::Ids | Walk::Chunks(_) => sqlx::query(sql!(query, list)),
@@ -144,7 +144,7 @@ pub(crate) async fn list(
 pub(crate) fn label_text(label: &(String, String)) -> String {
     let one = BTreeMap::from([(&label.0, &label.1)]);
     let json = serde_json::to_string(&one).expect("a map of strings always has a JSON form");
-    json.strip_prefix('{').and_then(|it| it.strip_suffix('}')).unwrap_or_default().to_owned()
+    json.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default().to_owned()
 }
 
 fn tasks(rows: &[MySqlRow]) -> sqlx::Result<Vec<Task>> {
@@ -166,15 +166,16 @@ pub(crate) struct Sum {
 
 impl Sum {
     pub(crate) fn add(&mut self, rows: &[MySqlRow]) -> sqlx::Result<()> {
-        for it in rows {
-            let tasks: i64 = it.try_get(1)?;
-            match it.try_get::<Option<&str>, _>(0)? {
+        for row in rows {
+            let tasks: i64 = row.try_get(1)?;
+            match row.try_get::<Option<&str>, _>(0)? {
                 Some("accepted") => self.accepted += tasks,
                 Some("deleted") => self.deleted += tasks,
                 Some(other) => return Err(row::odd(0, format!("{other} is not a counter"))),
                 None => {
-                    let tally = Tally { queue: row::queue_key(it, 2, 3)?, state: row::state(it, 4)?, tasks };
-                    self.add_tally(tally, it.try_get::<Option<i64>, _>(5)?.unwrap_or(0));
+                    let tally =
+                        Tally { queue: row::queue_key(row, 2, 3)?, state: row::state(row, 4)?, tasks };
+                    self.add_tally(tally, row.try_get::<Option<i64>, _>(5)?.unwrap_or(0));
                 }
             }
         }
@@ -193,9 +194,9 @@ impl Sum {
     }
 
     pub(crate) fn books(self) -> Books {
-        let standing = self.standing.into_iter().filter(|it| it.1 != 0);
+        let standing = self.standing.into_iter().filter(|pair| pair.1 != 0);
         let tally = |((queue, state), tasks)| Tally { queue, state, tasks };
-        let pending = self.bytes.into_iter().filter(|it| it.1 != 0);
+        let pending = self.bytes.into_iter().filter(|byte| byte.1 != 0);
         Books {
             accepted: self.accepted,
             deleted: self.deleted,

@@ -110,8 +110,8 @@ async fn strangers(
     dry_run: bool,
     done: &mut ShardRepair,
 ) -> Result<(), Error> {
-    for it in sqlx::query(sql!(hosted, list_foreign)).fetch_all(&mut *conn).await? {
-        let partition = row::partition(&it, 0)?;
+    for row in sqlx::query(sql!(hosted, list_foreign)).fetch_all(&mut *conn).await? {
+        let partition = row::partition(&row, 0)?;
         if moving.contains(&partition) {
             continue;
         }
@@ -171,9 +171,9 @@ async fn tidy(conn: &mut MySqlConnection, partition: Partition, hold: Hold) -> R
         let page = page.bind(number).bind(&after.0).bind(after.1).bind(after.2).bind(PAGE);
         let page = page.fetch_all(&mut *conn).await?;
         let mut alone = Vec::new();
-        for it in &page {
-            if it.try_get::<i64, _>(4)? == 1 {
-                alone.push(it.try_get(3)?);
+        for row in &page {
+            if row.try_get::<i64, _>(4)? == 1 {
+                alone.push(row.try_get(3)?);
             }
         }
         found[0] += forget(conn, partition, &alone, hold, sql!(moving, delete_entries)).await?;
@@ -189,9 +189,9 @@ async fn tidy(conn: &mut MySqlConnection, partition: Partition, hold: Hold) -> R
         loop {
             let page = sqlx::query(text).bind(number).bind(after).bind(PAGE).fetch_all(&mut *conn).await?;
             let mut alone = Vec::new();
-            for it in &page {
-                if it.try_get::<i64, _>(1)? == 1 {
-                    alone.push(it.try_get(0)?);
+            for row in &page {
+                if row.try_get::<i64, _>(1)? == 1 {
+                    alone.push(row.try_get(0)?);
                 }
             }
             *found += forget(conn, partition, &alone, hold, gone).await?;
@@ -244,11 +244,11 @@ async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
 async fn correct(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepair) -> Result<bool, Error> {
     let Accounts { books, counted, bytes_uncounted } = stats::accounts(conn).await?;
     let differences = differences(&books, &counted);
-    let standing: i64 = counted.standing.iter().map(|it| it.tasks).sum();
+    let standing: i64 = counted.standing.iter().map(|tally| tally.tasks).sum();
     let accepted = standing + books.deleted - books.accepted;
     done.accounts = differences.len();
-    done.corrected = differences.iter().map(|it| it.tasks.unsigned_abs()).sum();
-    done.corrected_bytes = differences.iter().map(|it| it.bytes.unsigned_abs()).sum();
+    done.corrected = differences.iter().map(|difference| difference.tasks.unsigned_abs()).sum();
+    done.corrected_bytes = differences.iter().map(|difference| difference.bytes.unsigned_abs()).sum();
     done.accepted = accepted;
     if dry_run || (differences.is_empty() && accepted == 0 && !bytes_uncounted) {
         return Ok(true);
@@ -279,9 +279,9 @@ pub(super) async fn add_bytes(
 async fn add(conn: &mut MySqlConnection, differences: &[Difference]) -> Result<(), Error> {
     for (part, text) in ADD_TO_BOOKS.parts(differences) {
         let mut values = MySqlArguments::default();
-        for it in part {
-            let (namespace, queue) = (it.queue.namespace.as_str(), it.queue.queue.as_str());
-            bind!(values, SLOT, namespace, queue, it.code, it.tasks, it.bytes);
+        for difference in part {
+            let (namespace, queue) = (difference.queue.namespace.as_str(), difference.queue.queue.as_str());
+            bind!(values, SLOT, namespace, queue, difference.code, difference.tasks, difference.bytes);
         }
         sqlx::query_with(text, values).execute(&mut *conn).await?;
     }
@@ -305,13 +305,13 @@ fn differences(books: &Books, counted: &Books) -> Vec<Difference> {
     let mut sums = BTreeMap::<(QueueKey, i32), (i64, i64)>::new();
     let waiting = i32::from(TaskState::Scheduled.code());
     for (all, sign) in [(books, -1), (counted, 1)] {
-        for it in &all.standing {
-            sums.entry((it.queue.clone(), it.state.code().into())).or_default().0 += sign * it.tasks;
+        for tally in &all.standing {
+            sums.entry((tally.queue.clone(), tally.state.code().into())).or_default().0 += sign * tally.tasks;
         }
-        for it in &all.pending_bytes {
-            sums.entry((it.queue.clone(), waiting)).or_default().1 += sign * it.bytes;
+        for pending_bytes in &all.pending_bytes {
+            sums.entry((pending_bytes.queue.clone(), waiting)).or_default().1 += sign * pending_bytes.bytes;
         }
     }
-    let differs = sums.into_iter().filter(|it| it.1 != (0, 0));
+    let differs = sums.into_iter().filter(|differ| differ.1 != (0, 0));
     differs.map(|((queue, code), (tasks, bytes))| Difference { queue, code, tasks, bytes }).collect()
 }

@@ -35,7 +35,7 @@ pub(crate) async fn keep(
     keeping: &Keeping,
 ) -> sqlx::Result<Reserved> {
     match keeping {
-        Keeping::Reserve(it, now) => return reserve(conn, key, it, *now).await,
+        Keeping::Reserve(reservation, now) => return reserve(conn, key, reservation, *now).await,
         Keeping::Release(owner) => release(conn, key, owner).await?,
         Keeping::Save(reply) => save(conn, key, reply).await?,
     }
@@ -97,7 +97,7 @@ pub(crate) async fn load(
 ) -> sqlx::Result<Option<Reply>> {
     let look =
         sqlx::query(sql!(reply, load)).bind(key.namespace.as_str()).bind(key.key.as_bytes()).bind(now.0);
-    look.fetch_optional(conn).await?.map(|it| reply(&it)).transpose()
+    look.fetch_optional(conn).await?.map(|row| reply(&row)).transpose()
 }
 
 /// Columns of `load` in reply.sql and `read` in reply.sql.

@@ -69,7 +69,7 @@ pub(crate) async fn retire(
     let mut retired = Retired { stopped: rows.stopped, deleted: 0, has_more };
     if has_archives {
         let ahead: Vec<TaskRef> =
-            rows.over.iter().map(|it| it.0).filter(|it| it.due_at > over_after).collect();
+            rows.over.iter().map(|row| row.0).filter(|place| place.due_at > over_after).collect();
         place::carry(conn, &ahead, now).await?;
     } else {
         retired.deleted = rows.over.len();
@@ -124,8 +124,8 @@ async fn end(
     let mut ended = Ended::default();
     let mut moves = Moves::new(now);
     let note = Note { by: BY.to_owned(), ..Note::default() };
-    for it in place::find(conn, sql!(retention, lock_expired), over).await?.rows.into_iter().flatten() {
-        let Spent { namespace, queue, from, attempt } = match over_at(&it, now)? {
+    for row in place::find(conn, sql!(retention, lock_expired), over).await?.rows.into_iter().flatten() {
+        let Spent { namespace, queue, from, attempt } = match over_at(&row, now)? {
             Some(over) => over,
             None => continue,
         };
@@ -151,11 +151,11 @@ struct Spent<'r> {
 }
 
 /// Columns of `lock_expired` in retention.sql. None: it was brought back to life, or is kept for longer now.
-fn over_at(it: &Spotted, now: Millis) -> sqlx::Result<Option<Spent<'_>>> {
-    let Spotted { place, row } = it;
+fn over_at(spotted: &Spotted, now: Millis) -> sqlx::Result<Option<Spent<'_>>> {
+    let Spotted { place, row } = spotted;
     let state: State = row::state(row, 4)?;
     let keep_until: Option<i64> = row.try_get(7)?;
-    if !state.is_finished() || keep_until.is_none_or(|it| it > now.0) {
+    if !state.is_finished() || keep_until.is_none_or(|keep_until| keep_until > now.0) {
         return Ok(None);
     }
     let from = From { place: *place, fence: row.try_get(5)?, state };

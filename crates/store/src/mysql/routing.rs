@@ -63,7 +63,7 @@ impl Routing {
     pub(crate) async fn read(&self, catalog: &Connections, doors: &[Door]) -> Result<(), Error> {
         let asked = Instant::now();
         let mut last = self.reading.lock().await;
-        if last.is_some_and(|it| it > asked) {
+        if last.is_some_and(|instant| instant > asked) {
             return Ok(());
         }
         let began = Instant::now();
@@ -110,7 +110,7 @@ impl Inner {
     ) -> Result<(), Error> {
         let waited = patience.began.elapsed();
         if waited > PATIENCE {
-            let partition = partitions.first().map_or(0, |it| it.0);
+            let partition = partitions.first().map_or(0, |partition| partition.0);
             return Err(Error::PartitionAway { partition, waited: Span::of(waited) });
         }
         let before = self.routing.placement();
@@ -118,9 +118,9 @@ impl Inner {
         patience.tries += 1;
         // In a task of its own: the caller may hang up.
         let look = to_its_end(async move { inner.routing.read(&inner.catalog, &inner.doors).await });
-        look.await.map_err(|it| Error::Panicked(it.to_string()))??;
+        look.await.map_err(|error| Error::Panicked(error.to_string()))??;
         let now = self.routing.placement();
-        if partitions.iter().all(|it| now.shard_of(*it) == before.shard_of(*it)) {
+        if partitions.iter().all(|partition| now.shard_of(*partition) == before.shard_of(*partition)) {
             sleep((PAUSE_MIN * patience.tries).min(PAUSE_MAX)).await;
         }
         Ok(())

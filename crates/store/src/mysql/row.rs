@@ -102,7 +102,7 @@ pub(crate) fn whole_task(row: &MySqlRow) -> sqlx::Result<Task> {
 
 fn ask(row: &MySqlRow) -> sqlx::Result<NewTask> {
     let extras = extras::read(get::<Option<&str>>(row, Column::Demands)?);
-    let (demands, key, title) = extras.map_err(|it| odd(Column::Demands as usize, it))?;
+    let (demands, key, title) = extras.map_err(|error| odd(Column::Demands as usize, error))?;
     Ok(NewTask {
         queue: queue_key(row, Column::Namespace as usize, Column::Queue as usize)?,
         task_id: Some(get(row, Column::TaskId)?),
@@ -161,17 +161,17 @@ fn get<'r, T: Decode<'r, MySql> + Type<MySql>>(row: &'r MySqlRow, at: Column) ->
 
 fn retry(row: &MySqlRow) -> sqlx::Result<RetryPolicy> {
     let Some(json) = get::<Option<&str>>(row, Column::Retry)? else { return Ok(RetryPolicy::default()) };
-    serde_json::from_str(json).map_err(|it| odd(Column::Retry as usize, it))
+    serde_json::from_str(json).map_err(|error| odd(Column::Retry as usize, error))
 }
 
 pub(crate) fn labels(row: &MySqlRow, at: usize) -> sqlx::Result<BTreeMap<String, String>> {
     let Some(json) = row.try_get::<Option<&str>, _>(at)? else { return Ok(BTreeMap::new()) };
-    serde_json::from_str(json).map_err(|it| odd(at, it))
+    serde_json::from_str(json).map_err(|error| odd(at, error))
 }
 
 pub(crate) fn demands(row: &MySqlRow, at: usize) -> sqlx::Result<Demands> {
     let Some(json) = row.try_get::<Option<&str>, _>(at)? else { return Ok(Demands::default()) };
-    serde_json::from_str(json).map_err(|it| odd(at, it))
+    serde_json::from_str(json).map_err(|error| odd(at, error))
 }
 
 pub(crate) fn millis(row: &MySqlRow, at: usize) -> sqlx::Result<Millis> {
@@ -183,7 +183,7 @@ pub(crate) fn partition(row: &MySqlRow, at: usize) -> sqlx::Result<Partition> {
 }
 
 pub(crate) fn name(row: &MySqlRow, at: usize) -> sqlx::Result<Name> {
-    Name::new(row.try_get(at)?).map_err(|it| odd(at, it))
+    Name::new(row.try_get(at)?).map_err(|error| odd(at, error))
 }
 
 pub(crate) fn queue_key(row: &MySqlRow, namespace: usize, queue: usize) -> sqlx::Result<QueueKey> {
@@ -196,7 +196,7 @@ pub(crate) fn state(row: &MySqlRow, at: usize) -> sqlx::Result<State> {
 }
 
 pub(crate) fn priority(row: &MySqlRow, at: usize) -> sqlx::Result<Priority> {
-    Priority::new(small(row, at)?).map_err(|it| odd(at, it))
+    Priority::new(small(row, at)?).map_err(|error| odd(at, error))
 }
 
 /// A number that is narrower here than its column: all columns are signed, because the driver decodes no others.
@@ -204,7 +204,7 @@ pub(crate) fn small<T>(row: &MySqlRow, at: usize) -> sqlx::Result<T>
 where
     T: TryFrom<i64, Error: error::Error + Send + Sync + 'static>,
 {
-    T::try_from(row.try_get::<i64, _>(at)?).map_err(|it| odd(at, it))
+    T::try_from(row.try_get::<i64, _>(at)?).map_err(|error| odd(at, error))
 }
 
 pub(crate) fn odd(at: usize, problem: impl Into<Box<dyn error::Error + Send + Sync>>) -> sqlx::Error {

@@ -150,17 +150,17 @@ async fn ahead(
     let partition = row::partition_no(scan.partition);
     let left = scan.limit - found.len();
     // After the last id of an instant there is nothing of it.
-    if let Some((due_at, id)) = after.filter(|it| left > 0 && it.0 <= scan.until && it.1 < i64::MAX) {
+    if let Some((due_at, id)) = after.filter(|pair| left > 0 && pair.0 <= scan.until && pair.1 < i64::MAX) {
         let rest = sqlx::query(sql!(scan, scan_instant)).bind(partition).bind(due_at.0).bind(id);
         add(found, &rest.bind(rows(left)).fetch_all(&mut *conn).await?, scan, names)?;
     }
     let left = scan.limit - found.len();
-    let mut after = after.map_or(Millis(-1), |it| it.0);
+    let mut after = after.map_or(Millis(-1), |pair| pair.0);
     if is_past && left > 0 && after < scan.until {
         let first =
             sqlx::query_scalar(sql!(scan, find_first)).bind(partition).bind(after.0).bind(scan.until.0);
         let first: Option<i64> = first.fetch_optional(&mut *conn).await?;
-        after = first.map_or(scan.until, |it| Millis(it).plus(-1));
+        after = first.map_or(scan.until, |first| Millis(first).plus(-1));
     }
     if left > 0 && after < scan.until {
         let page = sqlx::query(sql!(scan, scan)).bind(partition).bind(after.0).bind(scan.until.0);
@@ -174,8 +174,8 @@ fn rows(limit: usize) -> i64 {
 }
 
 fn add(found: &mut Vec<HotEntry>, rows: &[MySqlRow], scan: &Scan, names: &mut Names) -> sqlx::Result<()> {
-    for it in rows {
-        found.push(hot_entry(it, scan, names)?);
+    for row in rows {
+        found.push(hot_entry(row, scan, names)?);
     }
     Ok(())
 }
@@ -193,7 +193,7 @@ fn hot_entry(row: &MySqlRow, scan: &Scan, names: &mut Names) -> sqlx::Result<Hot
         priority: row::priority(row, 6)?,
         task_id: row.try_get(7)?,
         task_version: row.try_get(8)?,
-        deadline_at: deadline_ms.map_or(Millis::MAX, |it| execute_at.plus(it)),
+        deadline_at: deadline_ms.map_or(Millis::MAX, |deadline_ms| execute_at.plus(deadline_ms)),
         state: row::state(row, 11)?,
         fired_at: fired_at.map_or(Millis::ZERO, Millis),
         attempt: row::small(row, 13)?,
@@ -232,8 +232,8 @@ impl Names {
 
     fn queue(&mut self, row: &MySqlRow, namespace: usize, queue: usize) -> sqlx::Result<Arc<QueueKey>> {
         let (wanted_namespace, wanted_queue): (&str, &str) = (row.try_get(namespace)?, row.try_get(queue)?);
-        let same = |it: &&Arc<QueueKey>| {
-            it.queue.as_str() == wanted_queue && it.namespace.as_str() == wanted_namespace
+        let same = |queue: &&Arc<QueueKey>| {
+            queue.queue.as_str() == wanted_queue && queue.namespace.as_str() == wanted_namespace
         };
         if let Some(known) = self.queues.iter().rev().take(Self::REMEMBERED).find(same) {
             return Ok(Arc::clone(known));

@@ -62,10 +62,10 @@ impl ScheduleStore for MysqlStore {
 
     async fn save_schedule(
         &self,
-        it: SaveSchedule,
+        save_schedule: SaveSchedule,
         now: Millis,
     ) -> Result<Option<StoredSchedule>, CallError> {
-        self.changing("save a schedule", move |tx| Box::pin(save(tx, it, now))).await
+        self.changing("save a schedule", move |tx| Box::pin(save(tx, save_schedule, now))).await
     }
 
     async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, CallError> {
@@ -96,7 +96,7 @@ impl ScheduleStore for MysqlStore {
         let work = |inner: Arc<Inner>| async move {
             let next = sqlx::query(sql!(schedules, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
-            next.map(|it| row::millis(&it, 0)).transpose()
+            next.map(|row| row::millis(&row, 0)).transpose()
         };
         self.reading("look for the next schedule", work).await
     }
@@ -133,11 +133,11 @@ impl ScheduleStore for MysqlStore {
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let (schedule, revision) = (of.map(|it| it.schedule), of.map(|it| it.revision));
+            let (schedule, revision) = (of.map(|older| older.schedule), of.map(|older| older.revision));
             let asked = sqlx::query(sql!(schedules, list_unsettled)).bind(before.0);
             let asked = asked.bind(schedule).bind(schedule).bind(revision).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(|it| Ok((stored(it)?, run(it, COLUMNS)?))).collect::<sqlx::Result<_>>()
+            rows.iter().map(|row| Ok((stored(row)?, run(row, COLUMNS)?))).collect::<sqlx::Result<_>>()
         };
         self.reading("look for unsettled runs", work).await
     }
@@ -160,7 +160,7 @@ impl ScheduleStore for MysqlStore {
             let asked = sqlx::query(sql!(schedules, list_runs)).bind(query.schedule).bind(query.from.0);
             let asked = asked.bind(query.before.0).bind(most(runs::fetched(query.limit)));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            let all = rows.iter().map(|it| run(it, 0)).collect::<sqlx::Result<_>>()?;
+            let all = rows.iter().map(|row| run(row, 0)).collect::<sqlx::Result<_>>()?;
             Ok::<_, sqlx::Error>(runs::page(all, query.limit))
         };
         self.reading("read the runs of a schedule", work).await
@@ -172,11 +172,11 @@ impl ScheduleStore for MysqlStore {
             for some in all.chunks(ROWS_MAX) {
                 let asked = sqlx::query(sql!(schedules, read_run_tasks)).bind(keys(some));
                 let mut found = vec![RunTask::Unknown; some.len()];
-                for it in asked.fetch_all(&mut *inner.catalog.acquire().await?).await? {
+                for rows in asked.fetch_all(&mut *inner.catalog.acquire().await?).await? {
                     // Counted from 1.
-                    let nth = usize::try_from(it.try_get::<i64, _>(0)? - 1).unwrap_or(usize::MAX);
+                    let nth = usize::try_from(rows.try_get::<i64, _>(0)? - 1).unwrap_or(usize::MAX);
                     if let Some(place) = found.get_mut(nth) {
-                        *place = runs::task(Some(it.try_get(1)?));
+                        *place = runs::task(Some(rows.try_get(1)?));
                     }
                 }
                 refs.extend(found);
@@ -229,7 +229,7 @@ impl MysqlStore {
         F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
     {
         let changed = to_its_end(change(Arc::clone(&self.inner), doing, work)).await;
-        changed.map_err(|it| CallError::may_have_happened(doing, Error::Panicked(it.to_string())))?
+        changed.map_err(|error| CallError::may_have_happened(doing, Error::Panicked(error.to_string())))?
     }
 }
 
@@ -254,7 +254,7 @@ async fn change<T: Send, F>(inner: Arc<Inner>, doing: &'static str, work: F) -> 
 where
     F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send,
 {
-    let door = inner.door(0).map_err(|it| CallError::did_not_happen(doing, it))?;
+    let door = inner.door(0).map_err(|error| CallError::did_not_happen(doing, error))?;
     let done = within(WRITE, async {
         let mut catalog = inner.catalog.writers().acquire().await.map_err(unsent)?;
         let done = commit(&mut catalog, work).await;
@@ -290,58 +290,63 @@ async fn secret(tx: &mut MySqlConnection, offered: IdentitySecret) -> sqlx::Resu
 
 async fn one(catalog: &mut MySqlConnection, key: &ScheduleKey) -> sqlx::Result<Option<StoredSchedule>> {
     let asked = sqlx::query(sql!(schedules, read)).bind(key.namespace.as_str()).bind(key.name.as_str());
-    asked.fetch_optional(catalog).await?.map(|it| stored(&it)).transpose()
+    asked.fetch_optional(catalog).await?.map(|row| stored(&row)).transpose()
 }
 
 async fn save(
     tx: &mut MySqlConnection,
-    it: SaveSchedule,
+    save: SaveSchedule,
     now: Millis,
 ) -> sqlx::Result<Option<StoredSchedule>> {
     // First: whoever else saves waits here.
     let revision = counted_by(tx, REVISION, 1).await?;
-    let (namespace, name) = (it.key.namespace.as_str(), it.key.name.as_str());
-    let (body, progress) = (runs::text(&it.schedule), runs::text(&it.progress));
-    let wake_at = it.wake_at.map(|it| it.0);
-    let saved = match it.expected {
+    let (namespace, name) = (save.key.namespace.as_str(), save.key.name.as_str());
+    let (body, progress) = (runs::text(&save.schedule), runs::text(&save.progress));
+    let wake_at = save.wake_at.map(|wake_at| wake_at.0);
+    let saved = match save.expected {
         None => {
             let create = sqlx::query(sql!(schedules, create)).bind(namespace).bind(name);
-            let create = create.bind(i32::from(it.key.slot())).bind(revision).bind(body).bind(progress);
-            create.bind(wake_at).bind(now.0).bind(now.0).bind(&it.by).execute(&mut *tx).await?
+            let create = create.bind(i32::from(save.key.slot())).bind(revision).bind(body).bind(progress);
+            create.bind(wake_at).bind(now.0).bind(now.0).bind(&save.by).execute(&mut *tx).await?
         }
         Some(step) => {
             let replace = sqlx::query(sql!(schedules, replace)).bind(revision).bind(body).bind(progress);
-            let replace = replace.bind(wake_at).bind(now.0).bind(&it.by);
+            let replace = replace.bind(wake_at).bind(now.0).bind(&save.by);
             replace.bind(namespace).bind(name).bind(step).execute(&mut *tx).await?
         }
     };
-    if saved.rows_affected() == 0 { Ok(None) } else { one(tx, &it.key).await }
+    if saved.rows_affected() == 0 { Ok(None) } else { one(tx, &save.key).await }
 }
 
 async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sqlx::Result<Vec<Applied>> {
-    let mut wanted: Vec<(i64, i64)> = all.iter().map(|it| (it.id, it.step)).collect();
+    let mut wanted: Vec<(i64, i64)> = all.iter().map(|advance| (advance.id, advance.step)).collect();
     // Whoever moves the same at once, locks in the same order.
     wanted.sort_unstable();
     let standing = sqlx::query(sql!(schedules, lock_steps)).bind(runs::text(&wanted));
     let standing = standing.fetch_all(&mut *tx).await?;
-    let mut standing: HashSet<i64> = standing.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<_>>()?;
+    let mut standing: HashSet<i64> =
+        standing.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
     // One that is named twice is moved once.
-    let moved: Vec<(&Advance, bool)> = all.iter().map(|it| (it, standing.remove(&it.id))).collect();
-    let moving = || moved.iter().filter(|it| it.1).map(|it| it.0);
-    let rows: Vec<_> =
-        moving().map(|it| json!([it.id, runs::text(&it.progress), it.wake_at.map(|it| it.0)])).collect();
+    let moved: Vec<(&Advance, bool)> =
+        all.iter().map(|advance| (advance, standing.remove(&advance.id))).collect();
+    let moving = || moved.iter().filter(|pair| pair.1).map(|pair| pair.0);
+    let rows: Vec<_> = moving()
+        .map(|advance| {
+            json!([advance.id, runs::text(&advance.progress), advance.wake_at.map(|wake_at| wake_at.0)])
+        })
+        .collect();
     if !rows.is_empty() {
         sqlx::query(sql!(schedules, advance)).bind(runs::text(&rows)).execute(&mut *tx).await?;
     }
-    for TakesBack { runs, reason } in moving().filter_map(|it| it.takes_back.as_ref()) {
+    for TakesBack { runs, reason } in moving().filter_map(|advance| advance.takes_back.as_ref()) {
         for some in runs.chunks(ROWS_MAX) {
             let withdraw = sqlx::query(sql!(schedules, withdraw_runs)).bind(keys(some));
             let withdraw = withdraw.bind(i32::from(Outcome::Cancelled.code())).bind(reason);
             withdraw.execute(&mut *tx).await?;
         }
     }
-    let made = |it: &Advance| -> Vec<serde_json::Value> {
-        let id = it.id;
+    let made = |advance: &Advance| -> Vec<serde_json::Value> {
+        let id = advance.id;
         let one = |run: &punctual_contract::schedules::NewRun| {
             let (kind, outcome) = (run.kind.code(), run.outcome.code());
             let unsettled_at = runs::unsettled_at(run, now);
@@ -360,50 +365,50 @@ async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sq
                 run.version
             ])
         };
-        it.runs.iter().map(one).collect()
+        advance.runs.iter().map(one).collect()
     };
     let rows: Vec<_> = moving().flat_map(made).collect();
     for some in rows.chunks(ROWS_MAX) {
         sqlx::query(sql!(schedules, insert_runs)).bind(runs::text(&some)).execute(&mut *tx).await?;
     }
-    let answer = |it: &(&Advance, bool)| if it.1 { Applied::Moved } else { Applied::Lost };
+    let answer = |pair: &(&Advance, bool)| if pair.1 { Applied::Moved } else { Applied::Lost };
     Ok(moved.iter().map(answer).collect())
 }
 
-fn stored(it: &MySqlRow) -> sqlx::Result<StoredSchedule> {
+fn stored(row: &MySqlRow) -> sqlx::Result<StoredSchedule> {
     Ok(StoredSchedule {
-        id: it.try_get(0)?,
-        key: ScheduleKey { namespace: row::name(it, 1)?, name: row::name(it, 2)? },
-        revision: it.try_get(3)?,
-        step: it.try_get(4)?,
-        schedule: serde_json::from_str(it.try_get(5)?).map_err(|error| row::odd(5, error))?,
-        progress: serde_json::from_str(it.try_get(6)?).map_err(|error| row::odd(6, error))?,
-        wake_at: it.try_get::<Option<i64>, _>(7)?.map(Millis),
-        created_at: row::millis(it, 8)?,
-        updated_at: row::millis(it, 9)?,
-        updated_by: it.try_get(10)?,
+        id: row.try_get(0)?,
+        key: ScheduleKey { namespace: row::name(row, 1)?, name: row::name(row, 2)? },
+        revision: row.try_get(3)?,
+        step: row.try_get(4)?,
+        schedule: serde_json::from_str(row.try_get(5)?).map_err(|error| row::odd(5, error))?,
+        progress: serde_json::from_str(row.try_get(6)?).map_err(|error| row::odd(6, error))?,
+        wake_at: row.try_get::<Option<i64>, _>(7)?.map(Millis),
+        created_at: row::millis(row, 8)?,
+        updated_at: row::millis(row, 9)?,
+        updated_by: row.try_get(10)?,
     })
 }
 
-fn run(it: &MySqlRow, first: usize) -> sqlx::Result<Run> {
+fn run(row: &MySqlRow, first: usize) -> sqlx::Result<Run> {
     let column = |nth: usize| first + nth;
-    let codes = (row::small(it, column(2))?, row::small(it, column(4))?);
+    let codes = (row::small(row, column(2))?, row::small(row, column(4))?);
     let odd = || row::odd(column(2), format!("{codes:?} is no kind of run with an outcome"));
     let (kind, outcome) = runs::of_codes(codes).ok_or_else(odd)?;
     Ok(Run {
         key: RunKey {
-            schedule: it.try_get(column(0))?,
-            at: row::millis(it, column(1))?,
+            schedule: row.try_get(column(0))?,
+            at: row::millis(row, column(1))?,
             kind,
-            revision: it.try_get(column(3))?,
+            revision: row.try_get(column(3))?,
         },
         outcome,
-        execute_at: row::millis(it, column(5))?,
-        number: u64::try_from(it.try_get::<i64, _>(column(6))?).unwrap_or(0),
-        reason: it.try_get(column(7))?,
-        task_ref: it.try_get(column(8))?,
-        is_settled: it.try_get::<Option<i64>, _>(column(9))?.is_none(),
-        created_at: row::millis(it, column(10))?,
-        version: it.try_get(column(11))?,
+        execute_at: row::millis(row, column(5))?,
+        number: u64::try_from(row.try_get::<i64, _>(column(6))?).unwrap_or(0),
+        reason: row.try_get(column(7))?,
+        task_ref: row.try_get(column(8))?,
+        is_settled: row.try_get::<Option<i64>, _>(column(9))?.is_none(),
+        created_at: row::millis(row, column(10))?,
+        version: row.try_get(column(11))?,
     })
 }

@@ -76,7 +76,7 @@ impl MysqlStore {
         let work = within(limit, work(Arc::clone(&self.inner)));
         Box::pin(async move {
             match to_its_end(work).await {
-                Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
+                Ok(done) => done.map_err(|error| CallError::did_not_happen(doing, error)),
                 Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
             }
         })
@@ -165,12 +165,12 @@ pub(super) async fn leases_ended(
 ) -> Result<Vec<Task>, Error> {
     let Some(shard) = inner.members().get(part) else { return Ok(Vec::new()) };
     let placement = inner.routing.placement();
-    let is_here = |it: Partition| placement.shard_of(it) == part;
+    let is_here = |partition: Partition| placement.shard_of(partition) == part;
     let mut conn = shard.reader().await?;
     let mut found = ended::leases_ended(&mut conn, (now, limit), &is_here).await?;
     // Of a partition that has left meanwhile: what was read may be remains, and the lease extended where it is now.
-    let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
-    found.retain(|it| !gone.contains(&it.place.partition));
+    let gone = hosted::missing(&mut conn, found.iter().map(|task| task.place.partition)).await?;
+    found.retain(|task| !gone.contains(&task.place.partition));
     Ok(found)
 }
 
@@ -179,16 +179,17 @@ pub(super) async fn in_flight(
     after: Option<LeasePosition>,
     limit: usize,
 ) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
-    let (number, position) = after.map_or((0, None), |it| (it.part, Some((it.until.0, it.id))));
+    let (number, position) =
+        after.map_or((0, None), |position| (position.part, Some((position.until.0, position.id))));
     let members = inner.members();
     let Some(shard) = members.get(number) else { return Ok((Vec::new(), None)) };
     let placement = inner.routing.placement();
-    let is_here = |it: Partition| placement.shard_of(it) == number;
+    let is_here = |partition: Partition| placement.shard_of(partition) == number;
     let mut conn = shard.reader().await?;
     let (mut found, next) = ended::in_flight(&mut conn, position, limit, &is_here).await?;
     // As above: what has left is found where it is now, if that shard comes later, or at the next look.
-    let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
-    found.retain(|it| !gone.contains(&it.place.partition));
+    let gone = hosted::missing(&mut conn, found.iter().map(|task| task.place.partition)).await?;
+    found.retain(|task| !gone.contains(&task.place.partition));
     let here = |(until, id)| LeasePosition { part: number, until: Millis(until), id };
     let next_shard = LeasePosition::beginning_of(number + 1);
     let is_last = number + 1 >= members.len();
@@ -198,14 +199,14 @@ pub(super) async fn in_flight(
 pub(super) async fn read(inner: Arc<Inner>, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, Error> {
     let mut found: Vec<Option<Task>> = places.iter().map(|_| None).collect();
     let mut left: Vec<(usize, TaskRef)> = places.into_iter().enumerate().collect();
-    left.retain(|it| inner.is_partition(it.1.partition));
+    left.retain(|pair| inner.is_partition(pair.1.partition));
     let mut patience = Patience::new();
     loop {
         let missed = read_once(&inner, &left, &mut found).await?;
         if missed.is_empty() {
             return Ok(found);
         }
-        left.retain(|it| missed.contains(&it.1.partition));
+        left.retain(|pair| missed.contains(&pair.1.partition));
         inner.follow(&mut patience, &missed).await?;
     }
 }
@@ -218,7 +219,7 @@ async fn read_once(
 ) -> Result<BTreeSet<Partition>, Error> {
     let (mut missed, placement) = (BTreeSet::new(), inner.routing.placement());
     for (number, shard) in inner.members().iter().enumerate() {
-        let here = wanted.iter().filter(|it| placement.shard_of(it.1.partition) == number);
+        let here = wanted.iter().filter(|pair| placement.shard_of(pair.1.partition) == number);
         let (numbers, places): (Vec<usize>, Vec<TaskRef>) = here.copied().unzip();
         if places.is_empty() {
             continue;
@@ -230,7 +231,7 @@ async fn read_once(
                 *place = task;
             }
         }
-        missed.extend(hosted::missing(&mut conn, places.iter().map(|it| it.partition)).await?);
+        missed.extend(hosted::missing(&mut conn, places.iter().map(|place| place.partition)).await?);
     }
     Ok(missed)
 }
@@ -267,21 +268,21 @@ pub(super) async fn latest_versions(
     loop {
         let (mut missed, placement) = (BTreeSet::new(), inner.routing.placement());
         for (number, shard) in inner.members().iter().enumerate() {
-            let here = left.iter().copied().filter(|it| placement.shard_of(it.0) == number);
+            let here = left.iter().copied().filter(|pair| placement.shard_of(pair.0) == number);
             let here: Vec<_> = here.collect();
             if here.is_empty() {
                 continue;
             }
             let mut conn = shard.reader().await?;
             let tasks = query::latest_versions(&mut conn, &namespace, &here).await?;
-            let gone = hosted::missing(&mut conn, here.iter().map(|it| it.0)).await?;
-            found.extend(tasks.into_iter().filter(|it| !gone.contains(&it.place.partition)));
+            let gone = hosted::missing(&mut conn, here.iter().map(|pair| pair.0)).await?;
+            found.extend(tasks.into_iter().filter(|task| !gone.contains(&task.place.partition)));
             missed.extend(gone);
         }
         if missed.is_empty() {
             return Ok(found);
         }
-        left.retain(|it| missed.contains(&it.0));
+        left.retain(|pair| missed.contains(&pair.0));
         inner.follow(&mut patience, &missed).await?;
     }
 }
@@ -320,15 +321,15 @@ async fn oldest_first(inner: &Inner, query: &Query) -> Result<Page, Error> {
         let (_permit, mut conn) = shard.long_reader().await?;
         tasks.extend(query::list(&mut conn, query, &Walk::Ids, oldest..=ceiling, limit).await?);
     }
-    tasks.sort_by_key(|it| it.place.id);
-    tasks.dedup_by_key(|it| it.place.id);
+    tasks.sort_by_key(|task| task.place.id);
+    tasks.dedup_by_key(|task| task.place.id);
     tasks.truncate(limit);
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|task| task.place.id);
     let next = walk::oldest_above(&shards, full.unwrap_or(ceiling)).await?;
     if let Some((key, value)) = &query.label {
-        tasks.retain(|it| it.ask.labels.get(key) == Some(value));
+        tasks.retain(|task| task.ask.labels.get(key) == Some(value));
     }
-    let next_after_id = next.map(|it| it.saturating_sub(1));
+    let next_after_id = next.map(|next| next.saturating_sub(1));
     let is_short = tasks.len() < limit && next.is_some();
     let newest_id = if is_short { Walk::Ids.newest_below(&shards, i64::MAX).await? } else { None };
     let examined = chunks::examined(&[oldest..=full.unwrap_or(ceiling)], None);
@@ -352,7 +353,7 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
     }
     let along = walk.along();
     let looked = walk.look(&shards, query.before_id.unwrap_or(i64::MAX)).await?;
-    let Some(floor) = looked.last().map(|it| *it.start()) else {
+    let Some(floor) = looked.last().map(|range| *range.start()) else {
         return Ok(Page { along, ..Page::default() });
     };
     let limit = query.limit.max(1);
@@ -363,21 +364,21 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
             let (_permit, mut conn) = shard.long_reader().await?;
             found.extend(query::list(&mut conn, query, &walk, ids.clone(), room).await?);
         }
-        found.sort_by_key(|it| Reverse(it.place.id));
-        found.dedup_by_key(|it| it.place.id);
+        found.sort_by_key(|task| Reverse(task.place.id));
+        found.dedup_by_key(|task| task.place.id);
         found.truncate(room);
         tasks.extend(found);
         if tasks.len() >= limit {
             break;
         }
     }
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|task| task.place.id);
     let next = walk.newest_below(&shards, full.unwrap_or(floor)).await?;
     let examined = walk.examined(&looked, full, tasks.len());
     if let Some((key, value)) = label {
-        tasks.retain(|it| it.ask.labels.get(key) == Some(value));
+        tasks.retain(|task| task.ask.labels.get(key) == Some(value));
     }
-    let next_before_id = next.map(|it| it.saturating_add(1));
+    let next_before_id = next.map(|next| next.saturating_add(1));
     let of_all = if walk.is_of_ids() { &Walk::Ids } else { &walk };
     let is_short = tasks.len() < limit && next.is_some();
     let newest_id = if is_short { of_all.newest_below(&shards, i64::MAX).await? } else { None };

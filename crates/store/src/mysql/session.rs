@@ -200,8 +200,8 @@ async fn at_work(conn: &mut MySqlConnection, number: u64) -> sqlx::Result<bool> 
 
 /// `mysql://user:secret@host/name?...` as `host/name`.
 fn without_secret(url: &str) -> String {
-    let rest = url.split_once("://").map_or(url, |it| it.1);
-    let rest = rest.rsplit_once('@').map_or(rest, |it| it.1);
+    let rest = url.split_once("://").map_or(url, |parts| parts.1);
+    let rest = rest.rsplit_once('@').map_or(rest, |parts| parts.1);
     rest.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 

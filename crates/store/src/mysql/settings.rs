@@ -39,11 +39,11 @@ impl SettingStore for MysqlStore {
         self.reading("read the settings", all).await
     }
 
-    async fn save_setting(&self, it: SaveSetting, now: Millis) -> Result<Saved, CallError> {
+    async fn save_setting(&self, save_setting: SaveSetting, now: Millis) -> Result<Saved, CallError> {
         const DOING: &str = "save a setting";
         // In a task of its own: a caller that hangs up does not leave a pause half spread.
-        let saved = to_its_end(save(Arc::clone(&self.inner), it, now)).await;
-        saved.map_err(|it| CallError::may_have_happened(DOING, Error::Panicked(it.to_string())))?
+        let saved = to_its_end(save(Arc::clone(&self.inner), save_setting, now)).await;
+        saved.map_err(|error| CallError::may_have_happened(DOING, Error::Panicked(error.to_string())))?
     }
 
     async fn setting_changes(
@@ -77,39 +77,40 @@ async fn all(inner: Arc<Inner>) -> sqlx::Result<Settings> {
     }
 }
 
-fn standing(it: &MySqlRow) -> sqlx::Result<Standing> {
-    let (namespace, queue): (&str, &str) = (it.try_get(0)?, it.try_get(1)?);
+fn standing(row: &MySqlRow) -> sqlx::Result<Standing> {
+    let (namespace, queue): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
     let odd = || row::odd(0, format!("{namespace:?} and {queue:?} are no scope"));
     let scope = Scope::of_names(namespace, queue).ok_or_else(odd)?;
     Ok(Standing {
-        setting: setting(&scope, 3, it.try_get(3)?)?,
+        setting: setting(&scope, 3, row.try_get(3)?)?,
         scope,
-        revision: it.try_get(2)?,
-        updated_at: row::millis(it, 4)?,
-        updated_by: it.try_get(5)?,
+        revision: row.try_get(2)?,
+        updated_at: row::millis(row, 4)?,
+        updated_by: row.try_get(5)?,
     })
 }
 
 fn setting(scope: &Scope, column: usize, body: &str) -> sqlx::Result<Setting> {
-    Setting::of_json(scope, body).map_err(|it| row::odd(column, it.to_string()))
+    Setting::of_json(scope, body).map_err(|error| row::odd(column, error.to_string()))
 }
 
-async fn save(inner: Arc<Inner>, it: SaveSetting, now: Millis) -> Result<Saved, CallError> {
+async fn save(inner: Arc<Inner>, save: SaveSetting, now: Millis) -> Result<Saved, CallError> {
     const DOING: &str = "save a setting";
-    let failed = |it| CallError::did_not_happen(DOING, it);
+    let failed = |error| CallError::did_not_happen(DOING, error);
     let door = inner.door(0).map_err(failed)?;
-    let Known { conn: mut catalog, number } = door.writer().await.map_err(|it| failed(door.failed(it)))?;
-    let recorded = record(&mut catalog, &it, now);
+    let Known { conn: mut catalog, number } =
+        door.writer().await.map_err(|error| failed(door.failed(error)))?;
+    let recorded = record(&mut catalog, &save, now);
     let recorded = watched(WRITE, || vec![(number, door.clone())], recorded).await;
     let (saved, spreads) = match recorded.unwrap_or_else(|| Err((silent(), true))) {
-        Ok(it) => it,
+        Ok(pair) => pair,
         Err((error, false)) => return Err(failed(door.failed(error))),
         Err((error, true)) => return Err(CallError::may_have_happened(DOING, door.failed(error))),
     };
     drop(timeout(PING, catalog.close()).await);
     if spreads {
         let spread = pauses::spread(&inner.doors).await;
-        spread.map_err(|it| CallError::may_have_happened(DOING, it))?;
+        spread.map_err(|error| CallError::may_have_happened(DOING, error))?;
     }
     Ok(saved)
 }
@@ -118,38 +119,42 @@ async fn save(inner: Arc<Inner>, it: SaveSetting, now: Millis) -> Result<Saved, 
 /// brought them everywhere. The error says whether the commit was sent.
 async fn record(
     catalog: &mut MySqlConnection,
-    it: &SaveSetting,
+    save: &SaveSetting,
     now: Millis,
 ) -> Result<(Saved, bool), (sqlx::Error, bool)> {
-    let mut tx = catalog.begin().await.map_err(|it| (it, false))?;
-    let (saved, spreads) = change(&mut tx, it, now).await.map_err(|it| (it, false))?;
+    let mut tx = catalog.begin().await.map_err(|error| (error, false))?;
+    let (saved, spreads) = change(&mut tx, save, now).await.map_err(|error| (error, false))?;
     match saved {
-        Saved::Done(1..) => tx.commit().await.map_err(|it| (it, true))?,
-        _ => tx.rollback().await.map_err(|it| (it, false))?,
+        Saved::Done(1..) => tx.commit().await.map_err(|error| (error, true))?,
+        _ => tx.rollback().await.map_err(|error| (error, false))?,
     }
     Ok((saved, spreads))
 }
 
-async fn change(tx: &mut MySqlConnection, it: &SaveSetting, now: Millis) -> sqlx::Result<(Saved, bool)> {
+async fn change(
+    tx: &mut MySqlConnection,
+    save_setting: &SaveSetting,
+    now: Millis,
+) -> sqlx::Result<(Saved, bool)> {
     // First: whoever else saves waits here.
     let revision = counted_by(tx, REVISION, 1).await?;
-    let scope = &it.scope;
+    let scope = &save_setting.scope;
     let (namespace, queue) = scope.names();
     let stands = sqlx::query(sql!(settings, read)).bind(namespace).bind(queue);
     let stands = stands.fetch_optional(&mut *tx).await?;
     let stands = stands.map(|row| Ok::<_, sqlx::Error>((row.try_get(0)?, held(scope, &row)?)));
     let (stands, was) = stands.transpose()?.unwrap_or_default();
-    if it.expected.is_some_and(|expected| expected != stands) {
+    if save_setting.expected.is_some_and(|expected| expected != stands) {
         return Ok((Saved::Conflict(stands), false));
     }
-    let is_paused = it.setting.as_ref().is_some_and(Setting::is_paused);
-    let labels = it.setting.iter().flat_map(Setting::indexed_labels).map(str::to_owned);
+    let is_paused = save_setting.setting.as_ref().is_some_and(Setting::is_paused);
+    let labels = save_setting.setting.iter().flat_map(Setting::indexed_labels).map(str::to_owned);
     let is = Held { paused: is_paused, labels: labels.collect() };
-    let body = it.setting.as_ref().map(Setting::to_json);
+    let body = save_setting.setting.as_ref().map(Setting::to_json);
     match &body {
         Some(body) => {
             let save = sqlx::query(sql!(settings, save)).bind(namespace).bind(queue).bind(revision);
-            let save = save.bind(body).bind(i8::from(is_paused)).bind(now.0).bind(&it.by);
+            let save = save.bind(body).bind(i8::from(is_paused)).bind(now.0).bind(&save_setting.by);
             save.execute(&mut *tx).await?;
         }
         None if stands == 0 => return Ok((Saved::Done(0), false)),
@@ -159,7 +164,7 @@ async fn change(tx: &mut MySqlConnection, it: &SaveSetting, now: Millis) -> sqlx
         }
     }
     let line = sqlx::query(sql!(settings, record_change)).bind(revision).bind(namespace).bind(queue);
-    line.bind(&body).bind(now.0).bind(&it.by).execute(&mut *tx).await?;
+    line.bind(&body).bind(now.0).bind(&save_setting.by).execute(&mut *tx).await?;
     if was != is {
         let turn = sqlx::query(sql!(shards, set_meta)).bind(revision).bind(PAUSES_REVISION);
         turn.execute(&mut *tx).await?;
@@ -192,13 +197,13 @@ async fn changes(
     let asked = sqlx::query(sql!(settings, list_changes)).bind(namespace).bind(queue);
     let asked = asked.bind(before.unwrap_or(i64::MAX)).bind(i64::try_from(limit).unwrap_or(i64::MAX));
     let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-    let change = |it: &MySqlRow| {
-        let body: Option<&str> = it.try_get(1)?;
+    let change = |row: &MySqlRow| {
+        let body: Option<&str> = row.try_get(1)?;
         Ok(SettingChange {
-            revision: it.try_get(0)?,
-            setting: body.map(|it| setting(&scope, 1, it)).transpose()?,
-            changed_at: row::millis(it, 2)?,
-            changed_by: it.try_get(3)?,
+            revision: row.try_get(0)?,
+            setting: body.map(|body| setting(&scope, 1, body)).transpose()?,
+            changed_at: row::millis(row, 2)?,
+            changed_by: row.try_get(3)?,
         })
     };
     rows.iter().map(change).collect()

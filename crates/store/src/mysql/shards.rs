@@ -55,7 +55,7 @@ impl MysqlStore {
     /// # Errors
     /// As `open`; and when the first is not the catalog of a cluster.
     pub async fn add_databases(urls: &[String]) -> Result<(usize, usize), Error> {
-        let doors: Vec<Door> = urls.iter().map(|it| Door::new(it)).collect::<Result<_, _>>()?;
+        let doors: Vec<Door> = urls.iter().map(|url| Door::new(url)).collect::<Result<_, _>>()?;
         add(&doors).await
     }
 }
@@ -98,7 +98,7 @@ impl Placement {
     /// Of one database.
     pub(crate) fn partitions(&self, shard_no: usize) -> impl Iterator<Item = Partition> {
         let all = self.shard_of.iter().zip(0_u16..);
-        all.filter(move |it| *it.0 == shard_no).map(|it| Partition(it.1))
+        all.filter(move |pair| *pair.0 == shard_no).map(|pair| Partition(pair.1))
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn found_at(urls: &[String], partitions: u16) -> Result<(Vec<Do
     if partitions == 0 {
         return Err(Error::Partitions { found: 0 });
     }
-    let doors: Vec<Door> = urls.iter().map(|it| Door::new(it)).collect::<Result<_, _>>()?;
+    let doors: Vec<Door> = urls.iter().map(|url| Door::new(url)).collect::<Result<_, _>>()?;
     let cluster = found(&doors, partitions).await?;
     Ok((doors, cluster))
 }
@@ -126,7 +126,7 @@ async fn found(doors: &[Door], partitions: u16) -> Result<Cluster, Error> {
 pub(crate) async fn add(doors: &[Door]) -> Result<(usize, usize), Error> {
     locked(doors, async |catalog, others, joined| {
         let (first, _) = doors.split_first().ok_or(Error::NoDatabase)?;
-        let failed = |it| first.failed(it);
+        let failed = |error| first.failed(error);
         let had = known(catalog).await.map_err(failed)?.ok_or(Error::NoCluster)?;
         if doors.len() < had {
             return Err(Error::DatabaseCount { named: doors.len(), known: had });
@@ -135,10 +135,10 @@ pub(crate) async fn add(doors: &[Door]) -> Result<(usize, usize), Error> {
         let archives = archive::place::of(catalog).await.map_err(failed)?;
         for (door, number) in others.iter().zip(1..).skip(had - 1) {
             let conn = join(joined, door, cluster, number).await?.0;
-            kept(conn, HOSTED, 1).await.map_err(|it| door.failed(it))?;
+            kept(conn, HOSTED, 1).await.map_err(|error| door.failed(error))?;
             if let Some(place) = archives {
                 // From its first task on, nothing is deleted there unarchived.
-                kept(conn, PLACE, place).await.map_err(|it| door.failed(it))?;
+                kept(conn, PLACE, place).await.map_err(|error| door.failed(error))?;
             }
             let grown = sqlx::query(sql!(shards, add_database)).bind(number + 1).bind(number);
             grown.execute(&mut *catalog).await.map_err(failed)?;
@@ -160,8 +160,8 @@ async fn locked<A>(
         let mut catalog = Locked::wait(first).await?;
         let mut joined = Vec::new();
         let done = work(&mut catalog.conn, others, &mut joined).await;
-        for it in joined {
-            it.free().await;
+        for locked in joined {
+            locked.free().await;
         }
         catalog.free().await;
         done
@@ -176,7 +176,7 @@ async fn prepared(
     joined: &mut Vec<Locked>,
     partitions: u16,
 ) -> Result<Cluster, Error> {
-    let failed = |it| first.failed(it);
+    let failed = |error| first.failed(error);
     let mut migrated = migrate::migrate(catalog, first).await?;
     let named = others.len() + 1;
     // Before any other database is made a member.
@@ -193,7 +193,7 @@ async fn prepared(
     let (partitions, placement) = whole_placement(catalog, first).await?;
     host(catalog, &placement, 0).await.map_err(failed)?;
     for ((other, door), nth) in joined.iter_mut().zip(others).zip(1..) {
-        host(&mut other.conn, &placement, nth).await.map_err(|it| door.failed(it))?;
+        host(&mut other.conn, &placement, nth).await.map_err(|error| door.failed(error))?;
     }
     Ok(Cluster { partitions, number, placement, migrated })
 }
@@ -215,7 +215,7 @@ async fn join<'l>(
 /// How many databases the cluster has. None: there is no cluster yet.
 async fn known(catalog: &mut MySqlConnection) -> sqlx::Result<Option<usize>> {
     let known = sqlx::query(sql!(shards, read_meta)).bind(SHARDS).fetch_optional(catalog).await?;
-    known.map(|it| row::small(&it, 0)).transpose()
+    known.map(|row| row::small(&row, 0)).transpose()
 }
 
 /// Tells a database which partitions it has; only once, because from then on moves do.
@@ -227,8 +227,8 @@ async fn host(conn: &mut MySqlConnection, placement: &Placement, shard_no: usize
     let mut tx = conn.begin().await?;
     for (part, text) in INSERT_HOSTED.parts(&here) {
         let mut values = MySqlArguments::default();
-        for it in part {
-            bind!(values, *it);
+        for number in part {
+            bind!(values, *number);
         }
         sqlx::query_with(text, values).execute(&mut *tx).await?;
     }
@@ -242,11 +242,11 @@ pub(crate) async fn is_member(door: &Door, cluster: i64, number: usize) -> Resul
         let mut found = [None; 2];
         for (name, value) in [CLUSTER, SHARD].into_iter().zip(&mut found) {
             let read = sqlx::query(sql!(shards, read_meta)).bind(name).fetch_optional(&mut *conn).await?;
-            *value = read.map(|it| it.try_get::<i64, _>(0)).transpose()?;
+            *value = read.map(|row| row.try_get::<i64, _>(0)).transpose()?;
         }
         Ok::<_, sqlx::Error>(found)
     });
-    match look.await.map_err(|it| door.failed(it))? {
+    match look.await.map_err(|error| door.failed(error))? {
         [Some(of), Some(nth)] if of == cluster && usize::try_from(nth) == Ok(number) => Ok(()),
         [Some(of), Some(found)] if of == cluster => {
             let named = i64::try_from(number).unwrap_or(i64::MAX);
@@ -258,18 +258,18 @@ pub(crate) async fn is_member(door: &Door, cluster: i64, number: usize) -> Resul
 
 /// Makes a new database a member of a cluster, or looks whether it is one. Answers the number of the cluster.
 async fn member(conn: &mut MySqlConnection, door: &Door, of: Option<i64>, number: i64) -> Result<i64, Error> {
-    let failed = |it| door.failed(it);
+    let failed = |error| door.failed(error);
     let shard = kept(conn, SHARD, number).await.map_err(failed)?;
     if shard != number {
         return Err(Error::WrongPlace { at: door.to_string(), found: shard, named: number });
     }
     let cluster = match of {
-        Some(it) => it,
+        Some(number) => number,
         None => fresh(conn).await.map_err(failed)?,
     };
     let stands = kept(conn, CLUSTER, cluster).await.map_err(failed)?;
     match of {
-        Some(it) if it != stands => Err(Error::OtherCluster { at: door.to_string() }),
+        Some(number) if number != stands => Err(Error::OtherCluster { at: door.to_string() }),
         _ => Ok(stands),
     }
 }
@@ -293,7 +293,7 @@ async fn create(conn: &mut MySqlConnection, partitions: u16, shards: usize) -> s
     }
     let partitions = kept(conn, PARTITIONS, i64::from(partitions)).await?;
     let shards = kept(conn, SHARDS, i64::try_from(shards).unwrap_or(i64::MAX)).await?;
-    let places: Vec<(i64, i64)> = (0..partitions).map(|it| (it, it % shards.max(1))).collect();
+    let places: Vec<(i64, i64)> = (0..partitions).map(|nth| (nth, nth % shards.max(1))).collect();
     let placed: i64 = sqlx::query(sql!(shards, count_placed)).fetch_one(&mut *conn).await?.try_get(0)?;
     if placed == partitions {
         return Ok(());
@@ -310,16 +310,18 @@ async fn create(conn: &mut MySqlConnection, partitions: u16, shards: usize) -> s
 
 /// The placement as it stands, and with it the number of partitions.
 async fn whole_placement(conn: &mut MySqlConnection, door: &Door) -> Result<(u16, Placement), Error> {
-    let failed = |it| door.failed(it);
+    let failed = |error| door.failed(error);
     let partitions = kept(conn, PARTITIONS, 0).await.map_err(failed)?;
-    let found = u16::try_from(partitions).ok().filter(|it| *it > 0);
+    let found = u16::try_from(partitions).ok().filter(|partitions| *partitions > 0);
     let problem = || "the number of partitions is out of range".to_owned();
     let partitions = found.ok_or_else(|| Error::Placement { at: door.to_string(), problem: problem() })?;
     let (version, members) = version(conn).await.map_err(failed)?;
     let placement = read(conn, version, members).await.map_err(failed)?;
     let problem = match placement {
-        Some(it) if it.shard_of.len() == usize::from(partitions) => return Ok((partitions, it)),
-        Some(it) => format!("{} of {partitions} partitions are placed", it.shard_of.len()),
+        Some(placement) if placement.shard_of.len() == usize::from(partitions) => {
+            return Ok((partitions, placement));
+        }
+        Some(placement) => format!("{} of {partitions} partitions are placed", placement.shard_of.len()),
         None => "a partition is missing, or in a database that there is not".to_owned(),
     };
     Err(Error::Placement { at: door.to_string(), problem })
@@ -328,10 +330,10 @@ async fn whole_placement(conn: &mut MySqlConnection, door: &Door) -> Result<(u16
 /// Which placement stands, and how many databases there are. It never grows smaller.
 pub(crate) async fn version(catalog: &mut MySqlConnection) -> sqlx::Result<(i64, usize)> {
     let (mut version, mut members) = (0, 0);
-    for it in sqlx::query(sql!(shards, read_members)).fetch_all(catalog).await? {
-        match it.try_get(0)? {
-            SHARDS => members = row::small(&it, 1)?,
-            _ => version = it.try_get(1)?,
+    for rows in sqlx::query(sql!(shards, read_members)).fetch_all(catalog).await? {
+        match rows.try_get(0)? {
+            SHARDS => members = row::small(&rows, 1)?,
+            _ => version = rows.try_get(1)?,
         }
     }
     Ok((version, members))
@@ -345,9 +347,9 @@ pub(crate) async fn read(
 ) -> sqlx::Result<Option<Placement>> {
     let rows = sqlx::query(sql!(shards, list_placement)).fetch_all(catalog).await?;
     let mut shard_of = Vec::with_capacity(rows.len());
-    for (nth, it) in rows.iter().enumerate() {
-        let shard: usize = row::small(it, 1)?;
-        if row::small::<usize>(it, 0)? != nth || shard >= members {
+    for (nth, row) in rows.iter().enumerate() {
+        let shard: usize = row::small(row, 1)?;
+        if row::small::<usize>(row, 0)? != nth || shard >= members {
             return Ok(None);
         }
         shard_of.push(shard);

@@ -91,7 +91,7 @@ impl Many {
         let texts = *self.texts.get_or_init(|| SIZES.map(|size| &*repeated(self.one, size).leak()));
         let mut rest = rows;
         std::iter::from_fn(move || {
-            let (size, text) = SIZES.iter().zip(texts).find(|it| *it.0 <= rest.len())?;
+            let (size, text) = SIZES.iter().zip(texts).find(|pair| *pair.0 <= rest.len())?;
             let (part, left) = rest.split_at(*size);
             rest = left;
             Some((part, text))
@@ -117,9 +117,9 @@ impl Listed {
 
     /// The list in parts, each filled up to one of the fixed lengths, with its text.
     pub(crate) fn parts<'r, T>(&self, list: &'r [T]) -> impl Iterator<Item = (Vec<&'r T>, &'static str)> {
-        let texts = *self.texts.get_or_init(|| LENGTHS.map(|it| &*repeated(self.one, it).leak()));
+        let texts = *self.texts.get_or_init(|| LENGTHS.map(|length| &*repeated(self.one, length).leak()));
         list.chunks(LONGEST).filter_map(move |part| {
-            let (length, text) = LENGTHS.iter().zip(texts).find(|it| *it.0 >= part.len())?;
+            let (length, text) = LENGTHS.iter().zip(texts).find(|pair| *pair.0 >= part.len())?;
             let filled = part.iter().chain(part.last().into_iter().cycle());
             Some((filled.take(*length).collect(), text))
         })
@@ -142,7 +142,7 @@ mod tests {
         for len in [0, 1, 2, 9, 10, 99, 100, 101, 1_234] {
             let rows: Vec<usize> = (0..len).collect();
             let parts: Vec<_> = many.parts(&rows).collect();
-            assert_eq!(parts.iter().flat_map(|it| it.0).copied().collect::<Vec<_>>(), rows);
+            assert_eq!(parts.iter().flat_map(|part| part.0).copied().collect::<Vec<_>>(), rows);
             assert!(parts.iter().all(|(part, text)| text.matches('?').count() == part.len()));
             assert!(parts.len() <= len / 100 + 9, "{len}: {}", parts.len());
         }
@@ -153,7 +153,7 @@ mod tests {
         let many = Listed::new("WHERE a IN ({list: ?}) AND b = ?");
         let list: Vec<usize> = (0..503).collect();
         let parts: Vec<_> = many.parts(&list).collect();
-        assert_eq!(parts.iter().map(|it| it.0.len()).collect::<Vec<_>>(), [500, 10]);
+        assert_eq!(parts.iter().map(|part| part.0.len()).collect::<Vec<_>>(), [500, 10]);
         assert_eq!(parts[1].0, [&500, &501, &502, &502, &502, &502, &502, &502, &502, &502]);
         assert_eq!(parts[1].1.matches('?').count(), 11);
         assert_eq!(many.parts(&list[..0]).count(), 0);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn whole_tasks_are_read_in_the_order_in_which_they_are_decoded() {
-        let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         for text in [
             sql!(query, read_tasks),
             sql!(query, lock_tasks),

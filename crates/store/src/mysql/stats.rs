@@ -102,7 +102,7 @@ impl MysqlStore {
                     );
                 }
                 // A move that ended meanwhile looks like this.
-                if tries == CHECKS_MAX || all.iter().all(|it| it.misplaced.is_empty()) {
+                if tries == CHECKS_MAX || all.iter().all(|check| check.misplaced.is_empty()) {
                     return Ok::<_, Error>(all);
                 }
             }
@@ -149,9 +149,10 @@ async fn check(
     let (mut entries_alone, mut places_alone) = (0, 0);
     let here = hosted::here(&mut conn).await?;
     let misplaced: Vec<Partition> = here.symmetric_difference(placed).copied().collect();
-    let misplaced = misplaced.into_iter().filter(|it| !moving.contains(it)).collect();
+    let misplaced = misplaced.into_iter().filter(|partition| !moving.contains(partition)).collect();
     let strangers = sqlx::query(sql!(hosted, list_foreign)).fetch_all(&mut *conn).await?;
-    let strangers = strangers.iter().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;
+    let strangers =
+        strangers.iter().map(|stranger| row::partition(stranger, 0)).collect::<sqlx::Result<_>>()?;
     for partition in &here {
         entries_alone += count(&mut conn, sql!(doctor, count_dangling_entries), *partition).await?;
         places_alone += count(&mut conn, sql!(doctor, count_dangling_places), *partition).await?;

@@ -38,9 +38,9 @@ pub(crate) fn with_tls(
 }
 
 fn said(url: &str) -> Result<Said<'_>, String> {
-    let query = url.split_once('?').map_or("", |it| it.1).split('#').next().unwrap_or_default();
+    let query = url.split_once('?').map_or("", |parts| parts.1).split('#').next().unwrap_or_default();
     let mut said = Said::default();
-    for parameter in query.split('&').filter(|it| !it.is_empty()) {
+    for parameter in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match name {
             "ssl-mode" | "sslmode" => said.mode = Some(value),
@@ -52,15 +52,15 @@ fn said(url: &str) -> Result<Said<'_>, String> {
         }
     }
     let known = ["disabled", "preferred", "required", "verify_ca", "verify_identity"];
-    if let Some(odd) = said.mode.filter(|it| !known.contains(&it.to_ascii_lowercase().as_str())) {
+    if let Some(odd) = said.mode.filter(|mode| !known.contains(&mode.to_ascii_lowercase().as_str())) {
         return Err(format!("ssl-mode is {odd:?}, and must be {MODES}"));
     }
     if said.cert.is_some() != said.key.is_some() {
         return Err("ssl-cert and ssl-key go together".to_owned());
     }
-    let is_lax = said
-        .mode
-        .is_some_and(|it| ["disabled", "preferred", "required"].contains(&it.to_ascii_lowercase().as_str()));
+    let is_lax = said.mode.is_some_and(|mode| {
+        ["disabled", "preferred", "required"].contains(&mode.to_ascii_lowercase().as_str())
+    });
     if is_lax && said.ca.is_some() {
         return Err(
             "an authority is named (ssl-ca), and ssl-mode asks nobody for a certificate of its; set \
@@ -73,15 +73,16 @@ fn said(url: &str) -> Result<Said<'_>, String> {
 
 /// A name that cannot be the rest of a password with a question mark in it.
 fn shown(name: &str) -> String {
-    let is_name = name.len() < 32 && name.chars().all(|it| it.is_ascii_alphabetic() || "-_".contains(it));
+    let is_name =
+        name.len() < 32 && name.chars().all(|letter| letter.is_ascii_alphabetic() || "-_".contains(letter));
     if is_name { format!("{name:?}") } else { "of that name".to_owned() }
 }
 
 fn readable(parameter: &str, path: &str) -> Result<(), String> {
     // The driver undoes these; no path of a certificate needs one.
     let path = path.replace("%2F", "/").replace("%2f", "/");
-    let pem = fs::read(&path).map_err(|it| format!("{parameter}: {path:?} cannot be read: {it}"))?;
-    if pem.windows(11).any(|it| it == b"-----BEGIN ") {
+    let pem = fs::read(&path).map_err(|error| format!("{parameter}: {path:?} cannot be read: {error}"))?;
+    if pem.windows(11).any(|pair| pair == b"-----BEGIN ") {
         Ok(())
     } else {
         Err(format!("{parameter}: {path:?} holds nothing in PEM form"))
@@ -135,10 +136,10 @@ const COMMAND_DENIED: [u16; 5] = [1142, 1143, 1370, 1227, 1410];
 /// Empty: nothing in particular.
 pub(crate) fn way_out(error: &sqlx::Error) -> &'static str {
     let text = error.to_string();
-    if let Some((_, way_out)) = WAYS_OUT.iter().find(|it| it.0.iter().any(|it| text.contains(it))) {
+    if let Some((_, way_out)) = WAYS_OUT.iter().find(|pair| pair.0.iter().any(|word| text.contains(word))) {
         return way_out;
     }
-    let number = error.as_database_error().and_then(|it| it.try_downcast_ref::<MySqlDatabaseError>());
+    let number = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
     match number.map(MySqlDatabaseError::number) {
         Some(ACCESS_DENIED) => {
             "; see user and password of the address, and the hosts that this user may come from; where the server or the user asks \
@@ -147,7 +148,7 @@ pub(crate) fn way_out(error: &sqlx::Error) -> &'static str {
         }
         Some(DATABASE_DENIED) => RIGHTS,
         Some(UNKNOWN_DATABASE) => "; make it: CREATE DATABASE name",
-        Some(it) if COMMAND_DENIED.contains(&it) => RIGHTS,
+        Some(number) if COMMAND_DENIED.contains(&number) => RIGHTS,
         _ => "",
     }
 }

@@ -82,8 +82,13 @@ impl Trips {
     /// What was found at the beginning, if it was this that was looked for; once, because what is changed meanwhile is
     /// not in it.
     pub(crate) fn found(&mut self, text: &'static str, places: &[TaskRef]) -> Option<Looked> {
-        let it = self.first.take().filter(|it| it.text == text && it.places == places)?;
-        Some(if it.condition.is_some() { Looked::Unlocked(it.rows) } else { Looked::Locked(it.rows) })
+        let first_look =
+            self.first.take().filter(|first_look| first_look.text == text && first_look.places == places)?;
+        Some(if first_look.condition.is_some() {
+            Looked::Unlocked(first_look.rows)
+        } else {
+            Looked::Locked(first_look.rows)
+        })
     }
 
     /// A statement that goes along with the commit.
@@ -115,19 +120,19 @@ fn filled(text: &str, values: &[Literal<'_>]) -> String {
 
 fn write_to(to: &mut String, value: Literal<'_>) {
     let bytes = match value {
-        Literal::Int(it) => {
-            let _ = write!(to, "{it}");
+        Literal::Int(number) => {
+            let _ = write!(to, "{number}");
             return;
         }
-        Literal::Text(it) => {
+        Literal::Text(text) => {
             to.push_str("_utf8mb4 ");
-            it.as_bytes()
+            text.as_bytes()
         }
-        Literal::Bytes(it) => it,
+        Literal::Bytes(bytes) => bytes,
     };
     to.push_str("x'");
-    for it in bytes {
-        let _ = write!(to, "{it:02x}");
+    for byte in bytes {
+        let _ = write!(to, "{byte:02x}");
     }
     to.push('\'');
 }

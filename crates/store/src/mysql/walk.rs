@@ -72,8 +72,8 @@ impl Walk {
         shards: &[&Shard],
         before: i64,
     ) -> Result<Vec<RangeInclusive<i64>>, Error> {
-        if let Self::Chunks(it) = self {
-            return it.look(shards, before).await;
+        if let Self::Chunks(chunks) = self {
+            return chunks.look(shards, before).await;
         }
         let Some(newest) = self.newest_below(shards, before).await? else { return Ok(Vec::new()) };
         Ok(vec![self.floor(shards, newest).await?..=newest])
@@ -90,7 +90,9 @@ impl Walk {
     /// The newest below an id that it would meet.
     pub(super) async fn newest_below(&self, shards: &[&Shard], id: i64) -> Result<Option<i64>, Error> {
         let term = match self {
-            Self::Chunks(it) => return Ok(it.look(shards, id).await?.first().map(|it| *it.end())),
+            Self::Chunks(chunks) => {
+                return Ok(chunks.look(shards, id).await?.first().map(|range| *range.end()));
+            }
             Self::Ids => None,
             Self::Term(term, _) => Some(*term),
         };
@@ -104,7 +106,7 @@ impl Walk {
                 let found = asked.bind(id).fetch_one(&mut *shard.readers.acquire().await?).await?;
                 found.try_get::<Option<i64>, _>(0)
             };
-            newest = newest.max(newest_here.await.map_err(|it| shard.failed(it))?);
+            newest = newest.max(newest_here.await.map_err(|error| shard.failed(error))?);
         }
         Ok(newest)
     }
@@ -118,9 +120,12 @@ impl Walk {
             let asked = asked.bind(ENTRIES_MAX - 1);
             let floor_here = async {
                 let found = asked.fetch_optional(&mut *shard.readers.acquire().await?).await?;
-                found.map(|it| it.try_get(0)).transpose()
+                found.map(|row| row.try_get(0)).transpose()
             };
-            floor = floor_here.await.map_err(|it| shard.failed(it))?.map_or(floor, |it| floor.max(it));
+            floor = floor_here
+                .await
+                .map_err(|error| shard.failed(error))?
+                .map_or(floor, |floor_here| floor.max(floor_here));
         }
         Ok(floor)
     }
@@ -135,13 +140,13 @@ impl Chunks {
         for shard in shards {
             let entered =
                 async { entered::newest(&mut *shard.readers.acquire().await?, of, kind, first).await };
-            all.extend(entered.await.map_err(|it| shard.failed(it))?);
+            all.extend(entered.await.map_err(|error| shard.failed(error))?);
         }
         let newest: Vec<i64> = all.into_iter().rev().take(chunks::LOOK).collect();
         let mut ranges = chunks::ranges(&newest, before, self.below);
         if chunks::reach(&newest, self.below) {
             let newest = Box::pin(Walk::Ids.newest_below(shards, before.min(self.below))).await?;
-            ranges.extend(newest.map(|it| it.saturating_sub(IDS_MAX - 1)..=it));
+            ranges.extend(newest.map(|newest| newest.saturating_sub(IDS_MAX - 1)..=newest));
         }
         Ok(ranges)
     }
@@ -152,7 +157,7 @@ async fn not_entered_below(shards: &[&Shard]) -> Result<Option<i64>, Error> {
     let mut below = 0;
     for shard in shards {
         let here = async { entered::not_entered_below(&mut *shard.readers.acquire().await?).await };
-        let Some(here) = here.await.map_err(|it| shard.failed(it))? else { return Ok(None) };
+        let Some(here) = here.await.map_err(|error| shard.failed(error))? else { return Ok(None) };
         below = below.max(here);
     }
     Ok(Some(below))
@@ -166,7 +171,7 @@ pub(super) async fn oldest_above(shards: &[&Shard], id: i64) -> Result<Option<i6
             let asked = sqlx::query(sql!(query, find_oldest_above)).bind(id);
             asked.fetch_one(&mut *shard.readers.acquire().await?).await?.try_get::<Option<i64>, _>(0)
         };
-        let here = oldest_here.await.map_err(|it| shard.failed(it))?;
+        let here = oldest_here.await.map_err(|error| shard.failed(error))?;
         oldest = oldest.into_iter().chain(here).min();
     }
     Ok(oldest)
@@ -189,7 +194,7 @@ async fn is_everywhere(
                     .is_some()),
             }
         };
-        if !is_whole.await.map_err(|it| shard.failed(it))? {
+        if !is_whole.await.map_err(|error| shard.failed(error))? {
             return Ok(false);
         }
     }

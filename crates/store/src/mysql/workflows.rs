@@ -48,7 +48,7 @@ impl WorkflowStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(workflows, read_definition)).bind(id);
             let found = asked.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
-            found.map(|it| definition(&it)).transpose()
+            found.map(|row| definition(&row)).transpose()
         };
         self.reading("read the document of a workflow", work).await
     }
@@ -131,7 +131,7 @@ impl WorkflowStore for MysqlStore {
         let work = |inner: Arc<Inner>| async move {
             let next = sqlx::query(sql!(workflows, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
-            next.map(|it| row::millis(&it, 0)).transpose()
+            next.map(|row| row::millis(&row, 0)).transpose()
         };
         self.reading("look for the next workflow", work).await
     }
@@ -194,7 +194,7 @@ fn most(limit: usize) -> i64 {
 }
 
 fn pairs(rows: &[MySqlRow]) -> sqlx::Result<Vec<(i64, i64)>> {
-    rows.iter().map(|it| Ok((it.try_get(0)?, it.try_get(1)?))).collect()
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
 /// Workflows, and the documents that nothing refers to any more; each statement is short. Interrupted, it is gone on with.
@@ -227,7 +227,7 @@ pub(super) async fn forget_namespace(
 
 async fn one(catalog: &mut MySqlConnection, id: WorkflowId) -> sqlx::Result<Option<StoredWorkflow>> {
     let asked = sqlx::query(sql!(workflows, read)).bind(id.0);
-    asked.fetch_optional(catalog).await?.map(|it| stored(&it)).transpose()
+    asked.fetch_optional(catalog).await?.map(|row| stored(&row)).transpose()
 }
 
 async fn create(tx: &mut MySqlConnection, new: NewWorkflow, now: Millis) -> sqlx::Result<CreatedWorkflow> {
@@ -236,14 +236,15 @@ async fn create(tx: &mut MySqlConnection, new: NewWorkflow, now: Millis) -> sqlx
     let (definition, version) = defined(tx, namespace, &document, now).await?;
     let create = sqlx::query(sql!(workflows, create)).bind(namespace).bind(&document.name).bind(version);
     let create = create.bind(definition).bind(i32::from(new.slot(now))).bind(&new.key);
-    let create = create.bind(runs::text(&new.progress)).bind(&new.input).bind(new.wake_at.map(|it| it.0));
+    let create =
+        create.bind(runs::text(&new.progress)).bind(&new.input).bind(new.wake_at.map(|wake_at| wake_at.0));
     let created = create.bind(now.0).bind(now.0).bind(&new.by).execute(&mut *tx).await?;
     let is_new = created.rows_affected() > 0;
     let workflow = match is_new {
         true => one(tx, WorkflowId(created.last_insert_id().cast_signed())).await?,
         false => {
             let asked = sqlx::query(sql!(workflows, find_by_key)).bind(namespace).bind(&new.key);
-            asked.fetch_optional(&mut *tx).await?.map(|it| stored(&it)).transpose()?
+            asked.fetch_optional(&mut *tx).await?.map(|row| stored(&row)).transpose()?
         }
     };
     Ok(CreatedWorkflow { workflow: workflow.ok_or(sqlx::Error::RowNotFound)?, is_new })
@@ -273,7 +274,7 @@ async fn defined(
     let define = define.bind(&document.hash).bind(&document.body).bind(now.0).bind(now.0);
     define.execute(&mut *tx).await?;
     let made = alike(tx, namespace, document).await?;
-    made.map(|it| (it.0, it.1)).ok_or(sqlx::Error::RowNotFound)
+    made.map(|row| (row.0, row.1)).ok_or(sqlx::Error::RowNotFound)
 }
 
 async fn alike(
@@ -283,36 +284,46 @@ async fn alike(
 ) -> sqlx::Result<Option<(i64, i64, i64)>> {
     let asked = sqlx::query(sql!(workflows, find_definition)).bind(namespace).bind(&document.name);
     let found = asked.bind(&document.hash).fetch_optional(tx).await?;
-    found.map(|it| Ok((it.try_get(0)?, it.try_get(1)?, it.try_get(2)?))).transpose()
+    found.map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))).transpose()
 }
 
-async fn moved(tx: &mut MySqlConnection, it: AdvanceWorkflow, now: Millis) -> sqlx::Result<Applied> {
-    let advance = sqlx::query(sql!(workflows, advance)).bind(i32::from(it.state.code()));
-    let advance = advance.bind(runs::text(&it.progress)).bind(it.wake_at.map(|it| it.0)).bind(now.0);
-    let advance = advance.bind(texts::finished_at(&it, now)).bind(it.id.0).bind(it.step);
+async fn moved(
+    tx: &mut MySqlConnection,
+    advance_workflow: AdvanceWorkflow,
+    now: Millis,
+) -> sqlx::Result<Applied> {
+    let advance = sqlx::query(sql!(workflows, advance)).bind(i32::from(advance_workflow.state.code()));
+    let advance = advance
+        .bind(runs::text(&advance_workflow.progress))
+        .bind(advance_workflow.wake_at.map(|wake_at| wake_at.0))
+        .bind(now.0);
+    let advance = advance
+        .bind(texts::finished_at(&advance_workflow, now))
+        .bind(advance_workflow.id.0)
+        .bind(advance_workflow.step);
     if advance.execute(&mut *tx).await?.rows_affected() == 0 {
         return Ok(Applied::Lost);
     }
-    if let Some(mark) = &it.mark {
+    if let Some(mark) = &advance_workflow.mark {
         let marks = marked(std::slice::from_ref(mark));
         sqlx::query(sql!(workflows, insert_marks)).bind(now.0).bind(marks).execute(&mut *tx).await?;
     }
     let (mut rows, mut bytes) = (Vec::new(), 0);
-    for row in &it.rows {
+    for row in &advance_workflow.rows {
         let carried = [&row.carried.result, &row.carried.error, &row.carried.items];
         bytes += carried.into_iter().flatten().map(String::len).sum::<usize>();
         rows.push(columns(row, now));
         if rows.len() == ROWS_MAX || bytes >= BYTES_MAX {
-            write(tx, it.id, &std::mem::take(&mut rows)).await?;
+            write(tx, advance_workflow.id, &std::mem::take(&mut rows)).await?;
             bytes = 0;
         }
     }
-    write(tx, it.id, &rows).await?;
+    write(tx, advance_workflow.id, &rows).await?;
     Ok(Applied::Moved)
 }
 
 fn marked(marks: &[WorkflowMark]) -> String {
-    let one = |it: &WorkflowMark| json!([it.id, it.workflow.0, it.slot()]);
+    let one = |mark: &WorkflowMark| json!([mark.id, mark.workflow.0, mark.slot()]);
     runs::text(&marks.iter().map(one).collect::<Vec<_>>())
 }
 
@@ -323,76 +334,76 @@ async fn write(tx: &mut MySqlConnection, id: WorkflowId, rows: &[serde_json::Val
     Ok(())
 }
 
-fn columns(it: &ChangedNode, now: Millis) -> serde_json::Value {
-    let (row, carried) = (&it.row, &it.carried);
+fn columns(node: &ChangedNode, now: Millis) -> serde_json::Value {
+    let (row, carried) = (&node.row, &node.carried);
     json!([
-        it.key.node,
-        texts::item(&it.key),
-        it.key.role.code(),
+        node.key.node,
+        texts::item(&node.key),
+        node.key.role.code(),
         row.state.code(),
         row.attempt,
-        texts::order(it),
+        texts::order(node),
         row.items,
         now.0,
-        texts::ended_at(it, now),
+        texts::ended_at(node, now),
         carried.result,
         carried.error,
         carried.items,
     ])
 }
 
-fn stored(it: &MySqlRow) -> sqlx::Result<StoredWorkflow> {
-    let code: u8 = row::small(it, 6)?;
+fn stored(row: &MySqlRow) -> sqlx::Result<StoredWorkflow> {
+    let code: u8 = row::small(row, 6)?;
     let state = WorkflowState::from_code(code);
     Ok(StoredWorkflow {
-        id: WorkflowId(it.try_get(0)?),
-        namespace: row::name(it, 1)?,
-        name: texts::name(it.try_get(2)?),
-        version: it.try_get(3)?,
-        definition: it.try_get(4)?,
-        step: it.try_get(5)?,
+        id: WorkflowId(row.try_get(0)?),
+        namespace: row::name(row, 1)?,
+        name: texts::name(row.try_get(2)?),
+        version: row.try_get(3)?,
+        definition: row.try_get(4)?,
+        step: row.try_get(5)?,
         state: state.ok_or_else(|| row::odd(6, format!("{code} is no state of a workflow")))?,
-        progress: serde_json::from_str(it.try_get(7)?).map_err(|error| row::odd(7, error))?,
-        input: it.try_get(8)?,
-        wake_at: it.try_get::<Option<i64>, _>(9)?.map(Millis),
-        created_at: row::millis(it, 10)?,
-        updated_at: row::millis(it, 11)?,
-        finished_at: it.try_get::<Option<i64>, _>(12)?.map(Millis),
-        created_by: it.try_get(13)?,
+        progress: serde_json::from_str(row.try_get(7)?).map_err(|error| row::odd(7, error))?,
+        input: row.try_get(8)?,
+        wake_at: row.try_get::<Option<i64>, _>(9)?.map(Millis),
+        created_at: row::millis(row, 10)?,
+        updated_at: row::millis(row, 11)?,
+        finished_at: row.try_get::<Option<i64>, _>(12)?.map(Millis),
+        created_by: row.try_get(13)?,
     })
 }
 
-fn definition(it: &MySqlRow) -> sqlx::Result<StoredDefinition> {
+fn definition(row: &MySqlRow) -> sqlx::Result<StoredDefinition> {
     Ok(StoredDefinition {
-        id: it.try_get(0)?,
-        namespace: row::name(it, 1)?,
-        definition: serde_json::from_str(it.try_get(2)?).map_err(|error| row::odd(2, error))?,
-        version: it.try_get(3)?,
+        id: row.try_get(0)?,
+        namespace: row::name(row, 1)?,
+        definition: serde_json::from_str(row.try_get(2)?).map_err(|error| row::odd(2, error))?,
+        version: row.try_get(3)?,
     })
 }
 
-fn key(it: &MySqlRow) -> sqlx::Result<punctual_domain::workflow::NodeKey> {
-    let (node, item) = (it.try_get::<i32, _>(0)?, it.try_get::<i32, _>(1)?);
-    let key = texts::key(i64::from(node), i64::from(item), row::small(it, 2)?);
+fn key(row: &MySqlRow) -> sqlx::Result<punctual_domain::workflow::NodeKey> {
+    let (node, item) = (row.try_get::<i32, _>(0)?, row.try_get::<i32, _>(1)?);
+    let key = texts::key(i64::from(node), i64::from(item), row::small(row, 2)?);
     key.ok_or_else(|| row::odd(0, format!("{node} with item {item} is no node")))
 }
 
-fn node(it: &MySqlRow) -> sqlx::Result<StoredNode> {
-    let state: u8 = row::small(it, 3)?;
-    let attempt = i64::from(it.try_get::<i32, _>(4)?);
-    let items = it.try_get::<Option<i32>, _>(6)?.map(i64::from);
-    let task_ref: Option<String> = it.try_get(7)?;
-    let row = texts::row(state, attempt, it.try_get(5)?, items, task_ref.is_some());
+fn node(my_sql_row: &MySqlRow) -> sqlx::Result<StoredNode> {
+    let state: u8 = row::small(my_sql_row, 3)?;
+    let attempt = i64::from(my_sql_row.try_get::<i32, _>(4)?);
+    let items = my_sql_row.try_get::<Option<i32>, _>(6)?.map(i64::from);
+    let task_ref: Option<String> = my_sql_row.try_get(7)?;
+    let row = texts::row(state, attempt, my_sql_row.try_get(5)?, items, task_ref.is_some());
     Ok(StoredNode {
-        key: key(it)?,
+        key: key(my_sql_row)?,
         row: row.ok_or_else(|| row::odd(3, format!("{state} is no state of a node")))?,
         task_ref,
-        begun_at: row::millis(it, 8)?,
-        ended_at: it.try_get::<Option<i64>, _>(9)?.map(Millis),
+        begun_at: row::millis(my_sql_row, 8)?,
+        ended_at: my_sql_row.try_get::<Option<i64>, _>(9)?.map(Millis),
     })
 }
 
-fn content(it: &MySqlRow) -> sqlx::Result<NodeContent> {
-    let carried = Carried { result: it.try_get(3)?, error: it.try_get(4)?, items: it.try_get(5)? };
-    Ok(NodeContent { key: key(it)?, carried })
+fn content(row: &MySqlRow) -> sqlx::Result<NodeContent> {
+    let carried = Carried { result: row.try_get(3)?, error: row.try_get(4)?, items: row.try_get(5)? };
+    Ok(NodeContent { key: key(row)?, carried })
 }

@@ -87,12 +87,12 @@ impl Aside {
     }
 
     fn first_at(&self) -> Option<Instant> {
-        self.0.first_key_value().map(|it| it.0.0)
+        self.0.first_key_value().map(|aside| aside.0.0)
     }
 
     fn due(&mut self, now: Instant) -> Option<(Job, u32)> {
-        self.first_at().filter(|it| *it <= now)?;
-        self.0.pop_first().map(|it| it.1)
+        self.first_at().filter(|first_at| *first_at <= now)?;
+        self.0.pop_first().map(|aside| aside.1)
     }
 }
 
@@ -253,16 +253,17 @@ impl Writer {
     /// What is left of it to do is added to the parts.
     async fn part(&mut self, part: Vec<Job>, parts: &mut Vec<Vec<Job>>) {
         let (void, mut part): (Vec<Job>, Vec<Job>) = part.into_iter().partition(Job::is_void);
-        void.into_iter().for_each(|it| it.not_done(Error::LeaseOver));
+        void.into_iter().for_each(|job| job.not_done(Error::LeaseOver));
         if part.is_empty() {
             return;
         }
         match self.finished(&part, TRIES_TOGETHER, Rests::OnFacts).await {
             Ok(done) => part.into_iter().zip(done).for_each(|(job, done)| job.done(done)),
             Err(Ended::Elsewhere(closed)) => {
-                let is_here = |it: &Job| it.partitions().is_none_or(|it| it.is_disjoint(&closed));
+                let is_here =
+                    |job: &Job| job.partitions().is_none_or(|partitions| partitions.is_disjoint(&closed));
                 let (here, elsewhere): (Vec<Job>, Vec<Job>) = part.into_iter().partition(is_here);
-                elsewhere.into_iter().for_each(|it| it.elsewhere(&closed));
+                elsewhere.into_iter().for_each(|job| job.elsewhere(&closed));
                 parts.extend((!here.is_empty()).then_some(here));
             }
             Err(Ended::Void) => parts.push(part),
@@ -272,9 +273,9 @@ impl Writer {
                 parts.extend([others, part]);
             }
             Err(Ended::Unfinished(why)) if why.is_race => {
-                part.into_iter().for_each(|it| self.aside.push(it, TRIES_TOGETHER));
+                part.into_iter().for_each(|job| self.aside.push(job, TRIES_TOGETHER));
             }
-            Err(Ended::Unfinished(why)) => part.into_iter().for_each(|it| it.failed(&why)),
+            Err(Ended::Unfinished(why)) => part.into_iter().for_each(|job| job.failed(&why)),
         }
     }
 
@@ -390,7 +391,7 @@ impl Writer {
         if let Some(epoch) = pause_epoch {
             self.pauses.look(conn, epoch).await?;
         }
-        let mut trips = Trips::new(first.map(|it| it.answered(found)));
+        let mut trips = Trips::new(first.map(|first_look| first_look.answered(found)));
         let mut shared = Shared {
             trips: &mut trips,
             ledger: &mut self.ledger,
@@ -406,15 +407,15 @@ impl Writer {
 
     fn wanted(&self, jobs: &[Job]) -> Wanted {
         let mut wanted = Wanted::default();
-        for it in jobs {
-            match it.partitions() {
+        for job in jobs {
+            match job.partitions() {
                 Some(these) => wanted.these.extend(these),
                 None => wanted.any = true,
             }
-            wanted.epoch |= it.hands_over() || it.has_labels();
+            wanted.epoch |= job.hands_over() || job.has_labels();
         }
         // No row can be in any other: nothing to hold.
-        wanted.these.retain(|it| it.0 < self.context.partitions);
+        wanted.these.retain(|partition| partition.0 < self.context.partitions);
         wanted
     }
 
@@ -440,8 +441,8 @@ impl Writer {
         let mut done = 0;
         let sent = async {
             let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(&mut known.conn);
-            while let Some(it) = answers.try_next().await? {
-                done += usize::from(it.is_left());
+            while let Some(either) = answers.try_next().await? {
+                done += usize::from(either.is_left());
             }
             Ok(())
         };
@@ -503,6 +504,6 @@ fn pause(tries: u32) -> Duration {
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    let text = payload.downcast_ref::<&str>().map(|payload| (*payload).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -47,7 +47,7 @@ impl AccessStore for SqliteStore {
 }
 
 fn revision(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([REVISION], |it| it.get(0))
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([REVISION], |value| value.get(0))
 }
 
 /// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
@@ -61,8 +61,8 @@ fn odd(column: usize, said: impl std::error::Error + Send + Sync + 'static) -> r
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(said))
 }
 
-fn secret(it: &Row<'_>, column: usize) -> rusqlite::Result<Option<SecretHash>> {
-    let text: Option<String> = it.get(column)?;
+fn secret(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<SecretHash>> {
+    let text: Option<String> = row.get(column)?;
     let hash = |text: String| {
         SecretHash::from_hex(&text)
             .ok_or_else(|| odd(column, std::io::Error::other("is not the hash of a secret")))
@@ -70,59 +70,60 @@ fn secret(it: &Row<'_>, column: usize) -> rusqlite::Result<Option<SecretHash>> {
     text.map(hash).transpose()
 }
 
-fn instant(it: &Row<'_>, column: usize) -> rusqlite::Result<Option<Millis>> {
-    Ok(it.get::<_, Option<i64>>(column)?.map(Millis))
+fn instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Millis>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(Millis))
 }
 
-fn token(it: &Row<'_>) -> rusqlite::Result<Token> {
+fn token(row: &Row<'_>) -> rusqlite::Result<Token> {
     let missing = || odd(3, std::io::Error::other("there is no secret"));
-    let previous = match (secret(it, 4)?, instant(it, 5)?) {
+    let previous = match (secret(row, 4)?, instant(row, 5)?) {
         (Some(secret), Some(until)) => Some(Previous { secret, until }),
         _ => None,
     };
-    let by: Option<String> = it.get(11)?;
+    let by: Option<String> = row.get(11)?;
     Ok(Token {
-        id: TokenId::new(it.get_ref(0)?.as_str()?).map_err(|error| odd(0, error))?,
-        name: it.get(1)?,
-        grant: serde_json::from_str(it.get_ref(2)?.as_str()?).map_err(|error| odd(2, error))?,
-        secret: secret(it, 3)?.ok_or_else(missing)?,
+        id: TokenId::new(row.get_ref(0)?.as_str()?).map_err(|error| odd(0, error))?,
+        name: row.get(1)?,
+        grant: serde_json::from_str(row.get_ref(2)?.as_str()?).map_err(|error| odd(2, error))?,
+        secret: secret(row, 3)?.ok_or_else(missing)?,
         previous,
-        created_at: row::millis(it, 6)?,
-        created_by: it.get(7)?,
-        expires_at: instant(it, 8)?,
-        rotated_at: instant(it, 9)?,
-        revoked: instant(it, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
-        used_at: instant(it, 12)?,
-        revision: it.get(13)?,
-        required_at: instant(it, 14)?,
+        created_at: row::millis(row, 6)?,
+        created_by: row.get(7)?,
+        expires_at: instant(row, 8)?,
+        rotated_at: instant(row, 9)?,
+        revoked: instant(row, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
+        used_at: instant(row, 12)?,
+        revision: row.get(13)?,
+        required_at: instant(row, 14)?,
     })
 }
 
-fn save(conn: &Connection, it: &Token, expected: i64) -> rusqlite::Result<Saved> {
-    let id = it.id.as_str();
+fn save(conn: &Connection, token: &Token, expected: i64) -> rusqlite::Result<Saved> {
+    let id = token.id.as_str();
     let stands: Option<i64> =
-        conn.prepare_cached(sql!(access, read_revision))?.query_row([id], |it| it.get(0)).optional()?;
+        conn.prepare_cached(sql!(access, read_revision))?.query_row([id], |value| value.get(0)).optional()?;
     let stands = stands.unwrap_or(0);
     if stands != expected {
         return Ok(Saved::Conflict(stands));
     }
-    let revision: i64 = conn.prepare_cached(sql!(access, take_revision))?.query_row([], |it| it.get(0))?;
-    let reach = serde_json::to_string(&it.grant).expect("lists of texts always have a JSON form");
+    let revision: i64 =
+        conn.prepare_cached(sql!(access, take_revision))?.query_row([], |value| value.get(0))?;
+    let reach = serde_json::to_string(&token.grant).expect("lists of texts always have a JSON form");
     conn.prepare_cached(sql!(access, save))?.execute(params![
         id,
-        it.name,
+        token.name,
         reach,
-        it.secret.to_hex(),
-        it.previous.as_ref().map(|it| it.secret.to_hex()),
-        it.previous.as_ref().map(|it| it.until.0),
-        it.created_at.0,
-        it.created_by,
-        it.expires_at.map(|it| it.0),
-        it.rotated_at.map(|it| it.0),
-        it.revoked.as_ref().map(|it| it.at.0),
-        it.revoked.as_ref().map(|it| it.by.as_str()),
+        token.secret.to_hex(),
+        token.previous.as_ref().map(|previous| previous.secret.to_hex()),
+        token.previous.as_ref().map(|previous| previous.until.0),
+        token.created_at.0,
+        token.created_by,
+        token.expires_at.map(|expires_at| expires_at.0),
+        token.rotated_at.map(|rotated_at| rotated_at.0),
+        token.revoked.as_ref().map(|revoked| revoked.at.0),
+        token.revoked.as_ref().map(|revoked| revoked.by.as_str()),
         revision,
-        it.required_at.map(|at| at.0)
+        token.required_at.map(|at| at.0)
     ])?;
     Ok(Saved::Done(revision))
 }

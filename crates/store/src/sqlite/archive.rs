@@ -136,7 +136,7 @@ impl SqliteStore {
         let mut over =
             Over { store: self, cold, now, at: None, rows: ROWS_MIN, left, read: Vec::new(), forgotten: 0 };
         let written = cold.write_bucket(SHARD, now, &mut over).await;
-        let written = written.map_err(|it| CallError::may_have_happened("archive tasks", it))?;
+        let written = written.map_err(|error| CallError::may_have_happened("archive tasks", error))?;
         Ok(ArchiveReport {
             archived: written.tasks,
             archived_bytes: written.bytes,
@@ -152,7 +152,7 @@ impl SqliteStore {
         mut found: Vec<Option<Task>>,
     ) -> Result<Vec<Option<Task>>, CallError> {
         let tasks = archived::tasks(cold, archived::missing(places, &found)).await;
-        let tasks = tasks.map_err(|it| CallError::did_not_happen("read archived tasks", it))?;
+        let tasks = tasks.map_err(|error| CallError::did_not_happen("read archived tasks", error))?;
         archived::fill(places, &mut found, tasks);
         Ok(found)
     }
@@ -170,7 +170,7 @@ impl SqliteStore {
         }
         let partition = partition_of(namespace, task_id, self.partitions);
         let cold = cold.find(Some(partition), namespace, task_id, usize::MAX).await;
-        found.extend(cold.map_err(|it| CallError::did_not_happen("read archived versions", it))?);
+        found.extend(cold.map_err(|error| CallError::did_not_happen("read archived versions", error))?);
         Ok(archived::versions(found, version, limit))
     }
 }
@@ -179,13 +179,13 @@ impl SqliteStore {
 pub(super) const AT: &str = "the embedded store";
 
 pub(super) fn number(conn: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
-    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([key], |it| it.get(0)).optional()
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([key], |value| value.get(0)).optional()
 }
 
 /// Many are over, or the first has been for long.
 fn is_time(conn: &Connection, now: Millis, options: ArchiveOptions) -> rusqlite::Result<bool> {
     let mut waiting = conn.prepare_cached(sql!(retention, find_waiting_since))?;
-    let mut nth = |nth: u32| waiting.query_row([now.0, nth.into()], |it| it.get(0)).optional();
+    let mut nth = |nth: u32| waiting.query_row([now.0, nth.into()], |row| row.get(0)).optional();
     let first: Option<i64> = nth(0)?;
     let Some(first) = first else { return Ok(false) };
     Ok(now.since(Millis(first)) >= options.wait_ms || nth(options.rows_min.max(1) - 1)?.is_some())
@@ -215,10 +215,10 @@ impl ColdSource for Over<'_> {
         let work = move |conn: &Connection| over(conn, now, at, limit);
         let tasks = self.store.reading("read what is over", Lane::Bulk, work).await?;
         self.left -= tasks.len();
-        let key = |it: &Task| Some((it.keep_until?.0, it.place.id));
+        let key = |task: &Task| Some((task.keep_until?.0, task.place.id));
         self.at = tasks.last().and_then(key).or(self.at);
-        self.read.extend(tasks.iter().map(|it| (it.place.id, it.fence)));
-        let payload_bytes: usize = tasks.iter().map(|it| it.ask.payload.bytes.len()).sum();
+        self.read.extend(tasks.iter().map(|task| (task.place.id, task.fence)));
+        let payload_bytes: usize = tasks.iter().map(|task| task.ask.payload.bytes.len()).sum();
         let next = if payload_bytes > PAYLOAD_BYTES { self.rows / 2 } else { self.rows * 2 };
         self.rows = next.clamp(ROWS_MIN, ROWS_MAX);
         Ok(tasks)
@@ -247,7 +247,7 @@ fn over(conn: &Connection, now: Millis, at: Option<(i64, i64)>, limit: usize) ->
     };
     let left = limit - found.len();
     if left > 0 {
-        let after = at.map_or(i64::MIN, |it| it.0);
+        let after = at.map_or(i64::MIN, |pair| pair.0);
         found.extend(tasks(sql!(retention, list_whole_expired), [after, now.0, rows(left)])?);
     }
     Ok(found)
@@ -263,9 +263,9 @@ fn forget(
     let mut forget = conn.prepare_cached(sql!(retention, delete_archived))?;
     for (id, fence) in tasks {
         let mut rows = forget.query([*id, *fence, now.0])?;
-        let Some(it) = rows.next()? else { continue };
-        let slot = ledger.slot(it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
-        let state = row::state(it, 2)?;
+        let Some(row) = rows.next()? else { continue };
+        let slot = ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+        let state = row::state(row, 2)?;
         // There is one row at most; a statement that is not run to its end is not done.
         while rows.next()?.is_some() {}
         conn.prepare_cached(sql!(insert, delete_body))?.execute([id])?;

@@ -16,9 +16,16 @@ impl AuditStore for SqliteStore {
         self.writing("append to the audit", 1, move |conn, _: &mut Ledger| append(conn, &entry)).await
     }
 
-    async fn complete_audit(&self, id: i64, it: AuditResult) -> Result<(), CallError> {
+    async fn complete_audit(&self, id: i64, audit_result: AuditResult) -> Result<(), CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            let result = params![id, it.status, it.at.0, it.reason, it.before, it.after];
+            let result = params![
+                id,
+                audit_result.status,
+                audit_result.at.0,
+                audit_result.reason,
+                audit_result.before,
+                audit_result.after
+            ];
             conn.prepare_cached(sql!(audit, complete))?.execute(result).map(drop)
         };
         self.writing("complete an entry of the audit", 1, work).await
@@ -49,25 +56,28 @@ fn append(conn: &Connection, entry: &AuditEntry) -> rusqlite::Result<i64> {
         entry.namespace,
         entry.request_id,
         entry.times,
-        result.map(|it| it.status),
-        result.map(|it| it.at.0),
-        result.and_then(|it| it.reason.as_deref()),
-        result.and_then(|it| it.before.as_deref()),
-        result.and_then(|it| it.after.as_deref()),
+        result.map(|audit| audit.status),
+        result.map(|audit| audit.at.0),
+        result.and_then(|audit| audit.reason.as_deref()),
+        result.and_then(|audit| audit.before.as_deref()),
+        result.and_then(|audit| audit.after.as_deref()),
         entry.key.as_ref().map(<[u8; 16]>::as_slice),
     ];
     conn.prepare_cached(sql!(audit, append))?.query_row(values, |row| row.get(0))
 }
 
 fn entries(conn: &Connection, query: &AuditQuery) -> rusqlite::Result<AuditPage> {
-    let bounds =
-        conn.prepare_cached(sql!(audit, read_bounds))?.query_row([], |it| Ok((it.get(0)?, it.get(1)?)))?;
+    let bounds = conn
+        .prepare_cached(sql!(audit, read_bounds))?
+        .query_row([], |value| Ok((value.get(0)?, value.get(1)?)))?;
     let first = |at: Millis| {
-        conn.prepare_cached(sql!(audit, find_since))?.query_row([at.0], |it| it.get::<_, i64>(0)).optional()
+        conn.prepare_cached(sql!(audit, find_since))?
+            .query_row([at.0], |value| value.get::<_, i64>(0))
+            .optional()
     };
     let first = audit::first_at(query).map(first).transpose()?;
     let Some(range) = audit::range(query, bounds, first) else { return Ok(AuditPage::default()) };
-    let text = |it: &Option<String>| it.clone().unwrap_or_default();
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let asked = params![
         range.from,
         range.below,

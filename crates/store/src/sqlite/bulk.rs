@@ -30,7 +30,7 @@ impl BulkStore for SqliteStore {
                 runs::text(&new.progress),
                 now.0,
                 new.by,
-                new.wake_at(now).map(|it| it.0)
+                new.wake_at(now).map(|wake_at| wake_at.0)
             ])?;
             conn.prepare_cached(sql!(bulk, read))?.query_row([conn.last_insert_rowid()], stored)
         };
@@ -41,7 +41,7 @@ impl BulkStore for SqliteStore {
         let namespace = namespace.clone();
         let work = move |conn: &Connection| {
             let found = conn.prepare_cached(sql!(bulk, read))?.query_row([id], stored).optional()?;
-            Ok(found.filter(|it| it.namespace == namespace))
+            Ok(found.filter(|bulk| bulk.namespace == namespace))
         };
         self.reading("read a bulk operation", Lane::Urgent, work).await
     }
@@ -65,14 +65,16 @@ impl BulkStore for SqliteStore {
 
     async fn next_bulk_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |conn: &Connection| {
-            conn.prepare_cached(sql!(bulk, find_next_wake))?.query_row([], |it| row::millis(it, 0)).optional()
+            conn.prepare_cached(sql!(bulk, find_next_wake))?
+                .query_row([], |row| row::millis(row, 0))
+                .optional()
         };
         self.reading("look for the next bulk operation", Lane::Urgent, work).await
     }
 
-    async fn advance_bulk(&self, it: AdvanceBulk, now: Millis) -> Result<Applied, CallError> {
-        let rows = 1 + it.failed.len() + it.mended.len();
-        let work = move |conn: &Connection, _: &mut Ledger| advance(conn, &it, now);
+    async fn advance_bulk(&self, advance_bulk: AdvanceBulk, now: Millis) -> Result<Applied, CallError> {
+        let rows = 1 + advance_bulk.failed.len() + advance_bulk.mended.len();
+        let work = move |conn: &Connection, _: &mut Ledger| advance(conn, &advance_bulk, now);
         self.writing("move a bulk operation on", rows, work).await
     }
 
@@ -94,7 +96,7 @@ impl BulkStore for SqliteStore {
             let asked = params![unchanged_since.0, most(limit)];
             let old: Vec<i64> = conn
                 .prepare_cached(sql!(bulk, list_old))?
-                .query_map(asked, |it| it.get(0))?
+                .query_map(asked, |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             for id in &old {
                 conn.prepare_cached(sql!(bulk, delete_failures_of_bulk))?.execute([id])?;
@@ -115,18 +117,25 @@ fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn advance(conn: &Connection, it: &AdvanceBulk, now: Millis) -> rusqlite::Result<Applied> {
-    let wake_at = it.wake_at.map(|it| it.0);
-    let moved = params![it.id, it.step, it.state.code(), runs::text(&it.progress), wake_at, now.0];
+fn advance(conn: &Connection, advance_bulk: &AdvanceBulk, now: Millis) -> rusqlite::Result<Applied> {
+    let wake_at = advance_bulk.wake_at.map(|wake_at| wake_at.0);
+    let moved = params![
+        advance_bulk.id,
+        advance_bulk.step,
+        advance_bulk.state.code(),
+        runs::text(&advance_bulk.progress),
+        wake_at,
+        now.0
+    ];
     if conn.prepare_cached(sql!(bulk, advance))?.execute(moved)? == 0 {
         return Ok(Applied::Lost);
     }
-    for task in &it.mended {
-        conn.prepare_cached(sql!(bulk, delete_failure))?.execute([it.id, *task])?;
+    for task in &advance_bulk.mended {
+        conn.prepare_cached(sql!(bulk, delete_failure))?.execute([advance_bulk.id, *task])?;
     }
-    for failed in &it.failed {
+    for failed in &advance_bulk.failed {
         conn.prepare_cached(sql!(bulk, save_failure))?.execute(params![
-            it.id,
+            advance_bulk.id,
             failed.place.id,
             failed.place.to_string(),
             failed.at.0,
@@ -142,7 +151,7 @@ fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
     let dead = look.states == [State::Dead];
     let walk = Walk::of(conn, look.namespace.as_ref(), of_tasks, look.label.as_ref(), dead)?;
     let looked = walk.look(conn, look.before_id.unwrap_or(i64::MAX))?;
-    let Some(floor) = looked.last().map(|it| *it.start()) else { return Ok(Matching::default()) };
+    let Some(floor) = looked.last().map(|range| *range.start()) else { return Ok(Matching::default()) };
     let limit = look.limit.max(1);
     let mut places: Vec<TaskRef> = Vec::new();
     for ids in &looked {
@@ -151,10 +160,10 @@ fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
             break;
         }
     }
-    let full = places.last().filter(|_| places.len() >= limit).map(|it| it.id);
+    let full = places.last().filter(|_| places.len() >= limit).map(|place| place.id);
     let next = walk.newest_below(conn, full.unwrap_or(floor))?;
     let examined = walk.examined(&looked, full, places.len());
-    Ok(Matching { places, next_before_id: next.map(|it| it.saturating_add(1)), examined })
+    Ok(Matching { places, next_before_id: next.map(|next| next.saturating_add(1)), examined })
 }
 
 /// What matches among some ids.
@@ -170,9 +179,9 @@ fn within(
     let (namespace, queue) =
         (look.namespace.as_ref().map(Name::as_str), look.queue.as_ref().map(Name::as_str));
     let kind = look.kind.as_ref().map(Name::as_str);
-    let (due_after, due_before) = (look.due_after.map(|it| it.0), look.due_before.map(|it| it.0));
-    let (key, value) = (label.map(|it| it.0.as_str()), label.map(|it| it.1.as_str()));
-    let (error, created, entered) = (look.error.as_deref(), look.created_until.map(|it| it.0), walk.label());
+    let (due_after, due_before) = (look.due_after.map(|at| at.0), look.due_before.map(|at| at.0));
+    let (key, value) = (label.map(|label| label.0.as_str()), label.map(|label| label.1.as_str()));
+    let (error, created, entered) = (look.error.as_deref(), look.created_until.map(|at| at.0), walk.label());
     let partitions = look.partitions.as_ref().map(runs::text);
     let all: [&dyn ToSql; 15] = [
         &below,
@@ -197,42 +206,42 @@ fn within(
         sql!(bulk, list_matching_by_label),
         sql!(bulk, list_matching_dead),
     ]);
-    let place = |it: &Row<'_>| {
-        Ok(TaskRef { partition: Partition(it.get(0)?), due_at: row::millis(it, 1)?, id: it.get(2)? })
+    let place = |row: &Row<'_>| {
+        Ok(TaskRef { partition: Partition(row.get(0)?), due_at: row::millis(row, 1)?, id: row.get(2)? })
     };
     conn.prepare_cached(text)?.query_map(asked, place)?.collect()
 }
 
-fn stored(it: &Row<'_>) -> rusqlite::Result<StoredBulk> {
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredBulk> {
     let odd = |at: usize| {
         move |error: serde_json::Error| {
             rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
         }
     };
-    let state = BulkState::from_code(it.get(3)?).ok_or_else(|| {
+    let state = BulkState::from_code(row.get(3)?).ok_or_else(|| {
         rusqlite::Error::FromSqlConversionFailure(3, Type::Integer, "is no state of an operation".into())
     })?;
     Ok(StoredBulk {
-        id: it.get(0)?,
-        namespace: row::name(it, 1)?,
-        step: it.get(2)?,
+        id: row.get(0)?,
+        namespace: row::name(row, 1)?,
+        step: row.get(2)?,
         state,
-        bulk: serde_json::from_str(it.get_ref(4)?.as_str()?).map_err(odd(4))?,
-        progress: serde_json::from_str(it.get_ref(5)?.as_str()?).map_err(odd(5))?,
-        wake_at: it.get::<_, Option<i64>>(6)?.map(Millis),
-        created_at: row::millis(it, 7)?,
-        created_by: it.get(8)?,
-        updated_at: row::millis(it, 9)?,
+        bulk: serde_json::from_str(row.get_ref(4)?.as_str()?).map_err(odd(4))?,
+        progress: serde_json::from_str(row.get_ref(5)?.as_str()?).map_err(odd(5))?,
+        wake_at: row.get::<_, Option<i64>>(6)?.map(Millis),
+        created_at: row::millis(row, 7)?,
+        created_by: row.get(8)?,
+        updated_at: row::millis(row, 9)?,
     })
 }
 
-fn failure(it: &Row<'_>) -> rusqlite::Result<BulkFailure> {
+fn failure(row: &Row<'_>) -> rusqlite::Result<BulkFailure> {
     let odd = |error: punctual_domain::place::InvalidRef| {
         rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into())
     };
     Ok(BulkFailure {
-        place: it.get_ref(0)?.as_str()?.parse().map_err(odd)?,
-        at: row::millis(it, 1)?,
-        error: it.get(2)?,
+        place: row.get_ref(0)?.as_str()?.parse().map_err(odd)?,
+        at: row::millis(row, 1)?,
+        error: row.get(2)?,
     })
 }

@@ -35,7 +35,7 @@ impl ClusterStore for SqliteStore {
         let work = move |conn: &Connection| {
             let asked = params![
                 query.before_id.unwrap_or(i64::MAX),
-                query.kind.map_or("", |it| it.word()),
+                query.kind.map_or("", |kind| kind.word()),
                 query.engine.as_deref().unwrap_or_default(),
                 query.since.unwrap_or(Millis(i64::MIN)).0,
                 query.until.unwrap_or(Millis::MAX).0,
@@ -85,7 +85,7 @@ impl ClusterStore for SqliteStore {
     }
 
     async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, CallError> {
-        let path = only.map(|it| format!("$.queues.\"{}\"", in_sample(it)));
+        let path = only.map(|queue| format!("$.queues.\"{}\"", in_sample(queue)));
         let work = move |conn: &Connection| match path {
             Some(path) => {
                 let asked = params![path, since.0, SAMPLES_MAX];
@@ -113,8 +113,9 @@ impl ClusterStore for SqliteStore {
 
     async fn database(&self, _part: usize) -> Result<Database, CallError> {
         let work = |conn: &Connection| {
-            let bytes = conn.prepare_cached(sql!(cluster, read_file_size))?.query_row([], |it| it.get(0))?;
-            let path = conn.path().filter(|it| !it.is_empty()).unwrap_or("(in memory)").to_owned();
+            let bytes =
+                conn.prepare_cached(sql!(cluster, read_file_size))?.query_row([], |value| value.get(0))?;
+            let path = conn.path().filter(|path| !path.is_empty()).unwrap_or("(in memory)").to_owned();
             let name = path.rsplit(['/', '\\']).next().unwrap_or(&path).to_owned();
             Ok(Database {
                 name,
@@ -138,13 +139,13 @@ impl ClusterStore for SqliteStore {
         let work = move |conn: &Connection| {
             let asked =
                 params![look.partition.0, look.from.0, look.until.0, look.step_ms.max(1), most(look.limit)];
-            let number = |it: &Row<'_>, at| it.get::<_, i64>(at).map(i64::unsigned_abs);
+            let number = |row: &Row<'_>, at| row.get::<_, i64>(at).map(i64::unsigned_abs);
             let step =
-                |it: &Row<'_>| Ok((usize::try_from(number(it, 0)?).unwrap_or(usize::MAX), number(it, 1)?));
+                |row: &Row<'_>| Ok((usize::try_from(number(row, 0)?).unwrap_or(usize::MAX), number(row, 1)?));
             let mut due = conn.prepare_cached(sql!(cluster, count_due_by_step))?;
             let steps: Vec<(usize, u64)> = due.query_map(asked, step)?.collect::<rusqlite::Result<_>>()?;
-            let passed: u64 = steps.iter().map(|it| it.1).sum();
-            Ok(DueCounts { steps, is_cut: usize::try_from(passed).is_ok_and(|it| it >= look.limit) })
+            let passed: u64 = steps.iter().map(|step| step.1).sum();
+            Ok(DueCounts { steps, is_cut: usize::try_from(passed).is_ok_and(|number| number >= look.limit) })
         };
         self.reading("count what is due", Lane::Bulk, work).await
     }
@@ -154,8 +155,8 @@ fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn sample(it: &Row<'_>) -> rusqlite::Result<Sample> {
-    Ok(Sample { step_at: row::millis(it, 0)?, engine: it.get(1)?, body: it.get(2)? })
+fn sample(row: &Row<'_>) -> rusqlite::Result<Sample> {
+    Ok(Sample { step_at: row::millis(row, 0)?, engine: row.get(1)?, body: row.get(2)? })
 }
 
 fn event(found: &Row<'_>) -> rusqlite::Result<(i64, Event)> {
@@ -166,7 +167,7 @@ fn event(found: &Row<'_>) -> rusqlite::Result<(i64, Event)> {
         at: row::millis(found, 1)?,
         kind: kind.parse().map_err(odd)?,
         key: found.get(3)?,
-        engine: engine.filter(|it| !it.is_empty()),
+        engine: engine.filter(|engine| !engine.is_empty()),
         text: found.get(5)?,
         details: found.get(6)?,
     };

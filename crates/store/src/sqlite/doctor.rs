@@ -44,8 +44,8 @@ impl SqliteDoctor {
         }
         let conn = self.conn()?;
         open::recognise(&conn, &self.path)?;
-        let found = open::pragma(&conn, "user_version").map_err(|it| Error::opening(&self.path, it))?;
-        let length = |path: &Path| fs::metadata(path).map_or(0, |it| it.len());
+        let found = open::pragma(&conn, "user_version").map_err(|error| Error::opening(&self.path, error))?;
+        let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
         Ok(SqliteFacts {
             is_missing: false,
             is_in_use: self.is_in_use(),
@@ -60,12 +60,12 @@ impl SqliteDoctor {
     /// # Errors
     /// When it cannot be read.
     pub fn integrity(&self) -> Result<Vec<String>, Error> {
-        let failed = |it| Error::opening(&self.path, it);
+        let failed = |error| Error::opening(&self.path, error);
         let conn = self.conn()?;
         let mut check = conn.prepare("PRAGMA quick_check(5)").map_err(failed)?;
-        let rows = check.query_map([], |it| it.get::<_, String>(0)).map_err(failed)?;
+        let rows = check.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
         let said = rows.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        Ok(said.into_iter().filter(|it| it != "ok").collect())
+        Ok(said.into_iter().filter(|text| text != "ok").collect())
     }
 
     fn beside(&self, end: &str) -> PathBuf {
@@ -76,14 +76,14 @@ impl SqliteDoctor {
 
     fn is_in_use(&self) -> bool {
         let lock = File::open(self.beside(".lock"));
-        lock.is_ok_and(|it| matches!(it.try_lock(), Err(TryLockError::WouldBlock)))
+        lock.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
     fn conn(&self) -> Result<Connection, Error> {
         if self.beside("-wal").exists() {
             return open::reader(&self.path, 4 << 10);
         }
-        let failed = |it| Error::opening(&self.path, it);
+        let failed = |error| Error::opening(&self.path, error);
         let path = self
             .path
             .canonicalize()
@@ -113,7 +113,7 @@ mod tests {
         drop(store);
         let names = || {
             let mut all: Vec<_> =
-                fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+                fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             all.sort();
             all
         };
@@ -132,7 +132,7 @@ mod tests {
         bytes[middle..].fill(0xff);
         fs::write(&path, bytes).unwrap();
         let said = SqliteDoctor::new(&path).integrity();
-        assert!(said.as_ref().map_or(true, |it| !it.is_empty()), "{said:?}");
+        assert!(said.as_ref().map_or(true, |list| !list.is_empty()), "{said:?}");
         fs::write(
             &path,
             "no database at all, but longer than a header of one hundred bytes would be, ".repeat(9),

@@ -14,7 +14,7 @@ const OF_ONE_MIN: usize = 50;
 /// Whether the index has all that could match.
 pub(crate) fn is_of_the_index(query: &Query) -> bool {
     // As the table's check has it: in these states a task has its time in the index.
-    query.state.is_some_and(|it| !it.is_in_flight() && !it.is_finished() && it != State::Blocked)
+    query.state.is_some_and(|state| !state.is_in_flight() && !state.is_finished() && state != State::Blocked)
 }
 
 pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlite::Result<Page> {
@@ -45,7 +45,8 @@ fn bound(
     DueRange { from, before, is_rising }: DueRange,
     tasks: usize,
 ) -> rusqlite::Result<Option<DuePosition>> {
-    let position = |it: &rusqlite::Row<'_>| Ok(DuePosition { due_at: row::millis(it, 0)?, id: it.get(1)? });
+    let position =
+        |row: &rusqlite::Row<'_>| Ok(DuePosition { due_at: row::millis(row, 0)?, id: row.get(1)? });
     let skip = rows(tasks) - 1;
     if is_rising {
         let asked = params![partition, from.due_at.0, from.id, before.due_at.0, before.id, skip];
@@ -76,9 +77,9 @@ fn of_partition(
         query.queue.as_ref().map(Name::as_str),
         query.state.map(State::code),
         query.kind.as_ref().map(Name::as_str),
-        label.map(|it| it.0.as_str()),
-        label.map(|it| it.1.as_str()),
-        query.updated_from.map(|it| it.0),
+        label.map(|label| label.0.as_str()),
+        label.map(|label| label.1.as_str()),
+        query.updated_from.map(|at| at.0),
         query.error,
     ];
     let text = if is_rising { sql!(query, list_by_due_rising) } else { sql!(query, list_by_due) };

@@ -21,7 +21,7 @@ impl EvaluationStore for SqliteStore {
         let (turn, subjects) = (turn.clone(), subjects.to_vec());
         let rows = subjects.len();
         let work = move |conn: &Connection, _: &mut Ledger| {
-            subjects.iter().map(|it| begin(conn, &turn, it, crowd, now)).collect()
+            subjects.iter().map(|subject| begin(conn, &turn, subject, crowd, now)).collect()
         };
         self.writing("mark what is evaluated", rows, work).await
     }
@@ -87,8 +87,8 @@ impl EvaluationStore for SqliteStore {
     }
 }
 
-fn count(it: usize) -> i64 {
-    i64::try_from(it).unwrap_or(i64::MAX)
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn begin(
@@ -100,8 +100,9 @@ fn begin(
 ) -> rusqlite::Result<Standing> {
     let (kind, id) = (turn.kind.code(), subject.id);
     let others = params![kind, id, turn.engine];
-    let died: i64 =
-        conn.prepare_cached(sql!(evaluations, count_other_engines))?.query_row(others, |it| it.get(0))?;
+    let died: i64 = conn
+        .prepare_cached(sql!(evaluations, count_other_engines))?
+        .query_row(others, |value| value.get(0))?;
     let died = usize::try_from(died).unwrap_or(usize::MAX);
     let is_marked = died < crowd.others_max();
     if is_marked {
@@ -118,13 +119,13 @@ fn kind(row: &Row<'_>) -> rusqlite::Result<EvaluationKind> {
     EvaluationKind::from_code(row.get(0)?).ok_or_else(odd)
 }
 
-fn set_aside(it: &Row<'_>) -> rusqlite::Result<SetAside> {
+fn set_aside(row: &Row<'_>) -> rusqlite::Result<SetAside> {
     Ok(SetAside {
-        kind: kind(it)?,
-        id: it.get(1)?,
-        namespace: row::name(it, 2)?,
-        name: it.get(3)?,
-        since: row::millis(it, 4)?,
-        died: usize::try_from(it.get::<_, i64>(5)?).unwrap_or(usize::MAX),
+        kind: kind(row)?,
+        id: row.get(1)?,
+        namespace: row::name(row, 2)?,
+        name: row.get(3)?,
+        since: row::millis(row, 4)?,
+        died: usize::try_from(row.get::<_, i64>(5)?).unwrap_or(usize::MAX),
     })
 }

@@ -36,8 +36,9 @@ struct Standing {
 }
 
 fn decided(ask: &NewTask, standing: Option<&Standing>) -> Decision {
-    let same_version = standing.filter(|it| it.version == ask.task_version).map(|it| it.state);
-    let highest_version = standing.map(|it| it.version);
+    let same_version =
+        standing.filter(|standing| standing.version == ask.task_version).map(|standing| standing.state);
+    let highest_version = standing.map(|standing| standing.version);
     ask.on_conflict.on(decide(ask.task_version, Existing { same_version, highest_version }))
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn insert(
     tasks: Vec<NewTask>,
 ) -> rusqlite::Result<Vec<Inserted>> {
     let mut insert = Insert::prepare(conn, context)?;
-    tasks.into_iter().map(|it| insert.one(ledger, it)).collect()
+    tasks.into_iter().map(|task| insert.one(ledger, task)).collect()
 }
 
 struct Insert<'a> {
@@ -74,7 +75,7 @@ impl<'a> Insert<'a> {
         }
         let (task_id, standing) = self.identified(&ask)?;
         let decision = match &standing {
-            Some(it) if it.is_anothers => Decision::Exists,
+            Some(standing) if standing.is_anothers => Decision::Exists,
             _ => decided(&ask, standing.as_ref()),
         };
         match (decision, standing) {
@@ -82,9 +83,9 @@ impl<'a> Insert<'a> {
                 let id = ledger.next_id();
                 self.create(ledger, id, task_id, ask)
             }
-            (Decision::Replace, Some(it)) => self.replace(ledger, it.id, &ask),
-            (Decision::ReturnExisting | Decision::Superseded | Decision::Exists, Some(it)) => {
-                self.stands(decision, it.id)
+            (Decision::Replace, Some(standing)) => self.replace(ledger, standing.id, &ask),
+            (Decision::ReturnExisting | Decision::Superseded | Decision::Exists, Some(standing)) => {
+                self.stands(decision, standing.id)
             }
         }
     }
@@ -97,8 +98,8 @@ impl<'a> Insert<'a> {
         };
         let [first, second] = key.ids(&ask.queue.namespace, self.context.partitions);
         match (self.standing(ask, first)?, self.standing(ask, second)?) {
-            (Some(it), _) if !it.is_anothers => Ok((first, Some(it))),
-            (_, Some(it)) if !it.is_anothers => Ok((second, Some(it))),
+            (Some(standing), _) if !standing.is_anothers => Ok((first, Some(standing))),
+            (_, Some(standing)) if !standing.is_anothers => Ok((second, Some(standing))),
             (None, _) => Ok((first, None)),
             (_, standing) => Ok((second, standing)),
         }
@@ -106,9 +107,9 @@ impl<'a> Insert<'a> {
 
     fn standing(&mut self, ask: &NewTask, task_id: i64) -> rusqlite::Result<Option<Standing>> {
         let key = params![ask.queue.namespace.as_str(), task_id];
-        let standing = |it: &rusqlite::Row<'_>| {
-            let is_anothers = row::key(it, 3)? != ask.key;
-            Ok(Standing { id: it.get(0)?, version: it.get(1)?, state: row::state(it, 2)?, is_anothers })
+        let standing = |row: &rusqlite::Row<'_>| {
+            let is_anothers = row::key(row, 3)? != ask.key;
+            Ok(Standing { id: row.get(0)?, version: row.get(1)?, state: row::state(row, 2)?, is_anothers })
         };
         self.standing.query_row(key, standing).optional()
     }

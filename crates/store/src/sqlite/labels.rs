@@ -16,7 +16,8 @@ impl LabelStore for SqliteStore {
 
     async fn index_labels_in(&self, _only_part: usize, limit: usize) -> Result<usize, CallError> {
         let is_left = |conn: &Connection| {
-            Ok(walk::not_entered_below(conn)? > 0 || progress(conn)?.iter().any(|it| it.below_id.is_some()))
+            Ok(walk::not_entered_below(conn)? > 0
+                || progress(conn)?.iter().any(|index| index.below_id.is_some()))
         };
         if !self.reading("look how far labels are indexed", Lane::Urgent, is_left).await? {
             return Ok(0);
@@ -26,9 +27,9 @@ impl LabelStore for SqliteStore {
 }
 
 fn progress(conn: &Connection) -> rusqlite::Result<Vec<LabelIndex>> {
-    let index = |it: &Row<'_>| {
-        let queue = row::queue_key(it, 0, 1)?;
-        Ok(LabelIndex { part: 0, queue, label: it.get(2)?, begun_id: it.get(3)?, below_id: it.get(4)? })
+    let index = |row: &Row<'_>| {
+        let queue = row::queue_key(row, 0, 1)?;
+        Ok(LabelIndex { part: 0, queue, label: row.get(2)?, begun_id: row.get(3)?, below_id: row.get(4)? })
     };
     conn.prepare_cached(sql!(labels, list_progress))?.query_map([], index)?.collect()
 }
@@ -44,12 +45,12 @@ pub(crate) fn declare(
     }
     let wanted: BTreeSet<&str> = setting.into_iter().flat_map(Setting::indexed_labels).collect();
     let mut of_queue = conn.prepare_cached(sql!(labels, list_of_queue))?;
-    let stand = of_queue.query_map([namespace, queue], |it| it.get(0))?;
+    let stand = of_queue.query_map([namespace, queue], |row| row.get(0))?;
     let stand: BTreeSet<String> = stand.collect::<rusqlite::Result<_>>()?;
-    for label in stand.iter().filter(|it| !wanted.contains(it.as_str())) {
+    for label in stand.iter().filter(|text| !wanted.contains(text.as_str())) {
         conn.prepare_cached(sql!(labels, undeclare_label))?.execute([namespace, queue, label])?;
     }
-    for label in wanted.into_iter().filter(|it| !stand.contains(*it)) {
+    for label in wanted.into_iter().filter(|text| !stand.contains(*text)) {
         conn.prepare_cached(sql!(labels, declare_label))?.execute([namespace, queue, label])?;
     }
     Ok(())
@@ -60,13 +61,14 @@ fn batch(conn: &Connection, limit: usize) -> rusqlite::Result<usize> {
     if below > 0 {
         return chunks_stood(conn, below, limit);
     }
-    let left =
-        progress(conn)?.into_iter().find_map(|it| it.below_id.map(|below| (it.queue, it.label, below)));
+    let left = progress(conn)?
+        .into_iter()
+        .find_map(|index| index.below_id.map(|below| (index.queue, index.label, below)));
     let Some((QueueKey { namespace, queue }, label, below)) = left else { return Ok(0) };
     let (namespace, queue) = (namespace.as_str(), queue.as_str());
     let newest: Option<i64> =
-        conn.prepare_cached(sql!(query, find_newest_below))?.query_row([below], |it| it.get(0))?;
-    let floor = newest.map(|it| it.saturating_sub(rows(limit) - 1));
+        conn.prepare_cached(sql!(query, find_newest_below))?.query_row([below], |value| value.get(0))?;
+    let floor = newest.map(|newest| newest.saturating_sub(rows(limit) - 1));
     if let (Some(floor), Some(newest)) = (floor, newest) {
         let entered = params![floor, newest, namespace, queue, label];
         conn.prepare_cached(sql!(labels, enter_earlier))?.execute(entered)?;
@@ -78,8 +80,8 @@ fn batch(conn: &Connection, limit: usize) -> rusqlite::Result<usize> {
 /// Of tasks that stood before their chunks were entered. How many ids were passed over.
 fn chunks_stood(conn: &Connection, below: i64, limit: usize) -> rusqlite::Result<usize> {
     let newest: Option<i64> =
-        conn.prepare_cached(sql!(query, find_newest_below))?.query_row([below], |it| it.get(0))?;
-    let floor = newest.map_or(0, |it| it.saturating_sub(rows(limit) - 1).max(0));
+        conn.prepare_cached(sql!(query, find_newest_below))?.query_row([below], |value| value.get(0))?;
+    let floor = newest.map_or(0, |newest| newest.saturating_sub(rows(limit) - 1).max(0));
     if let Some(newest) = newest {
         conn.prepare_cached(sql!(labels, enter_earlier_chunks))?.execute([floor, newest])?;
     }

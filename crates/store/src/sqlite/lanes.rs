@@ -215,11 +215,11 @@ mod tests {
     #[test]
     fn urgent_jobs_go_first_and_the_first_bulk_job_is_never_left_behind() {
         let lanes = Lanes::new();
-        for it in [1, 2, 3] {
-            assert!(lanes.push(Lane::Bulk, it));
+        for number in [1, 2, 3] {
+            assert!(lanes.push(Lane::Bulk, number));
         }
-        for it in [10, 11, 12, 13] {
-            assert!(lanes.push(Lane::Urgent, it));
+        for number in [10, 11, 12, 13] {
+            assert!(lanes.push(Lane::Urgent, number));
         }
         assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [10, 11, 12, 1, 2]);
         assert_eq!(lanes.batch(LIMITS, |_| 9).unwrap(), [13, 3]);
@@ -228,8 +228,8 @@ mod tests {
     #[test]
     fn urgent_jobs_are_alone_and_where_they_come_all_the_time_every_other_batch_has_some_of_the_rest() {
         let (lanes, limits) = (Lanes::new(), Limits { backlog: 9, ..LIMITS });
-        for it in [1, 2, 3] {
-            assert!(lanes.push(Lane::Bulk, it));
+        for number in [1, 2, 3] {
+            assert!(lanes.push(Lane::Bulk, number));
         }
         assert!(lanes.push(Lane::Moves, 20) && lanes.push(Lane::Moves, 21));
         let mut urgent = 10..;
@@ -248,8 +248,8 @@ mod tests {
     #[test]
     fn what_waits_for_long_goes_along_with_the_urgent_ones() {
         let (lanes, limits) = (Lanes::new(), Limits { backlog: 2, ..LIMITS });
-        for it in [1, 2, 3] {
-            assert!(lanes.push(Lane::Bulk, it));
+        for number in [1, 2, 3] {
+            assert!(lanes.push(Lane::Bulk, number));
         }
         assert!(lanes.push(Lane::Urgent, 10) && !lanes.is_pressed(2));
         assert_eq!(lanes.batch(limits, |_| 1).unwrap(), [10, 1, 2]);
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_flood_of_one_tenant_is_not_before_anothers_in_the_bulk_lane() {
         let (lanes, one, other) = (Lanes::new(), Tenant::of("one"), Tenant::of("other"));
-        (1..=4).for_each(|it| assert!(lanes.push_of(Lane::Bulk, (one, 2), it)));
+        (1..=4).for_each(|number| assert!(lanes.push_of(Lane::Bulk, (one, 2), number)));
         assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [1]);
         assert!(lanes.push_of(Lane::Bulk, (other, 1), 11));
         assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [11]);

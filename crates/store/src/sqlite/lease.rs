@@ -43,12 +43,12 @@ pub(crate) fn dispatch(
                 return Ok(Dispatched::Made(assignment));
             }
         }
-        let assigned = |it: &Row<'_>| {
-            let is_paused = paused.has(it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
-            if is_paused && !grant.has_begun { Ok(None) } else { assigned(it, ledger, grant, now).map(Some) }
+        let assigned = |row: &Row<'_>| {
+            let is_paused = paused.has(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+            if is_paused && !grant.has_begun { Ok(None) } else { assigned(row, ledger, grant, now).map(Some) }
         };
         let (assignment, from) = match read.query_row([grant.place.id, grant.fence], assigned).optional()? {
-            Some(Some(it)) => it,
+            Some(Some(optional)) => optional,
             Some(None) => return Ok(Dispatched::Paused),
             None => return Ok(Dispatched::Lost),
         };
@@ -130,7 +130,7 @@ fn term(grant: &Grant, now: Millis, timeout_ms: Option<i64>) -> (Millis, Millis)
 
 /// The asked end of a lease, but no later than the attempt may last.
 fn bounded(asked: Millis, since: Millis, timeout_ms: Option<i64>) -> Millis {
-    timeout_ms.map_or(asked, |it| asked.min(since.plus(it)))
+    timeout_ms.map_or(asked, |timeout_ms| asked.min(since.plus(timeout_ms)))
 }
 
 pub(crate) fn extend(
@@ -147,7 +147,7 @@ pub(crate) fn extend(
         log: conn.prepare_cached(sql!(lease, append_log))?,
         moves: Moves::prepare(conn, now)?,
     };
-    beats.iter().map(|it| leases.beat(ledger, it)).collect()
+    beats.iter().map(|beat| leases.beat(ledger, beat)).collect()
 }
 
 struct Leases<'c> {
@@ -171,8 +171,8 @@ struct Held {
 impl Leases<'_> {
     fn beat(&mut self, ledger: &mut Ledger, beat: &Beat) -> rusqlite::Result<Extended> {
         let (id, fence) = (beat.place.id, beat.fence);
-        let held = |it: &Row<'_>| held(it, ledger);
-        let Some(it) = self.held.query_row(params![id, fence, self.now.0], held).optional()? else {
+        let held = |row: &Row<'_>| held(row, ledger);
+        let Some(optional) = self.held.query_row(params![id, fence, self.now.0], held).optional()? else {
             if let Some(fired_at) = beat.handed_over_at {
                 self.fired.execute(params![id, fence, fired_at.0])?;
             }
@@ -180,11 +180,11 @@ impl Leases<'_> {
         };
         // What is told late does not take back what the executor's own sign of life has got.
         let lease_until = match beat.handed_over_at {
-            Some(_) if it.state != State::Dispatched => it.until,
-            _ => bounded(beat.lease_until, it.since, it.timeout_ms),
+            Some(_) if optional.state != State::Dispatched => optional.until,
+            _ => bounded(beat.lease_until, optional.since, optional.timeout_ms),
         };
         let executor = beat.handed_over_at.map(|_| beat.executor.as_str());
-        let fired_at = beat.handed_over_at.map(|it| it.0);
+        let fired_at = beat.handed_over_at.map(|handed_over_at| handed_over_at.0);
         self.extend.execute(params![
             id,
             fence,
@@ -197,14 +197,14 @@ impl Leases<'_> {
         if beat.log.is_some() {
             self.log.execute(params![id, fence, beat.log])?;
         }
-        if it.state == State::Dispatched && beat.handed_over_at.is_none() {
+        if optional.state == State::Dispatched && beat.handed_over_at.is_none() {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
             if self.moves.bound(Event::Start, id, Some(fence), &note)?.raw_execute()? == 1 {
                 // Neither waits.
-                ledger.moved((it.slot, it.state), (it.slot, Event::Start.target()), 0);
+                ledger.moved((optional.slot, optional.state), (optional.slot, Event::Start.target()), 0);
             }
         }
-        Ok(Extended::Held { lease_until, cancel_requested: it.cancel_requested })
+        Ok(Extended::Held { lease_until, cancel_requested: optional.cancel_requested })
     }
 }
 

@@ -60,7 +60,8 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn load(conn: &Connection) -> rusqlite::Result<Self> {
-        let last_id = conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["last_id"], |it| it.get(0))?;
+        let last_id =
+            conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["last_id"], |value| value.get(0))?;
         Ok(Self {
             slots: HashMap::new(),
             names: Vec::new(),
@@ -76,17 +77,17 @@ impl Ledger {
 
     pub(crate) fn slot(&mut self, namespace: &str, queue: &str) -> Slot {
         let last = self.names.get(self.last.0);
-        if last.is_some_and(|it| *it.0 == *namespace && *it.1 == *queue) {
+        if last.is_some_and(|pair| *pair.0 == *namespace && *pair.1 == *queue) {
             return self.last;
         }
-        let known = self.slots.get(namespace).and_then(|it| it.get(queue)).copied();
+        let known = self.slots.get(namespace).and_then(|slot| slot.get(queue)).copied();
         self.last = known.unwrap_or_else(|| self.meet(namespace, queue));
         self.last
     }
 
     /// Of another queue in the same namespace.
     pub(crate) fn slot_beside(&mut self, slot: Slot, queue: &str) -> Slot {
-        let namespace = self.names.get(slot.0).map(|it| it.0.to_string()).unwrap_or_default();
+        let namespace = self.names.get(slot.0).map(|name| name.0.to_string()).unwrap_or_default();
         self.slot(&namespace, queue)
     }
 
@@ -163,13 +164,15 @@ impl Ledger {
             }
         }
         self.write_chunks(conn)?;
-        self.entries.sort_unstable_by_key(|it| (it.slot, it.state));
+        self.entries.sort_unstable_by_key(|entry| (entry.slot, entry.state));
         let mut add = conn.prepare_cached(sql!(ledger, add_to_books))?;
         for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
-            let (tasks, bytes) = run.iter().fold((0, 0), |sum, it| (sum.0 + it.tasks, sum.1 + it.bytes));
+            let (tasks, bytes) =
+                run.iter().fold((0, 0), |sum, entry| (sum.0 + entry.tasks, sum.1 + entry.bytes));
             let first = run.first().filter(|_| tasks != 0 || bytes != 0);
-            if let Some((it, names)) = first.and_then(|it| Some((it, self.names.get(it.slot.0)?))) {
-                add.execute(params![names.0, names.1, it.state.code(), tasks, bytes])?;
+            if let Some((entry, names)) = first.and_then(|entry| Some((entry, self.names.get(entry.slot.0)?)))
+            {
+                add.execute(params![names.0, names.1, entry.state.code(), tasks, bytes])?;
             }
         }
         Ok(())
@@ -211,8 +214,8 @@ impl Ledger {
             // Of those rows none is there.
             self.chunk_rows.clear();
         }
-        for it in self.new_chunks.drain(..) {
-            self.chunks.remove(&it);
+        for new_chunk in self.new_chunks.drain(..) {
+            self.chunks.remove(&new_chunk);
         }
         if self.names.len() > NAMES_MAX || self.chunks.len() > NAMES_MAX {
             (self.slots, self.names, self.last) = (HashMap::new(), Vec::new(), Slot(0));

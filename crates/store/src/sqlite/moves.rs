@@ -26,7 +26,7 @@ pub(crate) fn apply(
     now: Millis,
 ) -> rusqlite::Result<Vec<Stepped>> {
     let mut moves = Moves::prepare(conn, now)?;
-    steps.iter().map(|it| moves.step(ledger, it)).collect()
+    steps.iter().map(|step| moves.step(ledger, step)).collect()
 }
 
 /// Where a task stands before it moves.
@@ -74,7 +74,8 @@ impl<'c> Moves<'c> {
             return Ok(Stepped::LOST);
         }
         let new_payload = step.change.payload();
-        let slot = step.change.queue().map_or(spot.slot, |it| ledger.slot_beside(spot.slot, it.as_str()));
+        let slot =
+            step.change.queue().map_or(spot.slot, |queue| ledger.slot_beside(spot.slot, queue.as_str()));
         let is_counted = new_payload.is_some()
             || slot != spot.slot
             || spot.state.is_pending() != event.target().is_pending();
@@ -106,12 +107,12 @@ impl<'c> Moves<'c> {
     }
 
     fn spot(&mut self, ledger: &mut Ledger, id: i64) -> rusqlite::Result<Option<Spot>> {
-        let spot = |it: &rusqlite::Row<'_>| {
-            let (namespace, queue) = (it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
-            let (slot, state) = (ledger.slot(namespace, queue), row::state(it, 2)?);
-            let (due_at, execute_at) = (row::millis(it, 3)?, row::millis(it, 4)?);
-            let attempt = state.is_in_flight().then(|| attempt(it)).transpose()?;
-            Ok(Spot { slot, state, due_at, execute_at, long: it.get(5)?, bytes: it.get(6)?, attempt })
+        let spot = |row: &rusqlite::Row<'_>| {
+            let (namespace, queue) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+            let (slot, state) = (ledger.slot(namespace, queue), row::state(row, 2)?);
+            let (due_at, execute_at) = (row::millis(row, 3)?, row::millis(row, 4)?);
+            let attempt = state.is_in_flight().then(|| attempt(row)).transpose()?;
+            Ok(Spot { slot, state, due_at, execute_at, long: row.get(5)?, bytes: row.get(6)?, attempt })
         };
         self.at.query_row([id], spot).optional()
     }
@@ -124,7 +125,7 @@ impl<'c> Moves<'c> {
         fence: Option<i64>,
         note: &Note,
     ) -> rusqlite::Result<&mut Statement<'c>> {
-        let known = self.statements.iter().position(|it| it.0 == event);
+        let known = self.statements.iter().position(|statement| statement.0 == event);
         let at = known.unwrap_or(self.statements.len());
         if known.is_none() {
             self.statements.push((event, self.conn.prepare_cached(statements::of_event(event))?));
@@ -172,8 +173,10 @@ impl<'c> Moves<'c> {
         match spot.bytes {
             Some(bytes) => Ok(bytes),
             None => {
-                let length =
-                    self.conn.prepare_cached(sql!(ledger, read_body_bytes))?.query_row([id], |it| it.get(0));
+                let length = self
+                    .conn
+                    .prepare_cached(sql!(ledger, read_body_bytes))?
+                    .query_row([id], |value| value.get(0));
                 Ok(length.optional()?.unwrap_or(0))
             }
         }
@@ -190,16 +193,18 @@ impl<'c> Moves<'c> {
 }
 
 /// Of columns of `read_place` in moves.sql.
-fn attempt(it: &rusqlite::Row<'_>) -> rusqlite::Result<EndedAttempt> {
-    let queue: QueueKey = row::queue_key(it, 0, 1)?;
-    Ok(EndedAttempt { queue, leased_since: row::millis(it, 7)?, traceparent: it.get(8)? })
+fn attempt(row: &rusqlite::Row<'_>) -> rusqlite::Result<EndedAttempt> {
+    let queue: QueueKey = row::queue_key(row, 0, 1)?;
+    Ok(EndedAttempt { queue, leased_since: row::millis(row, 7)?, traceparent: row.get(8)? })
 }
 
 /// The note of a step, with the due time where it is the store that knows it.
 fn noted<'s>(step: &'s Step, spot: &Spot, now: Millis) -> Cow<'s, Note> {
     let due_at = match &step.change {
         Change::Unblock => spot.execute_at.max(now),
-        Change::Reschedule { execute_at, .. } => execute_at.map_or(spot.due_at, |it| it.max(now)),
+        Change::Reschedule { execute_at, .. } => {
+            execute_at.map_or(spot.due_at, |execute_at| execute_at.max(now))
+        }
         Change::Redrive { execute_at } => (*execute_at).max(now),
         _ => return Cow::Borrowed(&step.note),
     };
@@ -213,7 +218,7 @@ fn bind(
     (error, fired_at): (Option<&str>, Option<Millis>),
     state: Option<State>,
 ) -> rusqlite::Result<()> {
-    let (error, fired_at) = (error.map(history::error), fired_at.map(|it| it.0));
+    let (error, fired_at) = (error.map(history::error), fired_at.map(|fired_at| fired_at.0));
     let error = error.as_deref();
     match change {
         Change::Unblock
@@ -265,7 +270,7 @@ fn bind(
             to.raw_bind_parameter(12, retry.as_ref().and_then(row::retry_text))
         }
         Change::Reschedule { execute_at, priority, payload, queue } => {
-            to.raw_bind_parameter(6, execute_at.map(|it| it.0))?;
+            to.raw_bind_parameter(6, execute_at.map(|execute_at| execute_at.0))?;
             to.raw_bind_parameter(7, priority.map(Priority::level))?;
             to.raw_bind_parameter(8, payload.as_ref().map(Content::code))?;
             to.raw_bind_parameter(9, payload.as_ref().and_then(row::inline))?;
@@ -275,11 +280,11 @@ fn bind(
 }
 
 fn bind_result(to: &mut Statement<'_>, result: Option<&TaskResult>) -> rusqlite::Result<()> {
-    let content = result.and_then(|it| it.content.as_ref());
-    to.raw_bind_parameter(7, result.map(|it| it.status_code))?;
-    to.raw_bind_parameter(8, result.map(|it| it.status_msg.as_str()))?;
+    let content = result.and_then(|result| result.content.as_ref());
+    to.raw_bind_parameter(7, result.map(|result| result.status_code))?;
+    to.raw_bind_parameter(8, result.map(|result| result.status_msg.as_str()))?;
     to.raw_bind_parameter(9, content.map(Content::code))?;
-    to.raw_bind_parameter(10, content.map(|it| it.bytes.as_slice()))
+    to.raw_bind_parameter(10, content.map(|content| content.bytes.as_slice()))
 }
 
 fn bind_ask(to: &mut Statement<'_>, ask: &NewTask, due_at: Millis) -> rusqlite::Result<()> {

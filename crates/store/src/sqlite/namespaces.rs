@@ -50,7 +50,7 @@ impl NamespaceStore for SqliteStore {
             let mut found: Vec<Name> = Vec::new();
             loop {
                 let behind = found.last().map_or("", Name::as_str);
-                match next.query_row([behind], |it| row::name(it, 0)).optional()? {
+                match next.query_row([behind], |row| row::name(row, 0)).optional()? {
                     Some(name) => found.push(name),
                     None => return Ok(found),
                 }
@@ -62,23 +62,27 @@ impl NamespaceStore for SqliteStore {
     async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, CallError> {
         let rows = tasks.len();
         let work = move |conn: &Connection, ledger: &mut Ledger| {
-            tasks.iter().map(|it| delete_finished(conn, ledger, it)).collect()
+            tasks.iter().map(|task| delete_finished(conn, ledger, task)).collect()
         };
         self.writing("delete finished tasks", rows, work).await
     }
 }
 
-fn delete_finished(conn: &Connection, ledger: &mut Ledger, it: &FinishedTask) -> rusqlite::Result<Applied> {
-    if !it.state.is_finished() {
+fn delete_finished(
+    conn: &Connection,
+    ledger: &mut Ledger,
+    finished_task: &FinishedTask,
+) -> rusqlite::Result<Applied> {
+    if !finished_task.state.is_finished() {
         return Ok(Applied::Lost);
     }
-    let asked = params![it.place.id, it.fence, it.state.code()];
+    let asked = params![finished_task.place.id, finished_task.fence, finished_task.state.code()];
     let slot = |row: &Row<'_>| Ok(ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?));
     let slot = conn.prepare_cached(sql!(retention, delete_as_read))?.query_row(asked, slot).optional()?;
     let Some(slot) = slot else { return Ok(Applied::Lost) };
-    conn.prepare_cached(sql!(insert, delete_body))?.execute([it.place.id])?;
+    conn.prepare_cached(sql!(insert, delete_body))?.execute([finished_task.place.id])?;
     // The bytes of what is over are in no account.
-    ledger.deleted(slot, it.state, 0);
+    ledger.deleted(slot, finished_task.state, 0);
     Ok(Applied::Moved)
 }
 
@@ -96,18 +100,18 @@ struct Found {
     is_asked_to_stop: bool,
 }
 
-fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
-    let state = row::state(it, 6)?;
-    let partition = Partition(it.get(1)?);
-    let place = TaskRef { partition, due_at: row::millis(it, 2)?, id: it.get(0)? };
+fn found(row: &Row<'_>) -> rusqlite::Result<Found> {
+    let state = row::state(row, 6)?;
+    let partition = Partition(row.get(1)?);
+    let place = TaskRef { partition, due_at: row::millis(row, 2)?, id: row.get(0)? };
     Ok(Found {
-        task: DeletedTask { place, fence: it.get(7)?, was_in_flight: state.is_in_flight() },
+        task: DeletedTask { place, fence: row.get(7)?, was_in_flight: state.is_in_flight() },
         // There is one part, in one order.
-        position: TaskPosition { partition: Partition(0), task_id: it.get(3)?, task_version: it.get(4)? },
-        queue: it.get(5)?,
+        position: TaskPosition { partition: Partition(0), task_id: row.get(3)?, task_version: row.get(4)? },
+        queue: row.get(5)?,
         state,
-        bytes: it.get::<_, Option<i64>>(8)?.unwrap_or(0),
-        is_asked_to_stop: it.get(9)?,
+        bytes: row.get::<_, Option<i64>>(8)?.unwrap_or(0),
+        is_asked_to_stop: row.get(9)?,
     })
 }
 
@@ -122,21 +126,21 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
         .prepare_cached(sql!(namespaces, list_tasks))?
         .query_map(page, found)?
         .collect::<Result<_, _>>()?;
-    let next = page.get(asked.limit).map(|it| it.position);
+    let next = page.get(asked.limit).map(|found| found.position);
     let mut done = DeletedTasks { replies, next, ..DeletedTasks::default() };
-    for it in page.into_iter().take(asked.limit) {
-        if it.task.was_in_flight && !asked.in_flight {
-            if !it.is_asked_to_stop {
-                lease::request_stop(conn, it.task.place, asked.now)?;
+    for found in page.into_iter().take(asked.limit) {
+        if found.task.was_in_flight && !asked.in_flight {
+            if !found.is_asked_to_stop {
+                lease::request_stop(conn, found.task.place, asked.now)?;
             }
-            done.in_flight.push(it.task.place);
+            done.in_flight.push(found.task.place);
             continue;
         }
-        conn.prepare_cached(sql!(namespaces, delete_task))?.execute([it.task.place.id])?;
-        conn.prepare_cached(sql!(insert, delete_body))?.execute([it.task.place.id])?;
-        let slot = ledger.slot(namespace, &it.queue);
-        ledger.deleted(slot, it.state, it.bytes);
-        done.deleted.push(it.task);
+        conn.prepare_cached(sql!(namespaces, delete_task))?.execute([found.task.place.id])?;
+        conn.prepare_cached(sql!(insert, delete_body))?.execute([found.task.place.id])?;
+        let slot = ledger.slot(namespace, &found.queue);
+        ledger.deleted(slot, found.state, found.bytes);
+        done.deleted.push(found.task);
     }
     Ok(done)
 }

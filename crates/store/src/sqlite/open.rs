@@ -64,16 +64,16 @@ pub(crate) fn file(path: &Path, options: &Options) -> Result<Opened, Error> {
     let lock = lock(&path)?;
     make(&path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    let mut conn = connect(&path, flags).map_err(|it| Error::opening(&path, it))?;
+    let mut conn = connect(&path, flags).map_err(|error| Error::opening(&path, error))?;
     let (migrated, partitions) = prepare(&mut conn, &path, options)?;
     Ok(Opened { conn, path, partitions, migrated, lock })
 }
 
 fn prepare(conn: &mut Connection, path: &Path, options: &Options) -> Result<(Vec<&'static str>, u16), Error> {
-    let opening = |it| Error::opening(path, it);
+    let opening = |error| Error::opening(path, error);
     recognise(conn, path)?;
     // Before anything is written: a new file takes its log mode along into every later opening.
-    let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |it| it.get(0)).map_err(opening)?;
+    let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(opening)?;
     if mode != "wal" {
         return Err(Error::NoLog { path: path.to_owned(), mode });
     }
@@ -89,7 +89,7 @@ fn prepare(conn: &mut Connection, path: &Path, options: &Options) -> Result<(Vec
 }
 
 pub(crate) fn memory(options: &Options) -> Result<(Connection, u16), Error> {
-    let opening = |it| Error::opening(Path::new(":memory:"), it);
+    let opening = |error| Error::opening(Path::new(":memory:"), error);
     let mut conn = Connection::open_in_memory().map_err(opening)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     keep_plans(&conn).map_err(opening)?;
@@ -100,17 +100,19 @@ pub(crate) fn memory(options: &Options) -> Result<(Connection, u16), Error> {
 
 /// A connection that only reads; the file exists by now.
 pub(crate) fn reader(path: &Path, cache_kib: u32) -> Result<Connection, Error> {
-    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|it| Error::opening(path, it))?;
+    let conn =
+        connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|error| Error::opening(path, error))?;
     let tuning = format!("PRAGMA cache_size = -{cache_kib};");
-    conn.execute_batch(&tuning).map_err(|it| Error::opening(path, it))?;
+    conn.execute_batch(&tuning).map_err(|error| Error::opening(path, error))?;
     Ok(conn)
 }
 
 /// A connection that moves the log into the database. `FULL`: what the log is cut off from is on the medium.
 pub(crate) fn checkpointer(path: &Path) -> Result<Connection, Error> {
-    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(|it| Error::opening(path, it))?;
+    let conn =
+        connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(|error| Error::opening(path, error))?;
     let tuning = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;";
-    conn.execute_batch(tuning).map_err(|it| Error::opening(path, it))?;
+    conn.execute_batch(tuning).map_err(|error| Error::opening(path, error))?;
     Ok(conn)
 }
 
@@ -143,7 +145,8 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     }
     let unwritable = |source| Error::Unwritable { path: path.to_owned(), source };
     let name = path.file_name().ok_or_else(|| unwritable(io::ErrorKind::InvalidInput.into()))?;
-    let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let parent =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     Ok(parent.canonicalize().map_err(unwritable)?.join(name))
 }
 
@@ -153,7 +156,7 @@ fn make(path: &Path) -> Result<(), Error> {
     match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if fs::metadata(path).is_ok_and(|it| it.permissions().mode() & OF_OTHERS != 0) {
+            if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & OF_OTHERS != 0) {
                 tracing::warn!(path = %path.display(), "others on this machine can read the tasks in this file: chmod 600 it");
             }
             Ok(())
@@ -179,25 +182,26 @@ fn lock(path: &Path) -> Result<File, Error> {
 
 /// Refuses what is not a database, not ours, or newer than this program.
 pub(crate) fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
-    let opening = |it| Error::opening(path, it);
-    let objects: i64 = conn.query_row(sql!(open, count_objects), [], |it| it.get(0)).map_err(opening)?;
+    let opening = |error| Error::opening(path, error);
+    let objects: i64 =
+        conn.query_row(sql!(open, count_objects), [], |value| value.get(0)).map_err(opening)?;
     if objects == 0 {
         return Ok(());
     }
     let path = path.to_owned();
-    if pragma(conn, "application_id").map_err(|it| Error::opening(&path, it))? != APPLICATION_ID {
+    if pragma(conn, "application_id").map_err(|error| Error::opening(&path, error))? != APPLICATION_ID {
         return Err(Error::Foreign { path });
     }
-    let found = pragma(conn, "user_version").map_err(|it| Error::opening(&path, it))?;
+    let found = pragma(conn, "user_version").map_err(|error| Error::opening(&path, error))?;
     let known = MIGRATIONS.len();
-    if usize::try_from(found).is_ok_and(|it| it <= known) {
+    if usize::try_from(found).is_ok_and(|number| number <= known) {
         return Ok(());
     }
     Err(Error::NewerSchema { path, found, known })
 }
 
 pub(crate) fn pragma(conn: &Connection, name: &str) -> rusqlite::Result<i64> {
-    conn.query_row(&format!("PRAGMA {name}"), [], |it| it.get(0))
+    conn.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
 }
 
 /// Brings the schema up to date in one transaction, and answers what was applied: nothing, the second time.
@@ -216,13 +220,13 @@ pub(crate) fn migrate(conn: &mut Connection) -> rusqlite::Result<Vec<&'static st
         ))?;
     }
     transaction.commit()?;
-    Ok(todo.iter().map(|it| it.0).collect())
+    Ok(todo.iter().map(|pair| pair.0).collect())
 }
 
 /// Rows were placed by this number, so the one that the file was made with wins.
 fn partitions(conn: &Connection, options: &Options) -> rusqlite::Result<i64> {
     let mut read = conn.prepare_cached(sql!(ledger, read_meta))?;
-    let mut read = || read.query_row(["partitions"], |it| it.get(0)).optional();
+    let mut read = || read.query_row(["partitions"], |row| row.get(0)).optional();
     if let Some(standing) = read()? {
         return Ok(standing);
     }
@@ -232,5 +236,5 @@ fn partitions(conn: &Connection, options: &Options) -> rusqlite::Result<i64> {
 
 #[cfg(test)]
 pub(crate) fn migrations() -> Vec<&'static str> {
-    MIGRATIONS.iter().map(|it| it.0).collect()
+    MIGRATIONS.iter().map(|migration| migration.0).collect()
 }

@@ -23,14 +23,14 @@ impl Pristine {
     /// Within no transaction.
     pub(crate) fn restore(&self, conn: &Connection) -> rusqlite::Result<()> {
         conn.prepare_cached("BEGIN IMMEDIATE")?.raw_execute()?;
-        for it in &self.0 {
-            conn.prepare_cached(&of(&it.name, sql!(open, delete_rows)))?.raw_execute()?;
+        for table in &self.0 {
+            conn.prepare_cached(&of(&table.name, sql!(open, delete_rows)))?.raw_execute()?;
         }
         // After all are empty: what a table has may follow from another one's rows.
-        for it in &self.0 {
-            for row in &it.rows {
+        for table in &self.0 {
+            for row in &table.rows {
                 let columns = vec!["?"; row.len()].join(", ");
-                let add = filled(&of(&it.name, sql!(open, insert_row)), "{columns}", &columns);
+                let add = filled(&of(&table.name, sql!(open, insert_row)), "{columns}", &columns);
                 conn.prepare_cached(&add)?.execute(params_from_iter(row))?;
             }
         }
@@ -45,13 +45,13 @@ fn of(table: &str, statement: &str) -> String {
 /// In the order of their names.
 pub(crate) fn tables(conn: &Connection) -> rusqlite::Result<Vec<Table>> {
     let mut names = conn.prepare_cached(sql!(open, list_tables))?;
-    let names = names.query_map([], |it| it.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let names = names.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
     names.into_iter().map(|name| Ok(Table { rows: rows(conn, &name)?, name })).collect()
 }
 
 fn rows(conn: &Connection, table: &str) -> rusqlite::Result<Vec<Vec<Value>>> {
     let mut all = conn.prepare(&of(table, sql!(open, list_rows)))?;
     let columns = all.column_count();
-    let row = |it: &rusqlite::Row<'_>| (0..columns).map(|nth| it.get(nth)).collect();
+    let row = |row: &rusqlite::Row<'_>| (0..columns).map(|nth| row.get(nth)).collect();
     all.query_map([], row)?.collect()
 }

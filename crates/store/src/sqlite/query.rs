@@ -28,7 +28,7 @@ const OVERDUE_ROWS_MAX: usize = 10_000;
 
 pub(crate) fn read(conn: &Connection, places: &[TaskRef]) -> rusqlite::Result<Vec<Option<Task>>> {
     let mut read = conn.prepare_cached(sql!(query, read_task))?;
-    places.iter().map(|it| read.query_row([it.id], row::whole_task).optional()).collect()
+    places.iter().map(|place| read.query_row([place.id], row::whole_task).optional()).collect()
 }
 
 pub(crate) fn versions(
@@ -40,7 +40,9 @@ pub(crate) fn versions(
 ) -> rusqlite::Result<Vec<Task>> {
     let (namespace, limit) = (namespace.as_str(), rows(limit));
     match version {
-        Some(it) => tasks(conn, sql!(query, read_version), params![namespace, task_id, limit.min(1), it]),
+        Some(version) => {
+            tasks(conn, sql!(query, read_version), params![namespace, task_id, limit.min(1), version])
+        }
         None => tasks(conn, sql!(query, list_versions), params![namespace, task_id, limit]),
     }
 }
@@ -63,11 +65,12 @@ pub(crate) fn in_flight(
     after: Option<LeasePosition>,
     limit: usize,
 ) -> rusqlite::Result<(Vec<Task>, Option<LeasePosition>)> {
-    let (until, id) = after.map_or((i64::MIN, i64::MIN), |it| (it.until.0, it.id));
+    let (until, id) = after.map_or((i64::MIN, i64::MIN), |position| (position.until.0, position.id));
     let tasks = tasks(conn, sql!(query, list_in_flight), [until, id, rows(limit)])?;
     let last = tasks.last().filter(|_| tasks.len() >= limit);
-    let next =
-        last.and_then(|it| Some(LeasePosition { part: 0, until: it.lease.as_ref()?.until, id: it.place.id }));
+    let next = last.and_then(|task| {
+        Some(LeasePosition { part: 0, until: task.lease.as_ref()?.until, id: task.place.id })
+    });
     Ok((tasks, next))
 }
 
@@ -78,11 +81,11 @@ pub(crate) fn overdue(conn: &Connection, look: &OverdueLook) -> rusqlite::Result
     let (partition, until, after) = (look.partition, look.until, look.after);
     let waiting = scan(conn, &Scan { partition, until, after, limit })?;
     let last = waiting.last().filter(|_| waiting.len() >= limit).map(HotEntry::key);
-    let unfired = waiting.iter().filter(|it| it.state.waits_for_its_time());
-    let overdue = |it: &HotEntry| Overdue { place: it.place, due_at: it.due_at, fence: it.fence };
+    let unfired = waiting.iter().filter(|entry| entry.state.waits_for_its_time());
+    let overdue = |entry: &HotEntry| Overdue { place: entry.place, due_at: entry.due_at, fence: entry.fence };
     let found: Vec<Overdue> = unfired.take(look.limit).map(overdue).collect();
     let is_full = found.len() >= look.limit;
-    let next = if is_full { found.last().map(|it| (it.due_at, it.place.id)) } else { last };
+    let next = if is_full { found.last().map(|overdue| (overdue.due_at, overdue.place.id)) } else { last };
     Ok(OverduePage { found, next, database: 0 })
 }
 
@@ -103,7 +106,7 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
         return oldest_first(conn, query);
     }
     let looked = walk.look(conn, query.before_id.unwrap_or(i64::MAX))?;
-    let Some(floor) = looked.last().map(|it| *it.start()) else {
+    let Some(floor) = looked.last().map(|range| *range.start()) else {
         return Ok(Page { along, ..Page::default() });
     };
     let limit = query.limit.max(1);
@@ -116,9 +119,9 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
             break;
         }
     }
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|task| task.place.id);
     let next = walk.newest_below(conn, full.unwrap_or(floor))?;
-    let next_before_id = next.map(|it| it.saturating_add(1));
+    let next_before_id = next.map(|next| next.saturating_add(1));
     let is_short = tasks.len() < limit && next.is_some();
     let newest_id = if is_short { newest_of(conn, &walk)? } else { None };
     let examined = walk.examined(&looked, full, tasks.len());
@@ -133,14 +136,14 @@ fn newest_of(conn: &Connection, walk: &Walk) -> rusqlite::Result<Option<i64>> {
 /// Along all ids, upward.
 fn oldest_first(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
     let above = |id: i64| -> rusqlite::Result<Option<i64>> {
-        conn.prepare_cached(sql!(query, find_oldest_above))?.query_row([id], |it| it.get(0))
+        conn.prepare_cached(sql!(query, find_oldest_above))?.query_row([id], |value| value.get(0))
     };
     let Some(oldest) = above(query.after_id.unwrap_or(i64::MIN))? else { return Ok(Page::default()) };
     let (ceiling, limit) = (oldest.saturating_add(IDS_MAX - 1), query.limit.max(1));
     let tasks = within(conn, sql!(query, list_rising), query, ((oldest, ceiling), limit), None)?;
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|task| task.place.id);
     let next = above(full.unwrap_or(ceiling))?;
-    let next_after_id = next.map(|it| it.saturating_sub(1));
+    let next_after_id = next.map(|next| next.saturating_sub(1));
     let is_short = tasks.len() < limit && next.is_some();
     let newest_id = if is_short { Walk::Ids.newest_below(conn, i64::MAX)? } else { None };
     let examined = chunks::examined(&[oldest..=full.unwrap_or(ceiling)], None);
@@ -157,13 +160,13 @@ fn within(
 ) -> rusqlite::Result<Vec<Task>> {
     let (below, most) = (highest.saturating_add(1), rows(limit));
     let state = query.state.map(State::code);
-    let (due_after, due_before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
+    let (due_after, due_before) = (query.due_after.map(|at| at.0), query.due_before.map(|at| at.0));
     let (namespace, queue) =
         (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref().map(Name::as_str));
     let kind = query.kind.as_ref().map(Name::as_str);
     let label = query.label.as_ref();
-    let (key, value) = (label.map(|it| it.0.as_str()), label.map(|it| it.1.as_str()));
-    let (updated, error) = (query.updated_from.map(|it| it.0), query.error.as_deref());
+    let (key, value) = (label.map(|label| label.0.as_str()), label.map(|label| label.1.as_str()));
+    let (updated, error) = (query.updated_from.map(|at| at.0), query.error.as_deref());
     let all: [&dyn ToSql; 14] = [
         &below,
         &lowest,
@@ -195,7 +198,7 @@ fn rows(limit: usize) -> i64 {
 pub(crate) fn scan(conn: &Connection, scan: &Scan) -> rusqlite::Result<Vec<HotEntry>> {
     let mut names = Names::default();
     let mut entries = |text: &str, params: [i64; 4]| -> rusqlite::Result<Vec<HotEntry>> {
-        let entry = |it: &Row<'_>| hot_entry(it, scan, &mut names);
+        let entry = |row: &Row<'_>| hot_entry(row, scan, &mut names);
         conn.prepare_cached(text)?.query_map(params, entry)?.collect()
     };
     let partition = i64::from(scan.partition.0);
@@ -207,7 +210,7 @@ pub(crate) fn scan(conn: &Connection, scan: &Scan) -> rusqlite::Result<Vec<HotEn
     };
     let left = scan.limit - found.len();
     if left > 0 {
-        let after = scan.after.map_or(i64::MIN, |it| it.0.0);
+        let after = scan.after.map_or(i64::MIN, |pair| pair.0.0);
         found.extend(entries(sql!(query, scan), [partition, scan.until.0, after, rows(left)])?);
     }
     Ok(found)
@@ -225,7 +228,7 @@ fn hot_entry(row: &Row<'_>, scan: &Scan, names: &mut Names) -> rusqlite::Result<
         priority: row::priority(row, 6)?,
         task_id: row.get(7)?,
         task_version: row.get(8)?,
-        deadline_at: deadline_ms.map_or(Millis::MAX, |it| execute_at.plus(it)),
+        deadline_at: deadline_ms.map_or(Millis::MAX, |deadline_ms| execute_at.plus(deadline_ms)),
         state: row::state(row, 11)?,
         fired_at: fired_at.map_or(Millis::ZERO, Millis),
         attempt: row.get(13)?,
@@ -265,8 +268,8 @@ impl Names {
     fn queue(&mut self, row: &Row<'_>, namespace: usize, queue: usize) -> rusqlite::Result<Arc<QueueKey>> {
         let (wanted_namespace, wanted_queue) =
             (row.get_ref(namespace)?.as_str()?, row.get_ref(queue)?.as_str()?);
-        let same = |it: &&Arc<QueueKey>| {
-            it.queue.as_str() == wanted_queue && it.namespace.as_str() == wanted_namespace
+        let same = |queue: &&Arc<QueueKey>| {
+            queue.queue.as_str() == wanted_queue && queue.namespace.as_str() == wanted_namespace
         };
         if let Some(known) = self.queues.iter().rev().take(Self::REMEMBERED).find(same) {
             return Ok(Arc::clone(known));
@@ -298,10 +301,11 @@ pub(crate) fn audit(conn: &Connection) -> rusqlite::Result<Books> {
 
 fn account(conn: &Connection, text: &str) -> rusqlite::Result<Books> {
     let mut counter = conn.prepare_cached(sql!(ledger, read_meta))?;
-    let mut counter = |key: &str| counter.query_row([key], |it| it.get(0));
-    let tally = |it: &Row<'_>| {
-        let tally = Tally { queue: row::queue_key(it, 0, 1)?, state: row::state(it, 2)?, tasks: it.get(3)? };
-        Ok((tally, it.get::<_, Option<i64>>(4)?.unwrap_or(0)))
+    let mut counter = |key: &str| counter.query_row([key], |row| row.get(0));
+    let tally = |row: &Row<'_>| {
+        let tally =
+            Tally { queue: row::queue_key(row, 0, 1)?, state: row::state(row, 2)?, tasks: row.get(3)? };
+        Ok((tally, row.get::<_, Option<i64>>(4)?.unwrap_or(0)))
     };
     let rows: Vec<(Tally, i64)> =
         conn.prepare_cached(text)?.query_map([], tally)?.collect::<rusqlite::Result<_>>()?;
@@ -309,11 +313,11 @@ fn account(conn: &Connection, text: &str) -> rusqlite::Result<Books> {
     for (tally, more) in &rows {
         *bytes.entry(tally.queue.clone()).or_default() += more;
     }
-    let pending = bytes.into_iter().filter(|it| it.1 != 0);
+    let pending = bytes.into_iter().filter(|entry| entry.1 != 0);
     Ok(Books {
         accepted: counter("accepted")?,
         deleted: counter("deleted")?,
-        standing: rows.into_iter().map(|it| it.0).filter(|it| it.tasks != 0).collect(),
+        standing: rows.into_iter().map(|row| row.0).filter(|tally| tally.tasks != 0).collect(),
         pending_bytes: pending.map(|(queue, bytes)| PendingBytes { queue, bytes }).collect(),
     })
 }

@@ -40,19 +40,19 @@ pub(crate) fn retire(
         }
         None => over(conn, ledger, sql!(retention, list_expired), params![now.0, limit])?,
     };
-    for it in over {
-        if it.state == State::Succeeded {
-            let stop = moves.bound(Event::Retire, it.id, None, &note)?;
+    for over in over {
+        if over.state == State::Succeeded {
+            let stop = moves.bound(Event::Retire, over.id, None, &note)?;
             stop.raw_bind_parameter(6, stopped_until.0)?;
             if stop.raw_execute()? == 1 {
                 retired.stopped += 1;
                 // What is finished waits no more.
-                ledger.moved((it.slot, it.state), (it.slot, Event::Retire.target()), 0);
+                ledger.moved((over.slot, over.state), (over.slot, Event::Retire.target()), 0);
             }
-        } else if conn.prepare_cached(sql!(retention, delete_finished))?.execute([it.id])? == 1 {
+        } else if conn.prepare_cached(sql!(retention, delete_finished))?.execute([over.id])? == 1 {
             retired.deleted += 1;
-            conn.prepare_cached(sql!(insert, delete_body))?.execute([it.id])?;
-            ledger.deleted(it.slot, it.state, 0);
+            conn.prepare_cached(sql!(insert, delete_body))?.execute([over.id])?;
+            ledger.deleted(over.slot, over.state, 0);
         }
     }
     Ok(retired)
@@ -65,9 +65,9 @@ fn over(
     values: impl Params,
 ) -> rusqlite::Result<Vec<Over>> {
     let mut statement = conn.prepare_cached(text)?;
-    let over = |it: &Row<'_>| {
-        let slot = ledger.slot(it.get_ref(1)?.as_str()?, it.get_ref(2)?.as_str()?);
-        Ok(Over { id: it.get(0)?, slot, state: row::state(it, 3)? })
+    let over = |row: &Row<'_>| {
+        let slot = ledger.slot(row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+        Ok(Over { id: row.get(0)?, slot, state: row::state(row, 3)? })
     };
     statement.query_map(values, over)?.collect()
 }

@@ -92,7 +92,7 @@ pub(crate) fn whole_task(row: &Row<'_>) -> rusqlite::Result<Task> {
 
 fn ask(row: &Row<'_>) -> rusqlite::Result<NewTask> {
     let extras = extras::read(text(row, Column::Demands)?);
-    let (demands, key, title) = extras.map_err(|it| odd(Column::Demands as usize, it))?;
+    let (demands, key, title) = extras.map_err(|error| odd(Column::Demands as usize, error))?;
     Ok(NewTask {
         queue: queue_key(row, Column::Namespace as usize, Column::Queue as usize)?,
         task_id: Some(get(row, Column::TaskId)?),
@@ -155,22 +155,22 @@ fn text<'r>(row: &'r Row<'_>, at: Column) -> rusqlite::Result<Option<&'r str>> {
 
 fn retry(row: &Row<'_>) -> rusqlite::Result<RetryPolicy> {
     let Some(json) = text(row, Column::Retry)? else { return Ok(RetryPolicy::default()) };
-    serde_json::from_str(json).map_err(|it| odd(Column::Retry as usize, it))
+    serde_json::from_str(json).map_err(|error| odd(Column::Retry as usize, error))
 }
 
 pub(crate) fn labels(row: &Row<'_>, at: usize) -> rusqlite::Result<BTreeMap<String, String>> {
     let Some(json) = row.get_ref(at)?.as_str_or_null()? else { return Ok(BTreeMap::new()) };
-    serde_json::from_str(json).map_err(|it| odd(at, it))
+    serde_json::from_str(json).map_err(|error| odd(at, error))
 }
 
 pub(crate) fn demands(row: &Row<'_>, at: usize) -> rusqlite::Result<Demands> {
     let Some(json) = row.get_ref(at)?.as_str_or_null()? else { return Ok(Demands::default()) };
-    serde_json::from_str(json).map_err(|it| odd(at, it))
+    serde_json::from_str(json).map_err(|error| odd(at, error))
 }
 
 /// Of what few tasks have, the key alone.
 pub(crate) fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Key>> {
-    let (_, key, _) = extras::read(row.get_ref(at)?.as_str_or_null()?).map_err(|it| odd(at, it))?;
+    let (_, key, _) = extras::read(row.get_ref(at)?.as_str_or_null()?).map_err(|error| odd(at, error))?;
     Ok(key)
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn millis(row: &Row<'_>, at: usize) -> rusqlite::Result<Millis> {
 }
 
 pub(crate) fn name(row: &Row<'_>, at: usize) -> rusqlite::Result<Name> {
-    Name::new(row.get_ref(at)?.as_str()?).map_err(|it| odd(at, it))
+    Name::new(row.get_ref(at)?.as_str()?).map_err(|error| odd(at, error))
 }
 
 pub(crate) fn queue_key(row: &Row<'_>, namespace: usize, queue: usize) -> rusqlite::Result<QueueKey> {
@@ -192,7 +192,7 @@ pub(crate) fn state(row: &Row<'_>, at: usize) -> rusqlite::Result<State> {
 }
 
 pub(crate) fn priority(row: &Row<'_>, at: usize) -> rusqlite::Result<Priority> {
-    Priority::new(row.get(at)?).map_err(|it| odd(at, it))
+    Priority::new(row.get(at)?).map_err(|error| odd(at, error))
 }
 
 fn odd(at: usize, problem: impl Into<Box<dyn error::Error + Send + Sync>>) -> rusqlite::Error {

@@ -51,10 +51,10 @@ impl ScheduleStore for SqliteStore {
 
     async fn save_schedule(
         &self,
-        it: SaveSchedule,
+        save_schedule: SaveSchedule,
         now: Millis,
     ) -> Result<Option<StoredSchedule>, CallError> {
-        self.writing("save a schedule", 1, move |conn, _: &mut Ledger| save(conn, &it, now)).await
+        self.writing("save a schedule", 1, move |conn, _: &mut Ledger| save(conn, &save_schedule, now)).await
     }
 
     async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, CallError> {
@@ -80,7 +80,7 @@ impl ScheduleStore for SqliteStore {
     async fn next_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |conn: &Connection| {
             conn.prepare_cached(sql!(schedules, find_next_wake))?
-                .query_row([], |it| row::millis(it, 0))
+                .query_row([], |row| row::millis(row, 0))
                 .optional()
         };
         self.reading("look for the next schedule", Lane::Urgent, work).await
@@ -90,7 +90,9 @@ impl ScheduleStore for SqliteStore {
         let mut answers = Vec::with_capacity(all.len());
         for some in chunks(all) {
             let work = move |conn: &Connection, _: &mut Ledger| {
-                some.iter().map(|it| advance(conn, it, now)).collect::<rusqlite::Result<Vec<_>>>()
+                some.iter()
+                    .map(|each_advance| advance(conn, each_advance, now))
+                    .collect::<rusqlite::Result<Vec<_>>>()
             };
             answers.extend(self.writing("move schedules on", super::CHUNK_ROWS, work).await?);
         }
@@ -125,8 +127,8 @@ impl ScheduleStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
         let work = move |conn: &Connection| {
-            let both = |it: &Row<'_>| Ok((stored(it)?, run(it, COLUMNS)?));
-            let (schedule, revision) = (of.map(|it| it.schedule), of.map(|it| it.revision));
+            let both = |row: &Row<'_>| Ok((stored(row)?, run(row, COLUMNS)?));
+            let (schedule, revision) = (of.map(|older| older.schedule), of.map(|older| older.revision));
             let asked = params![before.0, most(limit), schedule, revision];
             conn.prepare_cached(sql!(schedules, list_unsettled))?.query_map(asked, both)?.collect()
         };
@@ -153,7 +155,7 @@ impl ScheduleStore for SqliteStore {
             let asked =
                 params![query.schedule, query.from.0, query.before.0, most(runs::fetched(query.limit))];
             let mut asking = conn.prepare_cached(sql!(schedules, list_runs))?;
-            let all = asking.query_map(asked, |it| run(it, 0))?.collect::<rusqlite::Result<_>>()?;
+            let all = asking.query_map(asked, |row| run(row, 0))?.collect::<rusqlite::Result<_>>()?;
             Ok(runs::page(all, query.limit))
         };
         self.reading("read the runs of a schedule", Lane::Bulk, work).await
@@ -162,8 +164,8 @@ impl ScheduleStore for SqliteStore {
     async fn run_tasks(&self, all: Vec<RunKey>) -> Result<Vec<RunTask>, CallError> {
         let work = move |conn: &Connection| {
             let mut asking = conn.prepare_cached(sql!(schedules, read_run_task))?;
-            let mut one = |it: &RunKey| {
-                let key = params![it.schedule, it.at.0, it.kind.code(), it.revision];
+            let mut one = |run_key: &RunKey| {
+                let key = params![run_key.schedule, run_key.at.0, run_key.kind.code(), run_key.revision];
                 Ok(runs::task(asking.query_row(key, |row| row.get(0)).optional()?))
             };
             all.iter().map(&mut one).collect()
@@ -202,51 +204,57 @@ fn one(conn: &Connection, key: &ScheduleKey) -> rusqlite::Result<Option<StoredSc
     conn.prepare_cached(sql!(schedules, read))?.query_row(names, stored).optional()
 }
 
-fn save(conn: &Connection, it: &SaveSchedule, now: Millis) -> rusqlite::Result<Option<StoredSchedule>> {
-    let revision: i64 = conn.prepare_cached(sql!(schedules, take_revision))?.query_row([], |it| it.get(0))?;
-    let (namespace, name) = (it.key.namespace.as_str(), it.key.name.as_str());
-    let (body, progress) = (runs::text(&it.schedule), runs::text(&it.progress));
-    let wake_at = it.wake_at.map(|it| it.0);
-    let saved = match it.expected {
+fn save(conn: &Connection, save: &SaveSchedule, now: Millis) -> rusqlite::Result<Option<StoredSchedule>> {
+    let revision: i64 =
+        conn.prepare_cached(sql!(schedules, take_revision))?.query_row([], |value| value.get(0))?;
+    let (namespace, name) = (save.key.namespace.as_str(), save.key.name.as_str());
+    let (body, progress) = (runs::text(&save.schedule), runs::text(&save.progress));
+    let wake_at = save.wake_at.map(|wake_at| wake_at.0);
+    let saved = match save.expected {
         None => conn.prepare_cached(sql!(schedules, create))?.execute(params![
             namespace,
             name,
-            it.key.slot(),
+            save.key.slot(),
             revision,
             body,
             progress,
             wake_at,
             now.0,
-            it.by
+            save.by
         ])?,
         Some(step) => conn
             .prepare_cached(sql!(schedules, replace))?
-            .execute(params![namespace, name, step, revision, body, progress, wake_at, now.0, it.by])?,
+            .execute(params![namespace, name, step, revision, body, progress, wake_at, now.0, save.by])?,
     };
-    if saved == 0 { Ok(None) } else { one(conn, &it.key) }
+    if saved == 0 { Ok(None) } else { one(conn, &save.key) }
 }
 
 fn withdraw(conn: &Connection, all: &[RunKey], outcome: Outcome, reason: &str) -> rusqlite::Result<()> {
     let mut withdraw = conn.prepare_cached(sql!(schedules, withdraw_run))?;
-    for it in all {
-        let (kind, outcome) = (it.kind.code(), outcome.code());
-        withdraw.execute(params![it.schedule, it.at.0, kind, it.revision, reason, outcome])?;
+    for key in all {
+        let (kind, outcome) = (key.kind.code(), outcome.code());
+        withdraw.execute(params![key.schedule, key.at.0, kind, key.revision, reason, outcome])?;
     }
     Ok(())
 }
 
-fn advance(conn: &Connection, it: &Advance, now: Millis) -> rusqlite::Result<Applied> {
-    let moved = params![it.id, it.step, runs::text(&it.progress), it.wake_at.map(|it| it.0)];
+fn advance(conn: &Connection, this_advance: &Advance, now: Millis) -> rusqlite::Result<Applied> {
+    let moved = params![
+        this_advance.id,
+        this_advance.step,
+        runs::text(&this_advance.progress),
+        this_advance.wake_at.map(|wake_at| wake_at.0)
+    ];
     if conn.prepare_cached(sql!(schedules, advance))?.execute(moved)? == 0 {
         return Ok(Applied::Lost);
     }
-    if let Some(TakesBack { runs, reason }) = &it.takes_back {
+    if let Some(TakesBack { runs, reason }) = &this_advance.takes_back {
         withdraw(conn, runs, Outcome::Cancelled, reason)?;
     }
     let mut insert = conn.prepare_cached(sql!(schedules, insert_run))?;
-    for run in &it.runs {
+    for run in &this_advance.runs {
         insert.execute(params![
-            it.id,
+            this_advance.id,
             run.at.0,
             run.kind.code(),
             run.revision,
@@ -262,46 +270,46 @@ fn advance(conn: &Connection, it: &Advance, now: Millis) -> rusqlite::Result<App
     Ok(Applied::Moved)
 }
 
-fn stored(it: &Row<'_>) -> rusqlite::Result<StoredSchedule> {
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredSchedule> {
     let odd = |at: usize| {
         move |error: serde_json::Error| {
             rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
         }
     };
     Ok(StoredSchedule {
-        id: it.get(0)?,
-        key: ScheduleKey { namespace: row::name(it, 1)?, name: row::name(it, 2)? },
-        revision: it.get(3)?,
-        step: it.get(4)?,
-        schedule: serde_json::from_str(it.get_ref(5)?.as_str()?).map_err(odd(5))?,
-        progress: serde_json::from_str(it.get_ref(6)?.as_str()?).map_err(odd(6))?,
-        wake_at: it.get::<_, Option<i64>>(7)?.map(Millis),
-        created_at: row::millis(it, 8)?,
-        updated_at: row::millis(it, 9)?,
-        updated_by: it.get(10)?,
+        id: row.get(0)?,
+        key: ScheduleKey { namespace: row::name(row, 1)?, name: row::name(row, 2)? },
+        revision: row.get(3)?,
+        step: row.get(4)?,
+        schedule: serde_json::from_str(row.get_ref(5)?.as_str()?).map_err(odd(5))?,
+        progress: serde_json::from_str(row.get_ref(6)?.as_str()?).map_err(odd(6))?,
+        wake_at: row.get::<_, Option<i64>>(7)?.map(Millis),
+        created_at: row::millis(row, 8)?,
+        updated_at: row::millis(row, 9)?,
+        updated_by: row.get(10)?,
     })
 }
 
-fn run(it: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
+fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
     let column = |nth: usize| first + nth;
-    let codes = (it.get(column(2))?, it.get(column(4))?);
+    let codes = (row.get(column(2))?, row.get(column(4))?);
     let odd =
         || rusqlite::Error::FromSqlConversionFailure(column(2), Type::Integer, "is no kind of run".into());
     let (kind, outcome) = runs::of_codes(codes).ok_or_else(odd)?;
     Ok(Run {
         key: RunKey {
-            schedule: it.get(column(0))?,
-            at: row::millis(it, column(1))?,
+            schedule: row.get(column(0))?,
+            at: row::millis(row, column(1))?,
             kind,
-            revision: it.get(column(3))?,
+            revision: row.get(column(3))?,
         },
         outcome,
-        execute_at: row::millis(it, column(5))?,
-        number: u64::try_from(it.get::<_, i64>(column(6))?).unwrap_or(0),
-        reason: it.get(column(7))?,
-        task_ref: it.get(column(8))?,
-        is_settled: it.get::<_, Option<i64>>(column(9))?.is_none(),
-        created_at: row::millis(it, column(10))?,
-        version: it.get(column(11))?,
+        execute_at: row::millis(row, column(5))?,
+        number: u64::try_from(row.get::<_, i64>(column(6))?).unwrap_or(0),
+        reason: row.get(column(7))?,
+        task_ref: row.get(column(8))?,
+        is_settled: row.get::<_, Option<i64>>(column(9))?.is_none(),
+        created_at: row::millis(row, column(10))?,
+        version: row.get(column(11))?,
     })
 }

@@ -167,7 +167,7 @@ fn run(conn: &Connection, control: &'static str) -> rusqlite::Result<()> {
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    let text = payload.downcast_ref::<&str>().map(|payload| (*payload).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 

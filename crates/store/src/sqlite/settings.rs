@@ -25,8 +25,8 @@ impl SettingStore for SqliteStore {
         self.reading("read the settings", Lane::Urgent, all).await
     }
 
-    async fn save_setting(&self, it: SaveSetting, now: Millis) -> Result<Saved, CallError> {
-        self.writing("save a setting", 1, move |conn, _: &mut Ledger| save(conn, &it, now)).await
+    async fn save_setting(&self, save_setting: SaveSetting, now: Millis) -> Result<Saved, CallError> {
+        self.writing("save a setting", 1, move |conn, _: &mut Ledger| save(conn, &save_setting, now)).await
     }
 
     async fn setting_changes(
@@ -42,7 +42,7 @@ impl SettingStore for SqliteStore {
 }
 
 fn revision(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([REVISION], |it| it.get(0))
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row([REVISION], |value| value.get(0))
 }
 
 /// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
@@ -53,41 +53,43 @@ fn all(conn: &Connection) -> rusqlite::Result<Settings> {
     Ok(Settings { revision, all })
 }
 
-fn standing(it: &Row<'_>) -> rusqlite::Result<Standing> {
-    let (namespace, queue) = (it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
+fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
+    let (namespace, queue) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
     let odd = || format!("{namespace:?} and {queue:?} are no scope");
     let failed = |problem: String| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, problem.into());
     let scope = Scope::of_names(namespace, queue).ok_or_else(|| failed(odd()))?;
     Ok(Standing {
-        setting: setting(&scope, it.get_ref(3)?.as_str()?)?,
+        setting: setting(&scope, row.get_ref(3)?.as_str()?)?,
         scope,
-        revision: it.get(2)?,
-        updated_at: row::millis(it, 4)?,
-        updated_by: it.get(5)?,
+        revision: row.get(2)?,
+        updated_at: row::millis(row, 4)?,
+        updated_by: row.get(5)?,
     })
 }
 
 fn setting(scope: &Scope, body: &str) -> rusqlite::Result<Setting> {
-    let odd = |it: serde_json::Error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, it.into());
+    let odd =
+        |error: serde_json::Error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into());
     Setting::of_json(scope, body).map_err(odd)
 }
 
-fn save(conn: &Connection, it: &SaveSetting, now: Millis) -> rusqlite::Result<Saved> {
-    let (namespace, queue) = it.scope.names();
+fn save(conn: &Connection, save_setting: &SaveSetting, now: Millis) -> rusqlite::Result<Saved> {
+    let (namespace, queue) = save_setting.scope.names();
     let stands: Option<i64> = conn
         .prepare_cached(sql!(settings, read_revision))?
-        .query_row([namespace, queue], |it| it.get(0))
+        .query_row([namespace, queue], |value| value.get(0))
         .optional()?;
     let stands = stands.unwrap_or(0);
-    if it.expected.is_some_and(|expected| expected != stands) {
+    if save_setting.expected.is_some_and(|expected| expected != stands) {
         return Ok(Saved::Conflict(stands));
     }
-    if it.setting.is_none() && stands == 0 {
+    if save_setting.setting.is_none() && stands == 0 {
         return Ok(Saved::Done(0));
     }
-    let revision: i64 = conn.prepare_cached(sql!(settings, take_revision))?.query_row([], |it| it.get(0))?;
-    let body = it.setting.as_ref().map(Setting::to_json);
-    match &it.setting {
+    let revision: i64 =
+        conn.prepare_cached(sql!(settings, take_revision))?.query_row([], |value| value.get(0))?;
+    let body = save_setting.setting.as_ref().map(Setting::to_json);
+    match &save_setting.setting {
         Some(setting) => conn.prepare_cached(sql!(settings, save))?.execute(params![
             namespace,
             queue,
@@ -95,12 +97,12 @@ fn save(conn: &Connection, it: &SaveSetting, now: Millis) -> rusqlite::Result<Sa
             body,
             setting.is_paused(),
             now.0,
-            it.by
+            save_setting.by
         ])?,
         None => conn.prepare_cached(sql!(settings, delete))?.execute([namespace, queue])?,
     };
-    labels::declare(conn, (namespace, queue), it.setting.as_ref())?;
-    let line = params![revision, namespace, queue, body, now.0, it.by];
+    labels::declare(conn, (namespace, queue), save_setting.setting.as_ref())?;
+    let line = params![revision, namespace, queue, body, now.0, save_setting.by];
     conn.prepare_cached(sql!(settings, record_change))?.execute(line)?;
     Ok(Saved::Done(revision))
 }
@@ -113,13 +115,13 @@ fn changes(
 ) -> rusqlite::Result<Vec<SettingChange>> {
     let (namespace, queue) = scope.names();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let change = |it: &Row<'_>| {
-        let body: Option<String> = it.get(1)?;
+    let change = |row: &Row<'_>| {
+        let body: Option<String> = row.get(1)?;
         Ok(SettingChange {
-            revision: it.get(0)?,
-            setting: body.map(|it| setting(scope, &it)).transpose()?,
-            changed_at: row::millis(it, 2)?,
-            changed_by: it.get(3)?,
+            revision: row.get(0)?,
+            setting: body.map(|body| setting(scope, &body)).transpose()?,
+            changed_at: row::millis(row, 2)?,
+            changed_by: row.get(3)?,
         })
     };
     let asked = params![namespace, queue, before.unwrap_or(i64::MAX), limit];
@@ -133,11 +135,11 @@ pub(crate) struct Paused(Vec<(String, String)>);
 impl Paused {
     pub(crate) fn read(conn: &Connection) -> rusqlite::Result<Self> {
         let mut paused = conn.prepare_cached(sql!(settings, list_paused))?;
-        let paused = paused.query_map([], |it| Ok((it.get(0)?, it.get(1)?)))?;
+        let paused = paused.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(Self(paused.collect::<Result<_, _>>()?))
     }
 
     pub(crate) fn has(&self, namespace: &str, queue: &str) -> bool {
-        self.0.iter().any(|it| it.0 == namespace && it.1 == queue)
+        self.0.iter().any(|pair| pair.0 == namespace && pair.1 == queue)
     }
 }

@@ -62,7 +62,7 @@ struct Counts {
 impl Threads {
     pub(crate) fn start(opened: Opened, options: &Options) -> Result<Self, Error> {
         let path = opened.path;
-        let session = Session::new(opened.conn).map_err(|it| Error::opening(&path, it))?;
+        let session = Session::new(opened.conn).map_err(|error| Error::opening(&path, error))?;
         let threads = Self {
             writes: Arc::new(Lanes::new()),
             reads: Arc::new(Lanes::new()),
@@ -131,7 +131,7 @@ impl Threads {
         let read = move |conn: &mut Connection| {
             if !reply.is_closed() {
                 let result = session::caught(|| snapshot(conn, work));
-                drop(reply.send(result.map_err(|it| CallError::did_not_happen(doing, it))));
+                drop(reply.send(result.map_err(|failed| CallError::did_not_happen(doing, failed))));
             }
         };
         if self.reads.push(lane, Box::new(read)) { answer } else { refused(doing) }
@@ -291,9 +291,9 @@ impl Writer {
         if let Err(error) = wal::count_pages(self.session.conn_mut()) {
             tracing::warn!(%error, "SQLite checkpoints the log by its own rule: its pages cannot be counted");
         }
-        while let Some(batch) = lanes.batch(BATCH, |it| it.rows()) {
+        while let Some(batch) = lanes.batch(BATCH, |job| job.rows()) {
             let left = self.commit(batch, lanes);
-            lanes.put_back(left, |it| (it.lane(), it.tenant(), it.rows()));
+            lanes.put_back(left, |job| (job.lane(), job.tenant(), job.rows()));
             self.keep_log_short();
         }
         if let Err(error) = wal::checkpoint(self.session.conn(), "TRUNCATE") {
@@ -312,7 +312,7 @@ impl Writer {
         let jobs = u64::try_from(done).unwrap_or_default();
         let took = began.elapsed();
         if took > SLOW {
-            let rows: usize = batch.iter().map(|it| it.rows()).sum();
+            let rows: usize = batch.iter().map(|job| job.rows()).sum();
             tracing::warn!(
                 took_ms = took.as_millis(),
                 jobs,

@@ -32,7 +32,7 @@ pub(crate) struct Chunks {
 
 /// Tasks below this id are not entered in chunks; 0: all are.
 pub(crate) fn not_entered_below(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["chunks_below"], |it| it.get(0))
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["chunks_below"], |value| value.get(0))
 }
 
 impl Walk {
@@ -62,15 +62,15 @@ impl Walk {
         }
         Ok(Self::Chunks(Chunks {
             namespace: namespace.to_owned(),
-            queue: queue.map(|it| it.as_str().to_owned()).unwrap_or_default(),
-            kind: queue.and(kind).map(|it| it.as_str().to_owned()),
+            queue: queue.map(|queue| queue.as_str().to_owned()).unwrap_or_default(),
+            kind: queue.and(kind).map(|name| name.as_str().to_owned()),
             below: not_entered_below(conn)?,
         }))
     }
 
     pub(crate) fn along(&self) -> Along {
         match self {
-            Self::Chunks(it) if !it.queue.is_empty() => Along::Chunks,
+            Self::Chunks(chunks) if !chunks.queue.is_empty() => Along::Chunks,
             Self::Ids | Self::Chunks(_) => Along::Ids,
             Self::Label(..) => Along::Label,
             Self::Dead(_) => Along::Dead,
@@ -84,8 +84,8 @@ impl Walk {
 
     /// The ids below one that a look goes through, the newest first; none: there is nothing more.
     pub(crate) fn look(&self, conn: &Connection, before: i64) -> rusqlite::Result<Vec<RangeInclusive<i64>>> {
-        if let Self::Chunks(it) = self {
-            return it.look(conn, before);
+        if let Self::Chunks(chunks) = self {
+            return chunks.look(conn, before);
         }
         let Some(newest) = self.newest_below(conn, before)? else { return Ok(Vec::new()) };
         Ok(vec![self.floor(conn, newest)?..=newest])
@@ -95,13 +95,13 @@ impl Walk {
     pub(crate) fn newest_below(&self, conn: &Connection, id: i64) -> rusqlite::Result<Option<i64>> {
         match self {
             Self::Ids => newest_below(conn, id),
-            Self::Chunks(it) => Ok(it.look(conn, id)?.first().map(|it| *it.end())),
+            Self::Chunks(chunks) => Ok(chunks.look(conn, id)?.first().map(|range| *range.end())),
             Self::Label(namespace, label) => conn
                 .prepare_cached(sql!(labels, find_newest))?
-                .query_row(params![namespace, label, id], |it| it.get(0)),
+                .query_row(params![namespace, label, id], |row| row.get(0)),
             Self::Dead(namespace) => conn
                 .prepare_cached(sql!(labels, find_newest_dead))?
-                .query_row(params![namespace, id], |it| it.get(0)),
+                .query_row(params![namespace, id], |value| value.get(0)),
         }
     }
 
@@ -112,11 +112,11 @@ impl Walk {
             Self::Ids | Self::Chunks(_) => return Ok(newest.saturating_sub(IDS_MAX - 1)),
             Self::Label(namespace, label) => conn
                 .prepare_cached(sql!(labels, find_label_bound))?
-                .query_row(params![namespace, label, below, skipped], |it| it.get(0))
+                .query_row(params![namespace, label, below, skipped], |row| row.get(0))
                 .optional()?,
             Self::Dead(namespace) => conn
                 .prepare_cached(sql!(labels, find_dead_bound))?
-                .query_row(params![namespace, below, skipped], |it| it.get(0))
+                .query_row(params![namespace, below, skipped], |row| row.get(0))
                 .optional()?,
         };
         Ok(found.unwrap_or(i64::MIN))
@@ -149,7 +149,7 @@ impl Walk {
 }
 
 fn newest_below(conn: &Connection, id: i64) -> rusqlite::Result<Option<i64>> {
-    conn.prepare_cached(sql!(query, find_newest_below))?.query_row([id], |it| it.get(0))
+    conn.prepare_cached(sql!(query, find_newest_below))?.query_row([id], |value| value.get(0))
 }
 
 impl Chunks {
@@ -160,15 +160,15 @@ impl Chunks {
         for (queue, kind) in [(self.queue.as_str(), self.kind.as_deref()), (chunks::ANY, None)] {
             let asked = params![self.namespace, queue, first, kind, most];
             let mut newest = conn.prepare_cached(sql!(labels, list_newest_chunks))?;
-            for it in newest.query_map(asked, |it| it.get(0))? {
-                all.insert(it?);
+            for result in newest.query_map(asked, |row| row.get(0))? {
+                all.insert(result?);
             }
         }
         let entered: Vec<i64> = all.into_iter().rev().take(chunks::LOOK).collect();
         let mut ranges = chunks::ranges(&entered, before, self.below);
         if chunks::reach(&entered, self.below) {
             let newest = newest_below(conn, before.min(self.below))?;
-            ranges.extend(newest.map(|it| it.saturating_sub(IDS_MAX - 1)..=it));
+            ranges.extend(newest.map(|newest| newest.saturating_sub(IDS_MAX - 1)..=newest));
         }
         Ok(ranges)
     }

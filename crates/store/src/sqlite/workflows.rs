@@ -36,7 +36,7 @@ impl WorkflowStore for SqliteStore {
     async fn workflows(&self, query: &WorkflowQuery) -> Result<Vec<StoredWorkflow>, CallError> {
         let query = query.clone();
         let work = move |conn: &Connection| {
-            let name = query.name.as_ref().map(|it| it.as_str());
+            let name = query.name.as_ref().map(|name| name.as_str());
             let state = query.state.map(WorkflowState::code);
             let asked =
                 params![query.namespace.as_str(), texts::below(&query), name, state, most(query.limit)];
@@ -100,7 +100,7 @@ impl WorkflowStore for SqliteStore {
     async fn next_workflow_wake(&self) -> Result<Option<Millis>, CallError> {
         let work = |conn: &Connection| {
             conn.prepare_cached(sql!(workflows, find_next_wake))?
-                .query_row([], |it| row::millis(it, 0))
+                .query_row([], |row| row::millis(row, 0))
                 .optional()
         };
         self.reading("look for the next workflow", Lane::Urgent, work).await
@@ -122,7 +122,7 @@ impl WorkflowStore for SqliteStore {
             let asked = params![slots, before.0, most(limit)];
             let mut asking = conn.prepare_cached(sql!(workflows, list_marks))?;
             let marks = asking.query_map(asked, pair)?;
-            marks.map(|it| it.map(|(id, of)| WorkflowMark { id, workflow: WorkflowId(of) })).collect()
+            marks.map(|mark| mark.map(|(id, of)| WorkflowMark { id, workflow: WorkflowId(of) })).collect()
         };
         self.reading("look for marked workflows", Lane::Urgent, work).await
     }
@@ -131,7 +131,7 @@ impl WorkflowStore for SqliteStore {
         let rows = ids.len();
         let work = move |conn: &Connection, _: &mut Ledger| {
             let mut unmark = conn.prepare_cached(sql!(workflows, delete_mark))?;
-            ids.iter().try_for_each(|it| unmark.execute([it]).map(drop))
+            ids.iter().try_for_each(|id| unmark.execute([id]).map(drop))
         };
         self.writing("unmark workflows", rows, work).await
     }
@@ -152,8 +152,8 @@ fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn pair(it: &Row<'_>) -> rusqlite::Result<(i64, i64)> {
-    Ok((it.get(0)?, it.get(1)?))
+fn pair(row: &Row<'_>) -> rusqlite::Result<(i64, i64)> {
+    Ok((row.get(0)?, row.get(1)?))
 }
 
 /// Workflows and the documents that nothing refers to any more.
@@ -186,7 +186,7 @@ fn create(conn: &Connection, new: &NewWorkflow, now: Millis) -> rusqlite::Result
     let document = texts::document(new);
     let asked = params![namespace, document.name, document.hash];
     let mut alike = conn.prepare_cached(sql!(workflows, find_definition))?;
-    let triple = |it: &Row<'_>| Ok((it.get::<_, i64>(0)?, it.get::<_, i64>(1)?, it.get::<_, i64>(2)?));
+    let triple = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
     let found = alike.query_row(asked, triple).optional()?;
     let (definition, version) = match found {
         Some((id, version, used_at)) => {
@@ -211,7 +211,7 @@ fn create(conn: &Connection, new: &NewWorkflow, now: Millis) -> rusqlite::Result
         new.key,
         runs::text(&new.progress),
         new.input,
-        new.wake_at.map(|it| it.0),
+        new.wake_at.map(|wake_at| wake_at.0),
         now.0,
         new.by,
     ])?;
@@ -227,18 +227,27 @@ fn create(conn: &Connection, new: &NewWorkflow, now: Millis) -> rusqlite::Result
     Ok(CreatedWorkflow { workflow, is_new })
 }
 
-fn moved(conn: &Connection, it: &AdvanceWorkflow, now: Millis) -> rusqlite::Result<Applied> {
-    let progress = runs::text(&it.progress);
-    let (wake_at, finished_at) = (it.wake_at.map(|it| it.0), texts::finished_at(it, now));
-    let set = params![it.id.0, it.step, it.state.code(), progress, wake_at, now.0, finished_at];
+fn moved(conn: &Connection, advance_workflow: &AdvanceWorkflow, now: Millis) -> rusqlite::Result<Applied> {
+    let progress = runs::text(&advance_workflow.progress);
+    let (wake_at, finished_at) =
+        (advance_workflow.wake_at.map(|wake_at| wake_at.0), texts::finished_at(advance_workflow, now));
+    let set = params![
+        advance_workflow.id.0,
+        advance_workflow.step,
+        advance_workflow.state.code(),
+        progress,
+        wake_at,
+        now.0,
+        finished_at
+    ];
     if conn.prepare_cached(sql!(workflows, advance))?.execute(set)? == 0 {
         return Ok(Applied::Lost);
     }
-    mark(conn, it.mark.as_slice(), now)?;
+    mark(conn, advance_workflow.mark.as_slice(), now)?;
     let mut write = conn.prepare_cached(sql!(workflows, save_row))?;
-    for row in &it.rows {
+    for row in &advance_workflow.rows {
         write.execute(params![
-            it.id.0,
+            advance_workflow.id.0,
             row.key.node,
             texts::item(&row.key),
             row.key.role.code(),
@@ -258,56 +267,60 @@ fn moved(conn: &Connection, it: &AdvanceWorkflow, now: Millis) -> rusqlite::Resu
 
 fn mark(conn: &Connection, marks: &[WorkflowMark], now: Millis) -> rusqlite::Result<()> {
     let mut mark = conn.prepare_cached(sql!(workflows, insert_mark))?;
-    marks.iter().try_for_each(|it| mark.execute(params![it.id, it.workflow.0, it.slot(), now.0]).map(drop))
+    marks.iter().try_for_each(|workflow_mark| {
+        mark.execute(params![workflow_mark.id, workflow_mark.workflow.0, workflow_mark.slot(), now.0])
+            .map(drop)
+    })
 }
 
 fn odd(at: usize, problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(at, Type::Text, problem.into())
 }
 
-fn stored(it: &Row<'_>) -> rusqlite::Result<StoredWorkflow> {
-    let state = WorkflowState::from_code(it.get(6)?).ok_or_else(|| odd(6, "is no state of a workflow"))?;
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredWorkflow> {
+    let state = WorkflowState::from_code(row.get(6)?).ok_or_else(|| odd(6, "is no state of a workflow"))?;
     Ok(StoredWorkflow {
-        id: WorkflowId(it.get(0)?),
-        namespace: row::name(it, 1)?,
-        name: texts::name(it.get_ref(2)?.as_str()?),
-        version: it.get(3)?,
-        definition: it.get(4)?,
-        step: it.get(5)?,
+        id: WorkflowId(row.get(0)?),
+        namespace: row::name(row, 1)?,
+        name: texts::name(row.get_ref(2)?.as_str()?),
+        version: row.get(3)?,
+        definition: row.get(4)?,
+        step: row.get(5)?,
         state,
-        progress: serde_json::from_str(it.get_ref(7)?.as_str()?).map_err(|error| odd(7, error))?,
-        input: it.get(8)?,
-        wake_at: it.get::<_, Option<i64>>(9)?.map(Millis),
-        created_at: row::millis(it, 10)?,
-        updated_at: row::millis(it, 11)?,
-        finished_at: it.get::<_, Option<i64>>(12)?.map(Millis),
-        created_by: it.get(13)?,
+        progress: serde_json::from_str(row.get_ref(7)?.as_str()?).map_err(|error| odd(7, error))?,
+        input: row.get(8)?,
+        wake_at: row.get::<_, Option<i64>>(9)?.map(Millis),
+        created_at: row::millis(row, 10)?,
+        updated_at: row::millis(row, 11)?,
+        finished_at: row.get::<_, Option<i64>>(12)?.map(Millis),
+        created_by: row.get(13)?,
     })
 }
 
-fn definition(it: &Row<'_>) -> rusqlite::Result<StoredDefinition> {
+fn definition(row: &Row<'_>) -> rusqlite::Result<StoredDefinition> {
     Ok(StoredDefinition {
-        id: it.get(0)?,
-        namespace: row::name(it, 1)?,
-        definition: serde_json::from_str(it.get_ref(2)?.as_str()?).map_err(|error| odd(2, error))?,
-        version: it.get(3)?,
+        id: row.get(0)?,
+        namespace: row::name(row, 1)?,
+        definition: serde_json::from_str(row.get_ref(2)?.as_str()?).map_err(|error| odd(2, error))?,
+        version: row.get(3)?,
     })
 }
 
-fn node(it: &Row<'_>) -> rusqlite::Result<StoredNode> {
-    let key = texts::key(it.get(0)?, it.get(1)?, it.get(2)?).ok_or_else(|| odd(0, "is no node"))?;
-    let task_ref: Option<String> = it.get(7)?;
-    let row = texts::row(it.get(3)?, it.get(4)?, it.get(5)?, it.get(6)?, task_ref.is_some());
+fn node(record: &Row<'_>) -> rusqlite::Result<StoredNode> {
+    let key =
+        texts::key(record.get(0)?, record.get(1)?, record.get(2)?).ok_or_else(|| odd(0, "is no node"))?;
+    let task_ref: Option<String> = record.get(7)?;
+    let row = texts::row(record.get(3)?, record.get(4)?, record.get(5)?, record.get(6)?, task_ref.is_some());
     Ok(StoredNode {
         key,
         row: row.ok_or_else(|| odd(3, "is no state of a node"))?,
         task_ref,
-        begun_at: row::millis(it, 8)?,
-        ended_at: it.get::<_, Option<i64>>(9)?.map(Millis),
+        begun_at: row::millis(record, 8)?,
+        ended_at: record.get::<_, Option<i64>>(9)?.map(Millis),
     })
 }
 
-fn content(it: &Row<'_>) -> rusqlite::Result<NodeContent> {
-    let key = texts::key(it.get(0)?, it.get(1)?, it.get(2)?).ok_or_else(|| odd(0, "is no node"))?;
-    Ok(NodeContent { key, carried: Carried { result: it.get(3)?, error: it.get(4)?, items: it.get(5)? } })
+fn content(row: &Row<'_>) -> rusqlite::Result<NodeContent> {
+    let key = texts::key(row.get(0)?, row.get(1)?, row.get(2)?).ok_or_else(|| odd(0, "is no node"))?;
+    Ok(NodeContent { key, carried: Carried { result: row.get(3)?, error: row.get(4)?, items: row.get(5)? } })
 }

@@ -75,7 +75,7 @@ pub(crate) async fn run(kind: Kind, load: Load, buffer_pool: &str, say: impl Fn(
 }
 
 fn waiting(books: &Books) -> i64 {
-    books.standing.iter().filter(|it| it.state.is_pending()).map(|it| it.tasks).sum()
+    books.standing.iter().filter(|tally| tally.state.is_pending()).map(|tally| tally.tasks).sum()
 }
 
 async fn insert(stand: &Stand, load: Load, lapse: &mut Lapse, say: &impl Fn(String)) {
@@ -130,7 +130,7 @@ async fn pass(stand: &Stand, day: i64, lapse: &mut Lapse) -> String {
 }
 
 async fn buckets(stand: &Stand) -> String {
-    stand.buckets().await.map_or_else(|| "-".to_owned(), |it| it.to_string())
+    stand.buckets().await.map_or_else(|| "-".to_owned(), |buckets| buckets.to_string())
 }
 
 /// Hands over what is due by then, and takes its success, which is kept until another instant. How many.
@@ -142,10 +142,10 @@ pub(crate) async fn fire(stand: &Stand, until: Millis, keep_until: Millis) -> u6
         loop {
             let scan = Scan { partition, until, after, limit: BATCH };
             let found = store.scan(scan).await.expect("a scan");
-            after = found.last().map(|it| (it.due_at, it.place.id));
-            let grant = |it: &punctual_contract::hot::HotEntry| Grant {
-                place: it.row(),
-                fence: it.fence,
+            after = found.last().map(|entry| (entry.due_at, entry.place.id));
+            let grant = |entry: &punctual_contract::hot::HotEntry| Grant {
+                place: entry.row(),
+                fence: entry.fence,
                 fired_at: until,
                 lease_until: until.plus(HOUR),
                 executor: "lapse".to_owned(),
@@ -155,10 +155,10 @@ pub(crate) async fn fire(stand: &Stand, until: Millis, keep_until: Millis) -> u6
             };
             let leased = store.dispatch(found.iter().map(grant).collect(), until).await.expect("a lease");
             let leased = leased.into_iter().filter_map(Dispatched::made);
-            let steps: Vec<Step> = leased.map(|it| success(&it, keep_until)).collect();
+            let steps: Vec<Step> = leased.map(|lease| success(&lease, keep_until)).collect();
             let count = steps.len();
             let applied = store.apply(steps, until).await.expect("outcomes");
-            assert!(applied.iter().all(|it| *it == Applied::Moved));
+            assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
             fired += u64::try_from(count).unwrap_or(0);
             if found.len() < BATCH {
                 break;
@@ -168,11 +168,11 @@ pub(crate) async fn fire(stand: &Stand, until: Millis, keep_until: Millis) -> u6
     fired
 }
 
-fn success(it: &punctual_contract::store::Assignment, keep_until: Millis) -> Step {
+fn success(lease: &punctual_contract::store::Assignment, keep_until: Millis) -> Step {
     let result = TaskResult { status_code: 0, status_msg: String::new(), content: None };
     Step {
-        place: it.place,
-        fence: Some(it.fence),
+        place: lease.place,
+        fence: Some(lease.fence),
         change: Change::Succeed { result, keep_until },
         note: Note { by: "lapse".to_owned(), ..Note::default() },
         fired_at: None,
@@ -190,7 +190,7 @@ mod tests {
         let lapse = run(kind, load, "128M", drop).await;
         assert!(lapse.is_whole, "{lapse:?}");
         assert_eq!((lapse.inserted.len(), lapse.fired.len()), (10, 4), "{lapse:?}");
-        assert!(lapse.archived.iter().all(|it| *it > 0) && !lapse.archived.is_empty(), "{lapse:?}");
+        assert!(lapse.archived.iter().all(|value| *value > 0) && !lapse.archived.is_empty(), "{lapse:?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]

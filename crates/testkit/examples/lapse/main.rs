@@ -34,7 +34,7 @@ mod options {
         /// Panics on what is no option: this is no program for others.
         pub(crate) fn of(words: impl Iterator<Item = String>) -> Self {
             let words: Vec<String> = words.collect();
-            let pairs = words.chunks(2).map(|it| match it {
+            let pairs = words.chunks(2).map(|chunk| match chunk {
                 [name, value] if name.starts_with("--") => (name[2..].to_owned(), value.clone()),
                 other => panic!("{other:?} is no option with its value"),
             });

@@ -35,7 +35,7 @@ struct Pass {
 
 impl Costs {
     pub(crate) fn summary(&self) -> String {
-        let ms = |it: &[Duration; 2]| it.map(|it| it.as_secs_f64() * 1_000.0);
+        let ms = |idle: &[Duration; 2]| idle.map(|duration| duration.as_secs_f64() * 1_000.0);
         let ([idle, idle_full], [ending, full]) = (ms(&self.idle), ms(&self.ending));
         format!(
             "a pass in which nothing ends: {idle:.1} ms, with {rows} rows that wait {idle_full:.1} ms\n\
@@ -51,7 +51,7 @@ impl Costs {
 
 impl Pass {
     fn words(&self) -> String {
-        let read = self.rows_read.map_or_else(|| "-".to_owned(), |it| it.to_string());
+        let read = self.rows_read.map_or_else(|| "-".to_owned(), |rows_read| rows_read.to_string());
         format!("{:.0} ms, {read} rows read", self.took.as_secs_f64() * 1_000.0)
     }
 }
@@ -113,7 +113,7 @@ async fn counted(stand: &Stand, now: Millis, ends: (i64, i64)) -> Pass {
     let (began, before) = (self::now(), stand.rows_read().await);
     let retired = stand.retire(now).await;
     let took = began.elapsed();
-    let count = |it: usize| i64::try_from(it).unwrap_or(i64::MAX);
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     assert_eq!((count(retired.stopped), count(retired.deleted)), ends);
     let rows_read = stand.rows_read().await.zip(before).map(|(after, before)| after - before);
     Pass { took, rows_read }
@@ -137,7 +137,7 @@ async fn pass(stand: &Stand, first: i64, over: Millis) -> (Duration, Duration) {
             after: None,
             limit: usize::try_from(ENDING).unwrap_or(usize::MAX),
         };
-        places.extend(store.scan(scan).await.expect("a scan").iter().map(|it| it.row()));
+        places.extend(store.scan(scan).await.expect("a scan").iter().map(|entry| entry.row()));
     }
     let cancel = |place: &TaskRef| Step {
         place: *place,
@@ -149,7 +149,7 @@ async fn pass(stand: &Stand, first: i64, over: Millis) -> (Duration, Duration) {
     };
     for some in places.chunks(1_000) {
         let applied = store.apply(some.iter().map(cancel).collect(), START).await.expect("moves");
-        assert!(applied.iter().all(|it| *it == Applied::Moved));
+        assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
     }
     // What is new is looked at once.
     stand.retire(over.plus(-1)).await;
@@ -175,7 +175,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn what_ends_goes_while_others_wait_in_a_database() {
         let costs = run(Kind::Mysql, (500, 300), "128M", drop).await;
-        let read = costs.successes.map(|it| it.rows_read.unwrap());
-        assert!(read.iter().all(|it| (ENDING..100 * ENDING).contains(it)), "{costs:?}");
+        let read = costs.successes.map(|successes| successes.rows_read.unwrap());
+        assert!(read.iter().all(|value| (ENDING..100 * ENDING).contains(value)), "{costs:?}");
     }
 }

@@ -110,8 +110,8 @@ impl Stand {
 
     pub(crate) fn store(&self) -> &dyn Store {
         match &self.store {
-            Opened::Sqlite(it) => it,
-            Opened::Mysql(it) => it,
+            Opened::Sqlite(store) => store,
+            Opened::Mysql(store) => store,
         }
     }
 
@@ -120,15 +120,15 @@ impl Stand {
         let mut all = Housekeeping::default();
         loop {
             let is_over = match &self.store {
-                Opened::Sqlite(it) => {
+                Opened::Sqlite(store) => {
                     let options = ArchiveOptions { rows_min: 1, wait_ms: 0, rows_max: 1_000_000 };
-                    let report = it.archive_once(now, options).await.expect("archives");
+                    let report = store.archive_once(now, options).await.expect("archives");
                     all.archived += report.archived;
                     all.forgotten += report.forgotten;
                     report.archived == 0
                 }
-                Opened::Mysql(it) => {
-                    let report = it.buckets(BUCKETS).run_once(now).await.expect("buckets");
+                Opened::Mysql(store) => {
+                    let report = store.buckets(BUCKETS).run_once(now).await.expect("buckets");
                     all.archived += report.archived;
                     all.forgotten += report.forgotten;
                     all.longest_change = all.longest_change.max(report.longest_change);
@@ -147,7 +147,9 @@ impl Stand {
     pub(crate) async fn buckets(&self) -> Option<i64> {
         match &self.store {
             Opened::Sqlite(_) => None,
-            Opened::Mysql(it) => Some(it.stats().await.expect("sizes").iter().map(|it| it.buckets).sum()),
+            Opened::Mysql(store) => {
+                Some(store.stats().await.expect("sizes").iter().map(|stats| stats.buckets).sum())
+            }
         }
     }
 
@@ -193,7 +195,7 @@ fn ask(nth: i64, due_at: Millis) -> NewTask {
 /// Of this process.
 pub(crate) fn rss_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or(0) / 1_024
 }
 

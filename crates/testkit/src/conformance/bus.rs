@@ -52,8 +52,8 @@ fn queue(name: &str) -> QueueKey {
 }
 
 async fn publish(bus: &dyn Bus, numbers: impl IntoIterator<Item = i64>) {
-    for it in bus.publish(numbers.into_iter().map(assignment).collect()).await {
-        it.unwrap();
+    for result in bus.publish(numbers.into_iter().map(assignment).collect()).await {
+        result.unwrap();
     }
 }
 
@@ -69,13 +69,13 @@ async fn drain(bus: &dyn Bus) -> Vec<Delivery> {
 }
 
 fn numbers(deliveries: &[Delivery]) -> Vec<i64> {
-    let mut numbers: Vec<i64> = deliveries.iter().map(|it| it.message.place.id).collect();
+    let mut numbers: Vec<i64> = deliveries.iter().map(|delivery| delivery.message.place.id).collect();
     numbers.sort_unstable();
     numbers
 }
 
 fn keys(deliveries: &[Delivery]) -> Vec<u64> {
-    deliveries.iter().map(|it| it.id).collect()
+    deliveries.iter().map(|delivery| delivery.id).collect()
 }
 
 pub async fn a_message_arrives_as_it_was_sent(bus: Arc<dyn Bus>) {
@@ -83,9 +83,9 @@ pub async fn a_message_arrives_as_it_was_sent(bus: Arc<dyn Bus>) {
     let sent = [assignment(1), Assignment { payload: large, traceparent: None, ..assignment(2) }];
     assert!(bus.publish(sent.to_vec()).await.iter().all(Result::is_ok));
     let mut got = drain(&*bus).await;
-    got.sort_by_key(|it| it.message.place.id);
-    assert!(got.iter().map(|it| &it.message).eq(&sent));
-    assert!(got.iter().all(|it| it.times == 1), "given out once");
+    got.sort_by_key(|delivery| delivery.message.place.id);
+    assert!(got.iter().map(|delivery| &delivery.message).eq(&sent));
+    assert!(got.iter().all(|delivery| delivery.times == 1), "given out once");
 }
 
 pub async fn publishing_answers_once_a_message(bus: Arc<dyn Bus>) {
@@ -173,7 +173,7 @@ pub async fn ids_are_unique_in_a_queue(bus: Arc<dyn Bus>) {
     for _ in 0..5 {
         publish(&*bus, 0..20).await;
         let got = drain(&*bus).await;
-        assert!(got.iter().all(|it| seen.insert(it.id)), "also after the queue was empty");
+        assert!(got.iter().all(|delivery| seen.insert(delivery.id)), "also after the queue was empty");
         bus.acknowledge(&queue("mail"), &keys(&got)).await.unwrap();
     }
     assert_eq!(seen.len(), 100);
@@ -206,7 +206,7 @@ pub async fn what_is_not_acknowledged_is_reclaimed_and_counted(bus: Arc<dyn Bus>
     publish(&*bus, [1]).await;
     for times in 1..5 {
         let got = drain(&*bus).await;
-        assert_eq!(got.iter().map(|it| it.times).collect::<Vec<_>>(), [times]);
+        assert_eq!(got.iter().map(|delivery| delivery.times).collect::<Vec<_>>(), [times]);
         assert_eq!(got[0].message, assignment(1));
         assert_eq!(bus.reclaim(&queue("mail"), NOW.plus(1)).await.unwrap(), 1);
         assert_eq!(bus.reclaim(&queue("mail"), NOW.plus(1)).await.unwrap(), 0, "it waits already");

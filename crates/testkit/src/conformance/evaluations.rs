@@ -54,9 +54,12 @@ pub async fn what_an_engine_died_of_is_marked_alone_and_after_two_deaths_not_at_
     }
     let all = store.set_aside("c", 10).await.unwrap();
     assert_eq!(all.len(), 1, "{all:?}");
-    let it = &all[0];
-    assert_eq!((it.kind, it.id, it.died, it.since), (EvaluationKind::Schedule, 2, DEATHS_MAX, NOW));
-    assert_eq!((it.namespace.as_str(), it.name.as_str()), ("acme", "daily-2"));
+    let set_aside = &all[0];
+    assert_eq!(
+        (set_aside.kind, set_aside.id, set_aside.died, set_aside.since),
+        (EvaluationKind::Schedule, 2, DEATHS_MAX, NOW)
+    );
+    assert_eq!((set_aside.namespace.as_str(), set_aside.name.as_str()), ("acme", "daily-2"));
 }
 
 pub async fn an_engine_counts_once_however_many_turns_it_had(store: Arc<dyn EvaluationStore>) {

@@ -20,13 +20,13 @@ const SHORT: Duration = Duration::from_millis(150);
 
 const P: [Partition; 3] = [Partition(0), Partition(1), Partition(63)];
 
-async fn acquire_one(it: &dyn Ownership, engine: &str, ttl: Duration) -> Option<Tenure> {
-    it.acquire(engine, &P[..1], ttl).await.unwrap()[0]
+async fn acquire_one(ownership: &dyn Ownership, engine: &str, ttl: Duration) -> Option<Tenure> {
+    ownership.acquire(engine, &P[..1], ttl).await.unwrap()[0]
 }
 
 /// The names of the living.
-async fn beat(it: &dyn Ownership, engine: &str, ttl: Duration) -> Vec<String> {
-    it.beat(engine, ttl, &Says::default()).await.unwrap().into_iter().map(|it| it.engine).collect()
+async fn beat(ownership: &dyn Ownership, engine: &str, ttl: Duration) -> Vec<String> {
+    ownership.beat(engine, ttl, &Says::default()).await.unwrap().into_iter().map(|live| live.engine).collect()
 }
 
 /// Asks until something is answered.
@@ -42,192 +42,195 @@ async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     timeout(HANG_LIMIT, answered).await.expect("something is answered")
 }
 
-pub async fn what_is_free_is_acquired_and_answered_in_order(it: Arc<dyn Ownership>) {
+pub async fn what_is_free_is_acquired_and_answered_in_order(ownership: Arc<dyn Ownership>) {
     let asked = [P[2], P[0], P[1]];
-    let tenures = it.acquire("a", &asked, LONG).await.unwrap();
-    assert_eq!(tenures.iter().map(|it| it.unwrap().partition).collect::<Vec<_>>(), asked);
+    let tenures = ownership.acquire("a", &asked, LONG).await.unwrap();
+    assert_eq!(tenures.iter().map(|tenure| tenure.unwrap().partition).collect::<Vec<_>>(), asked);
 }
 
-pub async fn what_another_owns_is_not_acquired(it: Arc<dyn Ownership>) {
-    it.acquire("a", &P[1..2], LONG).await.unwrap();
-    let tenures = it.acquire("b", &P, LONG).await.unwrap();
+pub async fn what_another_owns_is_not_acquired(ownership: Arc<dyn Ownership>) {
+    ownership.acquire("a", &P[1..2], LONG).await.unwrap();
+    let tenures = ownership.acquire("b", &P, LONG).await.unwrap();
     assert_eq!(tenures.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
 }
 
-pub async fn who_owns_may_acquire_again_and_keeps_the_term(it: Arc<dyn Ownership>) {
-    let tenure = acquire_one(&*it, "a", LONG).await;
+pub async fn who_owns_may_acquire_again_and_keeps_the_term(ownership: Arc<dyn Ownership>) {
+    let tenure = acquire_one(&*ownership, "a", LONG).await;
     assert!(tenure.is_some());
-    assert_eq!(acquire_one(&*it, "a", LONG).await, tenure);
-    assert_eq!(it.renew("a", &[tenure.unwrap()], LONG).await.unwrap(), [true]);
+    assert_eq!(acquire_one(&*ownership, "a", LONG).await, tenure);
+    assert_eq!(ownership.renew("a", &[tenure.unwrap()], LONG).await.unwrap(), [true]);
 }
 
-pub async fn renewing_makes_the_lease_last_and_keeps_the_term(it: Arc<dyn Ownership>) {
+pub async fn renewing_makes_the_lease_last_and_keeps_the_term(this_ownership: Arc<dyn Ownership>) {
     // Where a lease has ended before it could be renewed, a longer one is taken.
     let mut short = SHORT;
     let tenure = eventually(async || {
-        let tenure = acquire_one(&*it, "a", short).await?;
+        let tenure = acquire_one(&*this_ownership, "a", short).await?;
         short *= 2;
-        let renewed = it.renew("a", &[tenure], LONG).await.unwrap();
+        let renewed = this_ownership.renew("a", &[tenure], LONG).await.unwrap();
         (renewed == [true]).then_some(tenure)
     })
     .await;
-    let (began, ownership) = (Instant::now(), &*it);
+    let (began, ownership) = (Instant::now(), &*this_ownership);
     until("the first lease would be over", || async {
         assert_eq!(acquire_one(ownership, "b", LONG).await, None, "it was renewed");
         began.elapsed() > short
     })
     .await;
-    assert_eq!(it.renew("a", &[tenure], LONG).await.unwrap(), [true]);
+    assert_eq!(this_ownership.renew("a", &[tenure], LONG).await.unwrap(), [true]);
 }
 
-pub async fn what_is_lost_is_answered_when_it_is_renewed(it: Arc<dyn Ownership>) {
-    let mine = acquire_one(&*it, "a", LONG).await.unwrap();
-    let anothers = it.acquire("b", &P[1..2], LONG).await.unwrap()[0].unwrap();
+pub async fn what_is_lost_is_answered_when_it_is_renewed(ownership: Arc<dyn Ownership>) {
+    let mine = acquire_one(&*ownership, "a", LONG).await.unwrap();
+    let anothers = ownership.acquire("b", &P[1..2], LONG).await.unwrap()[0].unwrap();
     let older = Tenure { term: mine.term - 1, ..mine };
     let unknown = Tenure { partition: P[2], term: 1 };
-    let renewed = it.renew("a", &[anothers, older, mine, unknown], LONG).await.unwrap();
+    let renewed = ownership.renew("a", &[anothers, older, mine, unknown], LONG).await.unwrap();
     assert_eq!(renewed, [false, false, true, false]);
 }
 
-pub async fn a_lease_that_has_ended_goes_to_who_asks_with_a_higher_term(it: Arc<dyn Ownership>) {
-    let first = acquire_one(&*it, "a", SHORT).await.unwrap();
-    let next = eventually(async || acquire_one(&*it, "b", LONG).await).await;
+pub async fn a_lease_that_has_ended_goes_to_who_asks_with_a_higher_term(ownership: Arc<dyn Ownership>) {
+    let first = acquire_one(&*ownership, "a", SHORT).await.unwrap();
+    let next = eventually(async || acquire_one(&*ownership, "b", LONG).await).await;
     assert!(next.term > first.term, "{first:?} {next:?}");
-    assert_eq!(it.renew("a", &[first], LONG).await.unwrap(), [false], "the old owner is out");
-    assert_eq!(acquire_one(&*it, "a", LONG).await, None);
+    assert_eq!(ownership.renew("a", &[first], LONG).await.unwrap(), [false], "the old owner is out");
+    assert_eq!(acquire_one(&*ownership, "a", LONG).await, None);
 }
 
-pub async fn what_is_released_is_free_at_once_and_gets_a_higher_term(it: Arc<dyn Ownership>) {
-    let first = acquire_one(&*it, "a", LONG).await.unwrap();
-    it.release("a", &[first]).await.unwrap();
-    assert_eq!(it.renew("a", &[first], LONG).await.unwrap(), [false], "it is given up");
-    let next = acquire_one(&*it, "b", LONG).await.unwrap();
+pub async fn what_is_released_is_free_at_once_and_gets_a_higher_term(ownership: Arc<dyn Ownership>) {
+    let first = acquire_one(&*ownership, "a", LONG).await.unwrap();
+    ownership.release("a", &[first]).await.unwrap();
+    assert_eq!(ownership.renew("a", &[first], LONG).await.unwrap(), [false], "it is given up");
+    let next = acquire_one(&*ownership, "b", LONG).await.unwrap();
     assert!(next.term > first.term, "{first:?} {next:?}");
 }
 
-pub async fn releasing_what_is_not_held_frees_nothing(it: Arc<dyn Ownership>) {
-    let first = acquire_one(&*it, "a", LONG).await.unwrap();
-    it.release("a", &[first]).await.unwrap();
-    let next = acquire_one(&*it, "b", LONG).await.unwrap();
-    it.release("a", &[first, next, Tenure { partition: P[2], term: 1 }]).await.unwrap();
-    assert_eq!(it.renew("b", &[next], LONG).await.unwrap(), [true]);
+pub async fn releasing_what_is_not_held_frees_nothing(ownership: Arc<dyn Ownership>) {
+    let first = acquire_one(&*ownership, "a", LONG).await.unwrap();
+    ownership.release("a", &[first]).await.unwrap();
+    let next = acquire_one(&*ownership, "b", LONG).await.unwrap();
+    ownership.release("a", &[first, next, Tenure { partition: P[2], term: 1 }]).await.unwrap();
+    assert_eq!(ownership.renew("b", &[next], LONG).await.unwrap(), [true]);
 }
 
-pub async fn terms_ascend_with_each_change_of_owner(it: Arc<dyn Ownership>) {
+pub async fn terms_ascend_with_each_change_of_owner(ownership: Arc<dyn Ownership>) {
     let mut last = i64::MIN;
     for nth in 0..20 {
         let engine = ["a", "b", "c"][nth % 3];
-        let tenure = acquire_one(&*it, engine, LONG).await.unwrap();
+        let tenure = acquire_one(&*ownership, engine, LONG).await.unwrap();
         assert!(tenure.term > last, "{tenure:?} after {last}");
         last = tenure.term;
-        it.release(engine, &[tenure]).await.unwrap();
+        ownership.release(engine, &[tenure]).await.unwrap();
     }
 }
 
-pub async fn whoever_holds_a_partition_raises_its_term_and_nobody_else_does(it: Arc<dyn Ownership>) {
-    let first = acquire_one(&*it, "a", LONG).await.unwrap();
-    let other = it.acquire("b", &P[1..2], LONG).await.unwrap()[0].unwrap();
+pub async fn whoever_holds_a_partition_raises_its_term_and_nobody_else_does(ownership: Arc<dyn Ownership>) {
+    let first = acquire_one(&*ownership, "a", LONG).await.unwrap();
+    let other = ownership.acquire("b", &P[1..2], LONG).await.unwrap()[0].unwrap();
     let stale = Tenure { term: first.term - 1, ..first };
     let unknown = Tenure { partition: P[2], term: 1 };
-    let raised = it.raise("a", &[other, first, stale, unknown], 40).await.unwrap();
+    let raised = ownership.raise("a", &[other, first, stale, unknown], 40).await.unwrap();
     assert_eq!(raised, [None, Some(Tenure { term: 41, ..first }), None, None]);
-    assert_eq!(it.renew("a", &[first], LONG).await.unwrap(), [false], "the older term is over");
+    assert_eq!(ownership.renew("a", &[first], LONG).await.unwrap(), [false], "the older term is over");
     let held = raised[1].unwrap();
-    assert_eq!(it.renew("a", &[held], LONG).await.unwrap(), [true]);
-    assert_eq!(it.renew("b", &[other], LONG).await.unwrap(), [true], "it was not touched");
-    assert_eq!(it.raise("a", &[held], 7).await.unwrap(), [Some(held)], "it is above that already");
-    it.release("a", &[held]).await.unwrap();
-    assert_eq!(it.raise("a", &[held], 50).await.unwrap(), [None], "it is given up");
-    let next = acquire_one(&*it, "b", LONG).await.unwrap();
+    assert_eq!(ownership.renew("a", &[held], LONG).await.unwrap(), [true]);
+    assert_eq!(ownership.renew("b", &[other], LONG).await.unwrap(), [true], "it was not touched");
+    assert_eq!(ownership.raise("a", &[held], 7).await.unwrap(), [Some(held)], "it is above that already");
+    ownership.release("a", &[held]).await.unwrap();
+    assert_eq!(ownership.raise("a", &[held], 50).await.unwrap(), [None], "it is given up");
+    let next = acquire_one(&*ownership, "b", LONG).await.unwrap();
     assert!(next.term > held.term, "{held:?} {next:?}");
 }
 
-pub async fn what_an_engine_says_of_the_hot_set_is_said_to_the_others(it: Arc<dyn Ownership>) {
+pub async fn what_an_engine_says_of_the_hot_set_is_said_to_the_others(ownership: Arc<dyn Ownership>) {
     let says = |has_hot| Says { has_hot, ..Says::default() };
     let live = |engine: &str, has_hot| Live::new(engine, &says(has_hot));
-    assert_eq!(it.beat("a", LONG, &says(true)).await.unwrap(), [live("a", true)]);
-    assert_eq!(it.beat("b", LONG, &says(false)).await.unwrap(), [live("a", true), live("b", false)]);
-    assert_eq!(it.beat("a", LONG, &says(false)).await.unwrap(), [live("a", false), live("b", false)]);
-    assert_eq!(it.beat("b", LONG, &says(true)).await.unwrap(), [live("a", false), live("b", true)]);
+    assert_eq!(ownership.beat("a", LONG, &says(true)).await.unwrap(), [live("a", true)]);
+    assert_eq!(ownership.beat("b", LONG, &says(false)).await.unwrap(), [live("a", true), live("b", false)]);
+    assert_eq!(ownership.beat("a", LONG, &says(false)).await.unwrap(), [live("a", false), live("b", false)]);
+    assert_eq!(ownership.beat("b", LONG, &says(true)).await.unwrap(), [live("a", false), live("b", true)]);
 }
 
-pub async fn what_databases_an_engine_does_not_reach_is_said_to_the_others(it: Arc<dyn Ownership>) {
+pub async fn what_databases_an_engine_does_not_reach_is_said_to_the_others(ownership: Arc<dyn Ownership>) {
     let says = |without: &[usize]| Says { without: without.to_vec(), ..Says::default() };
     let live = |engine: &str, without: &[usize]| Live::new(engine, &says(without));
-    assert_eq!(it.beat("a", LONG, &says(&[])).await.unwrap(), [live("a", &[])]);
-    assert_eq!(it.beat("b", LONG, &says(&[1, 12])).await.unwrap(), [live("a", &[]), live("b", &[1, 12])]);
-    assert_eq!(it.beat("a", LONG, &says(&[0])).await.unwrap(), [live("a", &[0]), live("b", &[1, 12])]);
-    assert_eq!(it.beat("b", LONG, &says(&[])).await.unwrap(), [live("a", &[0]), live("b", &[])]);
+    assert_eq!(ownership.beat("a", LONG, &says(&[])).await.unwrap(), [live("a", &[])]);
+    assert_eq!(
+        ownership.beat("b", LONG, &says(&[1, 12])).await.unwrap(),
+        [live("a", &[]), live("b", &[1, 12])]
+    );
+    assert_eq!(ownership.beat("a", LONG, &says(&[0])).await.unwrap(), [live("a", &[0]), live("b", &[1, 12])]);
+    assert_eq!(ownership.beat("b", LONG, &says(&[])).await.unwrap(), [live("a", &[0]), live("b", &[])]);
 }
 
-pub async fn who_beats_is_alive_and_the_living_come_sorted(it: Arc<dyn Ownership>) {
-    assert_eq!(beat(&*it, "b", LONG).await, ["b"]);
-    assert_eq!(beat(&*it, "c", LONG).await, ["b", "c"]);
-    assert_eq!(beat(&*it, "a", LONG).await, ["a", "b", "c"]);
-    assert_eq!(beat(&*it, "b", LONG).await, ["a", "b", "c"], "each once");
+pub async fn who_beats_is_alive_and_the_living_come_sorted(ownership: Arc<dyn Ownership>) {
+    assert_eq!(beat(&*ownership, "b", LONG).await, ["b"]);
+    assert_eq!(beat(&*ownership, "c", LONG).await, ["b", "c"]);
+    assert_eq!(beat(&*ownership, "a", LONG).await, ["a", "b", "c"]);
+    assert_eq!(beat(&*ownership, "b", LONG).await, ["a", "b", "c"], "each once");
 }
 
-pub async fn who_is_silent_is_dead_and_who_leaves_is_gone_at_once(it: Arc<dyn Ownership>) {
-    beat(&*it, "silent", SHORT).await;
-    beat(&*it, "left", LONG).await;
-    it.leave("left").await.unwrap();
-    it.leave("unknown").await.unwrap();
-    assert!(!beat(&*it, "a", LONG).await.contains(&"left".to_owned()));
-    eventually(async || (beat(&*it, "a", LONG).await == ["a"]).then_some(())).await;
+pub async fn who_is_silent_is_dead_and_who_leaves_is_gone_at_once(ownership: Arc<dyn Ownership>) {
+    beat(&*ownership, "silent", SHORT).await;
+    beat(&*ownership, "left", LONG).await;
+    ownership.leave("left").await.unwrap();
+    ownership.leave("unknown").await.unwrap();
+    assert!(!beat(&*ownership, "a", LONG).await.contains(&"left".to_owned()));
+    eventually(async || (beat(&*ownership, "a", LONG).await == ["a"]).then_some(())).await;
 }
 
-pub async fn the_clock_that_is_told_is_the_one_that_leases_run_on(it: Arc<dyn Ownership>) {
-    let before = it.now().await.unwrap().unwrap();
-    assert!(acquire_one(&*it, "a", SHORT).await.is_some());
-    eventually(async || acquire_one(&*it, "b", LONG).await).await;
-    let passed_ms = it.now().await.unwrap().unwrap().since(before);
+pub async fn the_clock_that_is_told_is_the_one_that_leases_run_on(ownership: Arc<dyn Ownership>) {
+    let before = ownership.now().await.unwrap().unwrap();
+    assert!(acquire_one(&*ownership, "a", SHORT).await.is_some());
+    eventually(async || acquire_one(&*ownership, "b", LONG).await).await;
+    let passed_ms = ownership.now().await.unwrap().unwrap().since(before);
     assert!(passed_ms >= 150, "{passed_ms}");
 }
 
-pub async fn who_leaves_keeps_its_leases_until_they_are_released(it: Arc<dyn Ownership>) {
-    beat(&*it, "a", LONG).await;
-    let tenure = acquire_one(&*it, "a", LONG).await.unwrap();
-    it.leave("a").await.unwrap();
-    assert_eq!(acquire_one(&*it, "b", LONG).await, None);
-    it.release("a", &[tenure]).await.unwrap();
-    assert!(acquire_one(&*it, "b", LONG).await.is_some());
+pub async fn who_leaves_keeps_its_leases_until_they_are_released(ownership: Arc<dyn Ownership>) {
+    beat(&*ownership, "a", LONG).await;
+    let tenure = acquire_one(&*ownership, "a", LONG).await.unwrap();
+    ownership.leave("a").await.unwrap();
+    assert_eq!(acquire_one(&*ownership, "b", LONG).await, None);
+    ownership.release("a", &[tenure]).await.unwrap();
+    assert!(acquire_one(&*ownership, "b", LONG).await.is_some());
 }
 
-pub async fn owners_are_listed_in_order_with_what_is_left(it: Arc<dyn Ownership>) {
-    assert_eq!(it.owners().await.unwrap(), []);
-    let before = it.now().await.unwrap().unwrap();
-    let late = it.acquire("b", &P[2..], LONG).await.unwrap()[0].unwrap();
-    let tenures = it.acquire("a", &P[..2], SHORT).await.unwrap();
+pub async fn owners_are_listed_in_order_with_what_is_left(ownership: Arc<dyn Ownership>) {
+    assert_eq!(ownership.owners().await.unwrap(), []);
+    let before = ownership.now().await.unwrap().unwrap();
+    let late = ownership.acquire("b", &P[2..], LONG).await.unwrap()[0].unwrap();
+    let tenures = ownership.acquire("a", &P[..2], SHORT).await.unwrap();
     eventually(async || {
-        let owners = it.owners().await.unwrap();
-        owners[..2].iter().all(|it| it.left.is_zero()).then_some(())
+        let owners = ownership.owners().await.unwrap();
+        owners[..2].iter().all(|owner| owner.left.is_zero()).then_some(())
     })
     .await;
-    let owners = it.owners().await.unwrap();
-    let listed: Vec<_> = owners.iter().map(|it| (it.tenure, it.engine.as_str())).collect();
+    let owners = ownership.owners().await.unwrap();
+    let listed: Vec<_> = owners.iter().map(|owner| (owner.tenure, owner.engine.as_str())).collect();
     assert_eq!(listed, [(tenures[0].unwrap(), "a"), (tenures[1].unwrap(), "a"), (late, "b")]);
     let Owner { left, .. } = owners[2];
-    let passed_ms = it.now().await.unwrap().unwrap().since(before);
+    let passed_ms = ownership.now().await.unwrap().unwrap().since(before);
     let passed = Duration::from_millis(u64::try_from(passed_ms).unwrap() + 1);
     assert!(left <= LONG && left + passed >= LONG, "{left:?} after {passed:?}");
 }
 
-pub async fn of_many_who_acquire_each_partition_goes_to_one(it: Arc<dyn Ownership>) {
+pub async fn of_many_who_acquire_each_partition_goes_to_one(ownership: Arc<dyn Ownership>) {
     let all: Vec<Partition> = (0..64).map(Partition).collect();
     let mut askers = JoinSet::new();
     for nth in 0..8 {
-        let (it, mut asked) = (Arc::clone(&it), all.clone());
+        let (each_ownership, mut asked) = (Arc::clone(&ownership), all.clone());
         asked.rotate_left(nth * 8);
-        askers.spawn(async move { it.acquire(&format!("e{nth}"), &asked, LONG).await.unwrap() });
+        askers.spawn(async move { each_ownership.acquire(&format!("e{nth}"), &asked, LONG).await.unwrap() });
     }
     let won: Vec<Tenure> = askers.join_all().await.into_iter().flatten().flatten().collect();
-    let partitions: HashSet<Partition> = won.iter().map(|it| it.partition).collect();
+    let partitions: HashSet<Partition> = won.iter().map(|tenure| tenure.partition).collect();
     assert_eq!((won.len(), partitions.len()), (64, 64));
 }
 
-pub async fn empty_lists_are_nothing(it: Arc<dyn Ownership>) {
-    assert_eq!(it.acquire("a", &[], LONG).await.unwrap(), []);
-    assert!(it.renew("a", &[], LONG).await.unwrap().is_empty());
-    it.release("a", &[]).await.unwrap();
-    assert_eq!(it.owners().await.unwrap(), []);
+pub async fn empty_lists_are_nothing(ownership: Arc<dyn Ownership>) {
+    assert_eq!(ownership.acquire("a", &[], LONG).await.unwrap(), []);
+    assert!(ownership.renew("a", &[], LONG).await.unwrap().is_empty());
+    ownership.release("a", &[]).await.unwrap();
+    assert_eq!(ownership.owners().await.unwrap(), []);
 }

@@ -35,7 +35,7 @@ fn wish(name: &str, stands: Option<&StoredSchedule>) -> SaveSchedule {
         schedule: schedule(),
         progress: Progress::beginning(NOW),
         wake_at: Some(NOW),
-        expected: stands.map(|it| it.step),
+        expected: stands.map(|schedule| schedule.step),
         by: "ada".to_owned(),
     }
 }
@@ -134,7 +134,7 @@ pub async fn of_many_who_decide_on_one_step_one_is_applied(store: Arc<dyn Schedu
             }
         });
     }
-    assert_eq!(asking.join_all().await.into_iter().filter(|it| *it).count(), 1);
+    assert_eq!(asking.join_all().await.into_iter().filter(|flag| *flag).count(), 1);
     assert!(history(&*store, &a).await.len() <= 1);
 }
 
@@ -149,7 +149,7 @@ pub async fn the_runs_of_an_advance_are_there_if_it_is_applied(store: Arc<dyn Sc
     assert_eq!(store.advance_schedules(all, NOW).await.unwrap(), [Applied::Lost, Applied::Moved]);
     assert_eq!(history(&*store, &b).await, []);
     let runs = history(&*store, &a).await;
-    assert_eq!(runs.iter().map(|it| it.key.at.0).collect::<Vec<_>>(), [2, 1], "the latest instant first");
+    assert_eq!(runs.iter().map(|run| run.key.at.0).collect::<Vec<_>>(), [2, 1], "the latest instant first");
     let told = (runs[0].outcome, runs[0].reason.clone(), runs[0].is_settled, runs[0].number);
     assert_eq!(told, (Outcome::Skipped, skipped.reason, true, 3));
     let told = (runs[1].outcome, runs[1].is_settled, runs[1].execute_at, runs[1].created_at);
@@ -167,7 +167,7 @@ pub async fn only_what_is_due_and_of_the_asked_slots_is_found(store: Arc<dyn Sch
     }
     let names = async |slots: u32, now: i64, limit: usize| -> Vec<String> {
         let found = store.due_schedules(slots, NOW.plus(now), limit).await.unwrap();
-        found.iter().map(|it| it.key.name.as_str().to_owned()).collect()
+        found.iter().map(|schedule| schedule.key.name.as_str().to_owned()).collect()
     };
     assert_eq!(store.next_wake().await.unwrap(), Some(NOW));
     assert_eq!(names(ALL_SLOTS, -1, 9).await, [""; 0]);
@@ -228,7 +228,7 @@ pub async fn the_tasks_of_runs_are_found_together_in_order(store: Arc<dyn Schedu
     assert_eq!(found, wanted);
     assert_eq!(store.run_tasks(Vec::new()).await.unwrap(), []);
     let many = store.run_tasks(vec![key(&a, 1); 1_200]).await.unwrap();
-    assert!(many.len() == 1_200 && many.iter().all(|it| *it == made("ta-1")));
+    assert!(many.len() == 1_200 && many.iter().all(|run_task| *run_task == made("ta-1")));
 }
 
 pub async fn runs_that_are_put_off_stand_behind_all_others(store: Arc<dyn ScheduleStore>) {
@@ -267,7 +267,8 @@ pub async fn what_an_advance_takes_back_is_cancelled_if_it_is_applied(store: Arc
     advanced(&*store, &a, (1..=3).map(|at| run(at, Outcome::Created)).collect()).await;
     let runs = vec![run(1, Outcome::Created).key(a.id), run(3, Outcome::Created).key(a.id)];
     let takes_back = Some(TakesBack { runs, reason: "changed".to_owned() });
-    let outcomes = async || history(&*store, &a).await.iter().map(|it| it.outcome.code()).collect::<Vec<_>>();
+    let outcomes =
+        async || history(&*store, &a).await.iter().map(|run| run.outcome.code()).collect::<Vec<_>>();
     let stale = Advance { takes_back: takes_back.clone(), ..advance(&a, None, vec![]) };
     assert_eq!(store.advance_schedules(vec![stale], NOW).await.unwrap(), [Applied::Lost]);
     assert_eq!(outcomes().await, [1, 1, 1], "nothing of it");
@@ -286,7 +287,7 @@ pub async fn the_first_secret_that_was_offered_stays(store: Arc<dyn ScheduleStor
         asking.spawn(async move { store.identity_secret(IdentitySecret::new([nth; 32])).await.unwrap() });
     }
     let answers = asking.join_all().await;
-    assert!(answers.iter().all(|it| *it == answers[0]), "one of them, for all");
+    assert!(answers.iter().all(|secret| *secret == answers[0]), "one of them, for all");
     let again = store.identity_secret(IdentitySecret::new([99; 32])).await.unwrap();
     assert_eq!(again, answers[0]);
 }
@@ -301,9 +302,9 @@ pub async fn pages_of_runs_tear_no_instant_apart(store: Arc<dyn ScheduleStore>) 
         let Some(last) = some.last() else { break };
         assert!(some.len() <= 4, "{}", some.len());
         before = last.key.at;
-        found.extend(some.into_iter().map(|it| (it.key.at, it.outcome)));
+        found.extend(some.into_iter().map(|run| (run.key.at, run.outcome)));
     }
-    found.sort_unstable_by_key(|it| (it.0, it.1.code()));
+    found.sort_unstable_by_key(|pair| (pair.0, pair.1.code()));
     found.dedup();
     assert_eq!(found.len(), 20);
 }
@@ -329,7 +330,7 @@ pub async fn schedules_are_listed_by_name_page_by_page(store: Arc<dyn ScheduleSt
     store.save_schedule(asked, NOW).await.unwrap().unwrap();
     let names = async |after: &str, limit: usize| -> Vec<String> {
         let found = store.schedules(&Name::default_namespace(), after, limit).await.unwrap();
-        found.iter().map(|it| it.key.name.as_str().to_owned()).collect()
+        found.iter().map(|schedule| schedule.key.name.as_str().to_owned()).collect()
     };
     assert_eq!(names("", 2).await, ["a", "b"]);
     assert_eq!(names("b", 9).await, ["c"]);

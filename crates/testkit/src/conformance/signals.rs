@@ -23,7 +23,7 @@ fn ready(namespace: &str, queue: &str) -> Signal {
 async fn heard(from: &dyn Signals, by: &dyn Signals, sent: &[Signal]) -> Vec<Signal> {
     let mut all: Vec<Signal> = Vec::new();
     let listen = async {
-        while !sent.iter().all(|it| all.contains(it)) {
+        while !sent.iter().all(|signal| all.contains(signal)) {
             all.extend(by.next().await.unwrap_or_default());
         }
     };
@@ -53,7 +53,7 @@ pub async fn what_one_announces_another_hears_as_it_was_sent(one: Arc<dyn Signal
         ready("team-a", "mail"),
     ];
     let all = heard(&*one, &*other, &sent).await;
-    assert!(all.iter().all(|it| sent.contains(it)), "{all:?}");
+    assert!(all.iter().all(|signal| sent.contains(signal)), "{all:?}");
     heard(&*other, &*one, &[due(1, 1)]).await;
 }
 
@@ -70,6 +70,6 @@ pub async fn who_stops_waiting_can_wait_again(one: Arc<dyn Signals>, other: Arc<
 }
 
 pub async fn many_signals_at_once_arrive(one: Arc<dyn Signals>, other: Arc<dyn Signals>) {
-    let sent: Vec<Signal> = (0..64).map(|it| due(it, i64::from(it))).collect();
+    let sent: Vec<Signal> = (0..64).map(|nth| due(nth, i64::from(nth))).collect();
     heard(&*one, &*other, &sent).await;
 }

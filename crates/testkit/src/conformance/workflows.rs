@@ -71,7 +71,7 @@ async fn advanced(store: &dyn WorkflowStore, of: &StoredWorkflow, rows: Vec<Chan
 
 async fn rows(store: &dyn WorkflowStore, id: WorkflowId) -> Vec<StoredNode> {
     let mut all = store.node_rows(id).await.unwrap();
-    all.sort_unstable_by_key(|it| it.key);
+    all.sort_unstable_by_key(|node| node.key);
     all
 }
 
@@ -108,7 +108,7 @@ pub async fn documents_that_are_alike_are_one_and_others_are_the_next_version(st
     for kind in ["x", "x", "y", "x", "z"] {
         all.push(created(&*store, of(kind)).await);
     }
-    assert_eq!(all.iter().map(|it| it.version).collect::<Vec<_>>(), [1, 1, 2, 1, 3]);
+    assert_eq!(all.iter().map(|workflow| workflow.version).collect::<Vec<_>>(), [1, 1, 2, 1, 3]);
     assert!(all[0].definition == all[1].definition && all[0].definition == all[3].definition);
     let other = NewWorkflow { namespace: name("other"), ..of("y") };
     assert_eq!(created(&*store, other).await.version, 1);
@@ -122,28 +122,28 @@ pub async fn of_two_creations_with_one_key_one_is_made(store: Arc<dyn WorkflowSt
         asking.spawn(async move { store.create_workflow(asked, NOW).await.unwrap() });
     }
     let all = asking.join_all().await;
-    assert_eq!(all.iter().filter(|it| it.is_new).count(), 1);
-    assert!(all.iter().all(|it| it.workflow.id == all[0].workflow.id));
+    assert_eq!(all.iter().filter(|created| created.is_new).count(), 1);
+    assert!(all.iter().all(|created| created.workflow.id == all[0].workflow.id));
     let elsewhere = NewWorkflow { namespace: name("other"), ..asked };
     assert!(store.create_workflow(elsewhere, NOW).await.unwrap().is_new);
 }
 
 pub async fn of_many_who_decide_on_one_step_one_is_applied_with_its_rows(store: Arc<dyn WorkflowStore>) {
-    let it = created(&*store, wish("k")).await;
+    let workflow = created(&*store, wish("k")).await;
     let mut deciding = JoinSet::new();
     for node in 0..8 {
-        let (store, asked) = (Arc::clone(&store), step(&it, vec![open(node)]));
+        let (store, asked) = (Arc::clone(&store), step(&workflow, vec![open(node)]));
         deciding.spawn(async move { (node, store.advance_workflow(asked, NOW).await.unwrap()) });
     }
     let all = deciding.join_all().await;
-    let moved: Vec<u32> = all.iter().filter(|it| it.1 == Applied::Moved).map(|it| it.0).collect();
+    let moved: Vec<u32> = all.iter().filter(|pair| pair.1 == Applied::Moved).map(|pair| pair.0).collect();
     assert_eq!(moved.len(), 1, "{all:?}");
-    assert_eq!(rows(&*store, it.id).await.iter().map(|it| it.key.node).collect::<Vec<_>>(), moved);
-    assert_eq!(store.workflow(it.id).await.unwrap().unwrap().step, it.step + 1);
+    assert_eq!(rows(&*store, workflow.id).await.iter().map(|node| node.key.node).collect::<Vec<_>>(), moved);
+    assert_eq!(store.workflow(workflow.id).await.unwrap().unwrap().step, workflow.step + 1);
 }
 
 pub async fn rows_are_written_again_and_keep_what_they_must(store: Arc<dyn WorkflowStore>) {
-    let it = created(&*store, wish("k")).await;
+    let workflow = created(&*store, wish("k")).await;
     let items = Carried { items: Some("[1, 2]".to_owned()), ..Carried::default() };
     let fan_out = NodeRow { items: Some(2), ..open(0).row };
     let opened = vec![
@@ -151,9 +151,12 @@ pub async fn rows_are_written_again_and_keep_what_they_must(store: Arc<dyn Workf
         ChangedNode { key: NodeKey::item(0, 1), ..open(0) },
         ChangedNode { key: NodeKey::node(3).undoing(), ..open(0) },
     ];
-    let it = advanced(&*store, &it, opened).await;
+    let stored_workflow = advanced(&*store, &workflow, opened).await;
     let key = NodeKey::item(0, 1);
-    store.nodes_made(it.id, vec![MadeNode { key, attempt: 1, task_ref: "t1".to_owned() }]).await.unwrap();
+    store
+        .nodes_made(stored_workflow.id, vec![MadeNode { key, attempt: 1, task_ref: "t1".to_owned() }])
+        .await
+        .unwrap();
     let later = NOW.plus(5);
     let result =
         Carried { result: Some("\"\u{1f600} '\\\\\"".to_owned()), error: Some("é".to_owned()), items: None };
@@ -166,8 +169,8 @@ pub async fn rows_are_written_again_and_keep_what_they_must(store: Arc<dyn Workf
         },
         ChangedNode { key, row: done, carried: result.clone() },
     ];
-    assert_eq!(store.advance_workflow(step(&it, ended), later).await.unwrap(), Applied::Moved);
-    let all = rows(&*store, it.id).await;
+    assert_eq!(store.advance_workflow(step(&stored_workflow, ended), later).await.unwrap(), Applied::Moved);
+    let all = rows(&*store, stored_workflow.id).await;
     assert_eq!(all.len(), 3);
     assert_eq!((all[0].row.items, all[0].row.state), (Some(2), NodeState::Succeeded));
     assert_eq!((all[1].key, all[1].row.order, all[1].row.is_made), (key, Some(7), true));
@@ -176,45 +179,47 @@ pub async fn rows_are_written_again_and_keep_what_they_must(store: Arc<dyn Workf
         (NOW, Some(later), Some("t1"))
     );
     assert_eq!((all[2].key, all[2].ended_at), (NodeKey::node(3).undoing(), None));
-    let contents = store.node_contents(it.id, vec![0]).await.unwrap();
-    let of = |wanted: NodeKey| contents.iter().find(|it| it.key == wanted).unwrap().carried.clone();
+    let contents = store.node_contents(stored_workflow.id, vec![0]).await.unwrap();
+    let of = |wanted: NodeKey| contents.iter().find(|content| content.key == wanted).unwrap().carried.clone();
     assert_eq!(of(key), result);
     assert_eq!(of(NodeKey::node(0)).items.as_deref(), Some("[1, 2]"), "as it was written first");
     assert_eq!(contents.len(), 2);
     // A new attempt has another task.
-    let it = store.workflow(it.id).await.unwrap().unwrap();
+    let this_workflow = store.workflow(stored_workflow.id).await.unwrap().unwrap();
     let again = ChangedNode { key, row: NodeRow { attempt: 2, ..open(0).row }, carried: Carried::default() };
-    advanced(&*store, &it, vec![again]).await;
-    let all = rows(&*store, it.id).await;
+    advanced(&*store, &this_workflow, vec![again]).await;
+    let all = rows(&*store, this_workflow.id).await;
     assert_eq!((all[1].task_ref.as_deref(), all[1].row.attempt, all[1].ended_at), (None, 2, None));
 }
 
 pub async fn a_reference_is_noted_once_and_for_its_attempt(store: Arc<dyn WorkflowStore>) {
-    let it = created(&*store, wish("k")).await;
-    advanced(&*store, &it, vec![open(0), open(1)]).await;
+    let workflow = created(&*store, wish("k")).await;
+    advanced(&*store, &workflow, vec![open(0), open(1)]).await;
     let made = |node, attempt, task: &str| {
         let (store, task_ref) = (Arc::clone(&store), task.to_owned());
         async move {
-            store.nodes_made(it.id, vec![MadeNode { key: NodeKey::node(node), attempt, task_ref }]).await
+            store
+                .nodes_made(workflow.id, vec![MadeNode { key: NodeKey::node(node), attempt, task_ref }])
+                .await
         }
     };
     made(0, 2, "t-other").await.unwrap();
     made(0, 1, "t-first").await.unwrap();
     made(0, 1, "t-second").await.unwrap();
-    let all = rows(&*store, it.id).await;
+    let all = rows(&*store, workflow.id).await;
     assert_eq!((all[0].task_ref.as_deref(), all[1].task_ref.as_deref()), (Some("t-first"), None));
 }
 
 pub async fn ten_thousand_rows_are_one_step(store: Arc<dyn WorkflowStore>) {
-    let it = created(&*store, wish("k")).await;
+    let workflow = created(&*store, wish("k")).await;
     let items: Vec<ChangedNode> =
         (0..10_000).map(|nth| ChangedNode { key: NodeKey::item(0, nth), ..open(0) }).collect();
-    let it = advanced(&*store, &it, items).await;
-    assert_eq!(rows(&*store, it.id).await.len(), 10_000);
+    let stored_workflow = advanced(&*store, &workflow, items).await;
+    assert_eq!(rows(&*store, stored_workflow.id).await.len(), 10_000);
     let made = |nth| MadeNode { key: NodeKey::item(0, nth), attempt: 1, task_ref: format!("t{nth}") };
-    store.nodes_made(it.id, (0..10_000).map(made).collect()).await.unwrap();
-    let all = rows(&*store, it.id).await;
-    assert!(all.iter().all(|it| it.row.is_made));
+    store.nodes_made(stored_workflow.id, (0..10_000).map(made).collect()).await.unwrap();
+    let all = rows(&*store, stored_workflow.id).await;
+    assert!(all.iter().all(|node| node.row.is_made));
     assert_eq!(all[9_999].task_ref.as_deref(), Some("t9999"));
 }
 
@@ -228,8 +233,8 @@ pub async fn only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found(store:
     assert_eq!(store.next_workflow_wake().await.unwrap(), Some(NOW));
     let due = store.due_workflows(ALL_SLOTS, NOW.plus(9), 100).await.unwrap();
     assert_eq!(
-        due.iter().map(|it| it.id).collect::<Vec<_>>(),
-        all[..10].iter().map(|it| it.id).collect::<Vec<_>>()
+        due.iter().map(|workflow| workflow.id).collect::<Vec<_>>(),
+        all[..10].iter().map(|workflow| workflow.id).collect::<Vec<_>>()
     );
     assert_eq!(store.due_workflows(ALL_SLOTS, NOW.plus(99), 7).await.unwrap().len(), 7);
     let mut by_slot = Vec::new();
@@ -249,8 +254,8 @@ pub async fn only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found(store:
 pub async fn marks_are_found_by_age_and_slot_until_they_are_deleted(store: Arc<dyn WorkflowStore>) {
     let mark = |id: i64, of: i64| WorkflowMark { id, workflow: WorkflowId(of) };
     let mut all: Vec<WorkflowMark> = (0..70).map(|nth| mark(i64::MAX - nth, nth + 1)).collect();
-    for (nth, it) in (0..).zip(&all) {
-        store.mark_workflows(vec![*it], NOW.plus(nth)).await.unwrap();
+    for (nth, mark) in (0..).zip(&all) {
+        store.mark_workflows(vec![*mark], NOW.plus(nth)).await.unwrap();
     }
     // Said again, it is as old as it was.
     store.mark_workflows(all[..2].to_vec(), NOW.plus(100)).await.unwrap();
@@ -265,17 +270,17 @@ pub async fn marks_are_found_by_age_and_slot_until_they_are_deleted(store: Arc<d
         by_slot.extend(found(1 << slot, NOW.plus(99), 100).await);
     }
     assert_eq!(by_slot.len(), 70, "each in one slot");
-    let gone: Vec<i64> = all.drain(..60).map(|it| it.id).collect();
+    let gone: Vec<i64> = all.drain(..60).map(|mark| mark.id).collect();
     store.unmark_workflows(gone).await.unwrap();
     store.unmark_workflows(vec![1]).await.unwrap();
     assert_eq!(found(ALL_SLOTS, NOW.plus(99), 100).await, all);
 }
 
 pub async fn a_mark_is_made_with_the_step_that_it_is_of_or_not_at_all(store: Arc<dyn WorkflowStore>) {
-    let it = created(&*store, wish("k")).await;
+    let workflow = created(&*store, wish("k")).await;
     let with = |id| AdvanceWorkflow {
         mark: Some(WorkflowMark { id, workflow: WorkflowId(9) }),
-        ..step(&it, Vec::new())
+        ..step(&workflow, Vec::new())
     };
     assert_eq!(store.advance_workflow(with(1), NOW).await.unwrap(), Applied::Moved);
     assert_eq!(store.advance_workflow(with(2), NOW).await.unwrap(), Applied::Lost);
@@ -287,10 +292,10 @@ pub async fn workflows_are_listed_newest_first_page_by_page(store: Arc<dyn Workf
     for nth in 0..10 {
         let of = if nth % 2 == 0 { "even" } else { "odd" };
         let asked = NewWorkflow { definition: document(Some(of), "k"), ..wish("k") };
-        let it = created(&*store, asked).await;
+        let workflow = created(&*store, asked).await;
         if nth < 5 {
             let state = WorkflowState::Failed;
-            let over = AdvanceWorkflow { state, wake_at: None, ..step(&it, Vec::new()) };
+            let over = AdvanceWorkflow { state, wake_at: None, ..step(&workflow, Vec::new()) };
             store.advance_workflow(over, NOW).await.unwrap();
         }
     }
@@ -315,30 +320,30 @@ pub async fn workflows_are_listed_newest_first_page_by_page(store: Arc<dyn Workf
         let page = store.workflows(&WorkflowQuery { before, limit: 3, ..query(None, None) }).await.unwrap();
         let Some(last) = page.last() else { break };
         before = Some(last.id);
-        seen.extend(page.into_iter().map(|it| it.id.0));
+        seen.extend(page.into_iter().map(|workflow| workflow.id.0));
     }
     assert_eq!(seen.len(), 10);
-    assert!(seen.windows(2).all(|it| it[0] > it[1]), "{seen:?}");
+    assert!(seen.windows(2).all(|pair| pair[0] > pair[1]), "{seen:?}");
 }
 
 pub async fn what_is_over_is_forgotten_with_its_rows_and_what_runs_stays(store: Arc<dyn WorkflowStore>) {
     let runs = created(&*store, wish("runs")).await;
     let mut over = Vec::new();
     for kind in ["x", "x", "y"] {
-        let it = created(&*store, wish(kind)).await;
+        let workflow = created(&*store, wish(kind)).await;
         let rows = (0..3).map(|nth| ChangedNode { key: NodeKey::item(0, nth), ..open(0) }).collect();
-        let end = AdvanceWorkflow { state: WorkflowState::Succeeded, wake_at: None, ..step(&it, rows) };
+        let end = AdvanceWorkflow { state: WorkflowState::Succeeded, wake_at: None, ..step(&workflow, rows) };
         store.advance_workflow(end, NOW).await.unwrap();
-        over.push(it);
+        over.push(workflow);
     }
     assert_eq!(store.forget_workflows(NOW, 100).await.unwrap(), 0, "not before their time");
     let before = NOW.plus(3_600_000 * 3);
     assert_eq!(store.forget_workflows(before, 2).await.unwrap(), 2);
     assert_eq!(store.forget_workflows(before, 100).await.unwrap(), 1);
-    for it in over {
-        assert_eq!(store.workflow(it.id).await.unwrap(), None);
-        assert_eq!(rows(&*store, it.id).await, []);
-        assert_eq!(store.definition(it.definition).await.unwrap(), None);
+    for workflow in over {
+        assert_eq!(store.workflow(workflow.id).await.unwrap(), None);
+        assert_eq!(rows(&*store, workflow.id).await, []);
+        assert_eq!(store.definition(workflow.definition).await.unwrap(), None);
     }
     assert!(store.definition(runs.definition).await.unwrap().is_some());
     assert!(store.workflow(runs.id).await.unwrap().is_some());

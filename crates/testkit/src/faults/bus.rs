@@ -32,8 +32,8 @@ impl Bus for FaultyBus {
     async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>> {
         self.faults.pass_gate(BusGroup::Publish).await;
         let fated: Vec<(Fate, Assignment)> =
-            messages.into_iter().map(|it| (self.faults.fate(BusGroup::Publish), it)).collect();
-        let sent = fated.iter().filter(|(fate, _)| fate.happens).map(|(_, it)| it.clone()).collect();
+            messages.into_iter().map(|message| (self.faults.fate(BusGroup::Publish), message)).collect();
+        let sent = fated.iter().filter(|(fate, _)| fate.happens).map(|(_, lease)| lease.clone()).collect();
         let mut answers = self.inner.publish(sent).await.into_iter();
         let doing = "publish a message";
         let result = |fate: Fate| match (if fate.happens { answers.next() } else { None }, fate.reported) {

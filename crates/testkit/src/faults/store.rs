@@ -137,7 +137,7 @@ impl FaultyStore {
         mut partitions: impl Iterator<Item = Partition>,
     ) -> Result<(), Error> {
         let away = *self.part_away.lock();
-        if partitions.any(|it| away == Some(self.part_of(it))) {
+        if partitions.any(|partition| away == Some(self.part_of(partition))) {
             return Err(Error::did_not_happen(doing, "this part was sent away by a test"));
         }
         Ok(())
@@ -154,15 +154,15 @@ impl FaultyStore {
         after: Option<LeasePosition>,
         limit: usize,
     ) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
-        let part = after.map_or(0, |it| it.part);
+        let part = after.map_or(0, |position| position.part);
         if *self.part_away.lock() == Some(part) {
             return Err(Error::did_not_happen("read what is in flight", "this part was sent away by a test"));
         }
-        let inside = after.map(|it| LeasePosition { part: 0, ..it });
+        let inside = after.map(|position| LeasePosition { part: 0, ..position });
         let (mut tasks, next) = self.inner.in_flight(inside, limit).await?;
-        tasks.retain(|it| self.part_of(it.place.partition) == part);
+        tasks.retain(|task| self.part_of(task.place.partition) == part);
         let next_part = (part + 1 < self.parts()).then(|| LeasePosition::beginning_of(part + 1));
-        Ok((tasks, next.map(|it| LeasePosition { part, ..it }).or(next_part)))
+        Ok((tasks, next.map(|position| LeasePosition { part, ..position }).or(next_part)))
     }
 }
 
@@ -205,7 +205,7 @@ impl Store for FaultyStore {
     }
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error> {
-        self.pass_part("move tasks", steps.iter().map(|it| it.place.partition))?;
+        self.pass_part("move tasks", steps.iter().map(|step| step.place.partition))?;
         self.pass_stuck(steps.iter().map(|step| step.place.partition).collect()).await;
         let successes = steps.iter().filter(|step| matches!(step.change, Change::Succeed { .. }));
         for step in successes {
@@ -217,7 +217,7 @@ impl Store for FaultyStore {
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error> {
-        self.pass_part("dispatch tasks", grants.iter().map(|it| it.place.partition))?;
+        self.pass_part("dispatch tasks", grants.iter().map(|grant| grant.place.partition))?;
         for grant in &grants {
             let mut said = self.said.lock();
             said.grants += 1;
@@ -227,7 +227,7 @@ impl Store for FaultyStore {
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, Error> {
-        self.pass_part("extend leases", beats.iter().map(|it| it.place.partition))?;
+        self.pass_part("extend leases", beats.iter().map(|beat| beat.place.partition))?;
         self.faults.run(StoreGroup::Extend, "extend leases", self.inner.extend(beats, now)).await
     }
 
@@ -273,7 +273,7 @@ impl Store for FaultyStore {
     }
 
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error> {
-        self.pass_part("read tasks", places.iter().map(|it| it.partition))?;
+        self.pass_part("read tasks", places.iter().map(|place| place.partition))?;
         self.faults.run(StoreGroup::Read, "read tasks", self.inner.read(places)).await
     }
 

@@ -57,7 +57,7 @@ impl Wall {
         if BESIDE.contains(&doing) {
             return call.await;
         }
-        let is_read = READS.iter().any(|it| doing.starts_with(it));
+        let is_read = READS.iter().any(|text| doing.starts_with(text));
         {
             let mut inner = self.inner.lock();
             let is_refused = match &mut inner.rise {

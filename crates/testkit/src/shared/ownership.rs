@@ -57,7 +57,7 @@ impl MemoryOwnership {
 
     /// As after a restore from an older backup: every partition has this term, whoever holds it.
     pub fn set_terms(&self, term: i64) {
-        self.books.lock().leases.values_mut().for_each(|it| it.term = term);
+        self.books.lock().leases.values_mut().for_each(|lease| lease.term = term);
     }
 
     /// While it is away, every call fails and changes nothing.
@@ -78,7 +78,7 @@ impl Ownership for MemoryOwnership {
     async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error> {
         self.call("beat", |books, now| {
             books.alive.insert(engine.to_owned(), (until(now, ttl), says.clone()));
-            books.alive.retain(|_, it| it.0 > now);
+            books.alive.retain(|_, pair| pair.0 > now);
             books.alive.iter().map(|(engine, (_, says))| Live::new(engine, says)).collect()
         })
     }
@@ -107,8 +107,8 @@ impl Ownership for MemoryOwnership {
 
     async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error> {
         self.call("renew leases", |books, now| {
-            let one = |it: &Tenure| match books.leases.get_mut(&it.partition) {
-                Some(lease) if lease.is_held_by(engine, it.term, now) => {
+            let one = |tenure: &Tenure| match books.leases.get_mut(&tenure.partition) {
+                Some(lease) if lease.is_held_by(engine, tenure.term, now) => {
                     lease.until = until(now, ttl);
                     true
                 }
@@ -120,13 +120,13 @@ impl Ownership for MemoryOwnership {
 
     async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error> {
         self.call("raise terms", |books, now| {
-            let one = |it: &Tenure| {
-                let lease = books.leases.get_mut(&it.partition)?;
-                if !lease.is_held_by(engine, it.term, now) {
+            let one = |tenure: &Tenure| {
+                let lease = books.leases.get_mut(&tenure.partition)?;
+                if !lease.is_held_by(engine, tenure.term, now) {
                     return None;
                 }
                 lease.term = lease.term.max(above + 1);
-                Some(Tenure { partition: it.partition, term: lease.term })
+                Some(Tenure { partition: tenure.partition, term: lease.term })
             };
             held.iter().map(one).collect()
         })
@@ -134,9 +134,9 @@ impl Ownership for MemoryOwnership {
 
     async fn release(&self, engine: &str, held: &[Tenure]) -> Result<(), Error> {
         self.call("release partitions", |books, now| {
-            for it in held {
-                let lease = books.leases.get_mut(&it.partition);
-                if let Some(lease) = lease.filter(|lease| lease.is_held_by(engine, it.term, now)) {
+            for tenure in held {
+                let lease = books.leases.get_mut(&tenure.partition);
+                if let Some(lease) = lease.filter(|lease| lease.is_held_by(engine, tenure.term, now)) {
                     lease.until = now;
                 }
             }
@@ -155,10 +155,10 @@ impl Ownership for MemoryOwnership {
 
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         self.call("list owners", |books, now| {
-            let owner = |(partition, it): (&Partition, &Lease)| Owner {
-                tenure: Tenure { partition: *partition, term: it.term },
-                engine: it.engine.clone(),
-                left: Duration::from_millis(u64::try_from(it.until.since(now)).unwrap_or(0)),
+            let owner = |(partition, lease): (&Partition, &Lease)| Owner {
+                tenure: Tenure { partition: *partition, term: lease.term },
+                engine: lease.engine.clone(),
+                left: Duration::from_millis(u64::try_from(lease.until.since(now)).unwrap_or(0)),
             };
             books.leases.iter().map(owner).collect()
         })

@@ -168,7 +168,7 @@ impl Stage {
             _ => Overlap::Allow,
         };
         Schedule {
-            cron: cron.iter().map(|it| (*it).to_owned()).collect(),
+            cron: cron.iter().map(|text| (*text).to_owned()).collect(),
             every_ms,
             exclude,
             overlap,
@@ -288,23 +288,26 @@ impl Stage {
         };
         let leased = self.engine.lease(asked).await.map_err(|error| error.to_string())?;
         let mut reports = Vec::new();
-        for it in &leased {
-            let at = it.labels.get("scheduled_at_ms").and_then(|it| it.parse::<i64>().ok());
-            let at = at.ok_or_else(|| format!("a task without its instant: {:?}", it.labels))?;
-            if let Some(schedule) = self.schedule_of(it.task_id, at)? {
-                if it.fired_at.0 < at {
-                    return Err(format!("schedule {schedule} at {at} fired early, at {}", it.fired_at.0));
+        for lease in &leased {
+            let at = lease
+                .labels
+                .get("scheduled_at_ms")
+                .and_then(|scheduled_at_ms| scheduled_at_ms.parse::<i64>().ok());
+            let at = at.ok_or_else(|| format!("a task without its instant: {:?}", lease.labels))?;
+            if let Some(schedule) = self.schedule_of(lease.task_id, at)? {
+                if lease.fired_at.0 < at {
+                    return Err(format!("schedule {schedule} at {at} fired early, at {}", lease.fired_at.0));
                 }
                 *self.handed.entry((schedule, at)).or_default() += 1;
             }
             let report = if self.rng.u8(..4) == 0 { Report::Reject } else { Report::Succeeded };
             let result = TaskResult::default();
-            let report = OutcomeReport { place: it.place, fence: it.fence, report, result };
+            let report = OutcomeReport { place: lease.place, fence: lease.fence, report, result };
             // Some are not over yet at the next instant.
             if self.rng.u8(..4) == 0 { self.running.push(report) } else { reports.push(report) }
         }
         let _ = self.engine.settle(reports, "sim").await;
-        match self.handed.iter().find(|it| *it.1 > 1) {
+        match self.handed.iter().find(|pair| *pair.1 > 1) {
             Some(((schedule, at), times)) => Err(format!("schedule {schedule} at {at} ran {times} times")),
             None => Ok(()),
         }
@@ -381,7 +384,7 @@ impl Stage {
         let (now, lines) = (self.clock.now(), self.lines(lived.id).await?);
         let was_handed = |at: i64| self.handed.contains_key(&(lived.id, at));
         let stopped: BTreeSet<i64> = lines.iter().filter_map(stopped_instant).collect();
-        for line in lines.iter().filter(|it| it.key.kind == RunKind::Planned) {
+        for line in lines.iter().filter(|line| line.key.kind == RunKind::Planned) {
             let is_over = line.execute_at.plus(2_000) < now && line.outcome == Outcome::Created;
             if is_over && !was_handed(line.key.at.0) && !stopped.contains(&line.key.at.0) {
                 return Err(format!("{:?} was made and did not run: {line:?}", line.key.at));
@@ -389,19 +392,19 @@ impl Stage {
         }
         let explained: BTreeSet<i64> = lines
             .iter()
-            .filter(|it| it.key.kind == RunKind::Planned && it.outcome != Outcome::Created)
-            .filter(|it| it.reason.as_ref().is_some_and(|reason| !reason.is_empty()))
-            .map(|it| it.key.at.0)
+            .filter(|line| line.key.kind == RunKind::Planned && line.outcome != Outcome::Created)
+            .filter(|line| line.reason.as_ref().is_some_and(|reason| !reason.is_empty()))
+            .map(|line| line.key.at.0)
             .collect();
         let ranges: Vec<(i64, i64)> = lines.iter().filter_map(missed_range).collect();
         let first = lived.created_at.0.div_euclid(MINUTE_MS) + 1;
         let last = now.plus(-JITTER_MAX_MS - MINUTE_MS).0.div_euclid(MINUTE_MS);
-        for minute in (first..=last).map(|it| it * MINUTE_MS) {
+        for minute in (first..=last).map(|number| number * MINUTE_MS) {
             let in_range = ranges.iter().any(|(from, to)| (*from..=*to).contains(&minute));
             let has_reason = explained.contains(&minute) || stopped.contains(&minute) || in_range;
             let is_known = was_handed(minute) || has_reason;
             if !is_known && !rests(lived, minute) {
-                let told: Vec<&Run> = lines.iter().filter(|it| it.key.at.0 == minute).collect();
+                let told: Vec<&Run> = lines.iter().filter(|line| line.key.at.0 == minute).collect();
                 return Err(format!("the instant {minute} is gone: {told:?}"));
             }
         }
@@ -424,7 +427,7 @@ fn missed_range(line: &Run) -> Option<(i64, i64)> {
 
 /// It was disabled at this instant, or at one after which the instant was still to be decided.
 fn rests(lived: &Lived, at: i64) -> bool {
-    let until = lived.documents.iter().skip(1).map(|it| it.0.0).chain([i64::MAX]);
+    let until = lived.documents.iter().skip(1).map(|document| document.0.0).chain([i64::MAX]);
     let mut spans = lived.documents.iter().zip(until).filter(|((_, document), _)| !document.enabled);
     // Until then nobody may have looked at it, or its jitter was to come.
     spans.any(|((from, _), until)| at >= from.0 - 20 * MINUTE_MS && at <= until.saturating_add(3_000))

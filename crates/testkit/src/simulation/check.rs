@@ -18,27 +18,27 @@ const TURNS_TO_FINISH: usize = 2_000;
 
 impl World {
     /// Never early, definite cancel, one success: at every hand-over.
-    pub(super) fn check_lease(&mut self, it: &Assignment) -> Result<(), String> {
+    pub(super) fn check_lease(&mut self, lease: &Assignment) -> Result<(), String> {
         let now = self.now();
         self.starts.push(now);
         let uncertain_inserts = self.uncertain_inserts;
-        if it.fired_at < it.due_at {
-            return Err(format!("promise 2: {it:?} fired before it was due"));
+        if lease.fired_at < lease.due_at {
+            return Err(format!("promise 2: {lease:?} fired before it was due"));
         }
-        let Some(known) = self.known(it.place.id) else {
-            return if uncertain_inserts > 0 { Ok(()) } else { Err(format!("{it:?} was never inserted")) };
+        let Some(known) = self.known(lease.place.id) else {
+            return if uncertain_inserts > 0 { Ok(()) } else { Err(format!("{lease:?} was never inserted")) };
         };
         if let Some(due_at) = known.due_at
-            && it.fired_at < due_at
+            && lease.fired_at < due_at
             && !known.uncertain
         {
-            return Err(format!("promise 2: {it:?} fired before {due_at}, at {now}"));
+            return Err(format!("promise 2: {lease:?} fired before {due_at}, at {now}"));
         }
         if known.cancelled && !known.uncertain {
-            return Err(format!("promise 5: {it:?} was handed out after its cancel was confirmed"));
+            return Err(format!("promise 5: {lease:?} was handed out after its cancel was confirmed"));
         }
         if known.succeeded && !known.uncertain {
-            return Err(format!("promise 4: {it:?} was handed out after its success"));
+            return Err(format!("promise 4: {lease:?} was handed out after its success"));
         }
         known.owes_a_lease = false;
         // When its next attempt is due, if there is one, the engine says.
@@ -72,13 +72,13 @@ impl World {
 
     /// Kept and accounted for: after every step.
     pub(super) async fn check(&self, nth: usize) -> Result<(), String> {
-        let books = self.truth.books().await.map_err(|it| it.to_string())?;
+        let books = self.truth.books().await.map_err(|error| error.to_string())?;
         if books.unaccounted() != 0 {
             return Err(format!("promise 6: {} unaccounted: {books:?}", books.unaccounted()));
         }
         self.check_limits().await?;
         if nth.is_multiple_of(8) {
-            let audit = self.truth.audit().await.map_err(|it| it.to_string())?;
+            let audit = self.truth.audit().await.map_err(|error| error.to_string())?;
             if audit != books {
                 return Err(format!("promise 6: the books say {books:?}, the rows say {audit:?}"));
             }
@@ -88,8 +88,8 @@ impl World {
     }
 
     async fn check_kept(&self) -> Result<(), String> {
-        let places: Vec<_> = self.tasks.iter().map(|it| it.place).collect();
-        let tasks = self.truth.read(&places).await.map_err(|it| it.to_string())?;
+        let places: Vec<_> = self.tasks.iter().map(|task| task.place).collect();
+        let tasks = self.truth.read(&places).await.map_err(|error| error.to_string())?;
         for (known, task) in self.tasks.iter().zip(tasks) {
             let Some(task) = task else { continue };
             if known.cancelled && !known.uncertain && !matches!(task.state, State::Cancelled) {
@@ -108,10 +108,10 @@ impl World {
             self.lease(1_000, 10_000).await?;
             while let Some(held) = self.held.pop() {
                 let answer = self.settle(&held, How::Succeed).await;
-                answer.map_err(|it| format!("the last outcomes failed: {it}"))?;
+                answer.map_err(|error| format!("the last outcomes failed: {error}"))?;
             }
             let Some(engine) = self.engine() else { return Err("no engine is left".into()) };
-            match engine.next_turn_at().await.map_err(|it| it.to_string())? {
+            match engine.next_turn_at().await.map_err(|error| error.to_string())? {
                 // What is overdue waits for a refill.
                 Some(next) if next <= self.now() => self.wait(Duration::from_millis(500)).await,
                 Some(next) => self.wait(self.clock.until(next)).await,
@@ -131,13 +131,13 @@ impl World {
             self.turn().await;
             self.lease(1_000, 10_000).await?;
         }
-        for node in self.nodes.iter().filter(|it| it.is_awake()) {
+        for node in self.nodes.iter().filter(|node| node.is_awake()) {
             let fired = node.engine.fired();
             if !fired.is_empty() {
                 return Err(format!("all is finished, and an engine still has fired {fired:?}"));
             }
         }
-        match self.nodes.iter().map(|it| it.engine.on_wheel()).max() {
+        match self.nodes.iter().map(|node| node.engine.on_wheel()).max() {
             None | Some(0) => Ok(()),
             Some(waiting) => Err(format!("all is finished, and {waiting} tasks are on a wheel")),
         }
@@ -145,18 +145,20 @@ impl World {
 
     async fn unfinished(&self) -> String {
         let page = self.truth.list(&Query { limit: 1_000, ..Query::default() }).await;
-        let tasks = page.map(|it| it.tasks).unwrap_or_default();
-        let open: Vec<_> = tasks.iter().filter(|it| !it.state.is_finished()).map(summary).collect();
+        let tasks = page.map(|page| page.tasks).unwrap_or_default();
+        let open: Vec<_> = tasks.iter().filter(|task| !task.state.is_finished()).map(summary).collect();
         open.join("; ")
     }
 
     async fn check_all_finished(&self) -> Result<(), String> {
         let query = Query { limit: 10_000, ..Query::default() };
-        let page = self.truth.list(&query).await.map_err(|it| it.to_string())?;
-        if let Some(open) = page.tasks.iter().find(|it| !it.state.is_finished()) {
+        let page = self.truth.list(&query).await.map_err(|error| error.to_string())?;
+        if let Some(open) = page.tasks.iter().find(|task| !task.state.is_finished()) {
             return Err(format!("promise 1: {} will never finish", summary(open)));
         }
-        if let Some(owing) = self.tasks.iter().find(|it| it.owes_a_lease && !it.uncertain && !it.cancelled) {
+        if let Some(owing) =
+            self.tasks.iter().find(|task| task.owes_a_lease && !task.uncertain && !task.cancelled)
+        {
             return self.check_owed(owing.place).await;
         }
         self.check(0).await
@@ -164,10 +166,10 @@ impl World {
 
     /// "Already fired" was answered: it must have been handed out since, or be dead by its deadline.
     async fn check_owed(&self, place: punctual_domain::place::TaskRef) -> Result<(), String> {
-        let task = self.truth.read(&[place]).await.map_err(|it| it.to_string())?.pop().flatten();
+        let task = self.truth.read(&[place]).await.map_err(|error| error.to_string())?.pop().flatten();
         match task {
             // It was, and the answer was lost: an executor that had it has ended it.
-            Some(task) if task.history.last().and_then(|it| it.event) == Some(Event::Abort) => Ok(()),
+            Some(task) if task.history.last().and_then(|entry| entry.event) == Some(Event::Abort) => Ok(()),
             Some(task) if task.state != State::Dead => {
                 Err(format!("promise 5: told \"already fired\", and never handed out: {}", summary(&task)))
             }

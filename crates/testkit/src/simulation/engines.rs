@@ -126,9 +126,9 @@ impl World {
     /// Another one at each call, so that no engine is the only one that callers talk to.
     pub(super) fn engine(&mut self) -> Option<Engine> {
         self.calls += 1;
-        let awake: Vec<&Node> = self.nodes.iter().filter(|it| it.is_awake()).collect();
+        let awake: Vec<&Node> = self.nodes.iter().filter(|node| node.is_awake()).collect();
         let nth = self.calls.checked_rem(awake.len())?;
-        awake.get(nth).map(|it| it.engine.clone())
+        awake.get(nth).map(|node| node.engine.clone())
     }
 
     fn awake(&self) -> Vec<Engine> {
@@ -198,7 +198,7 @@ impl World {
 
     /// An engine that fell asleep goes on where it was.
     pub(super) async fn go_on(&mut self, pick: usize) -> Result<(), String> {
-        let asleep: Vec<&mut Node> = self.nodes.iter_mut().filter(|it| !it.is_awake()).collect();
+        let asleep: Vec<&mut Node> = self.nodes.iter_mut().filter(|node| !node.is_awake()).collect();
         let Some(nth) = pick.checked_rem(asleep.len()) else { return Ok(()) };
         let Some(node) = asleep.into_iter().nth(nth) else { return Ok(()) };
         node.life.wake();
@@ -208,7 +208,7 @@ impl World {
     }
 
     pub(super) async fn all_go_on(&mut self) -> Result<(), String> {
-        while self.nodes.iter().any(|it| !it.is_awake()) {
+        while self.nodes.iter().any(|node| !node.is_awake()) {
             self.go_on(0).await?;
         }
         Ok(())
@@ -272,34 +272,35 @@ impl World {
     pub(super) async fn receive(&mut self, max: usize) -> Result<(), String> {
         let bus = Arc::clone(&self.true_bus);
         let received = bus.receive(&queue(), max, Duration::ZERO, self.now()).await;
-        let received = received.map_err(|it| it.to_string())?;
-        let ids: Vec<u64> = received.iter().map(|it| it.id).collect();
-        bus.acknowledge(&queue(), &ids).await.map_err(|it| it.to_string())?;
-        self.leased_late(received.into_iter().map(|it| it.message).collect()).await
+        let received = received.map_err(|error| error.to_string())?;
+        let ids: Vec<u64> = received.iter().map(|delivery| delivery.id).collect();
+        bus.acknowledge(&queue(), &ids).await.map_err(|error| error.to_string())?;
+        self.leased_late(received.into_iter().map(|delivery| delivery.message).collect()).await
     }
 
     async fn leased_late(&mut self, leased: Vec<Assignment>) -> Result<(), String> {
         self.hear_of_attempts_before(&leased).await;
-        for it in leased {
-            let task = self.truth_of(it.place).await;
-            if task.is_some_and(|task| task.fence == it.fence && task.state.is_in_flight()) {
-                self.check_lease(&it)?;
-                self.held.push(it);
+        for lease in leased {
+            let task = self.truth_of(lease.place).await;
+            if task.is_some_and(|task| task.fence == lease.fence && task.state.is_in_flight()) {
+                self.check_lease(&lease)?;
+                self.held.push(lease);
             } else {
-                self.given_up.push(it);
+                self.given_up.push(lease);
             }
         }
         Ok(())
     }
 
     async fn inserted_late(&mut self, inserted: &[Inserted]) -> Result<(), String> {
-        for it in inserted {
-            if it.decision != Decision::Create {
-                return Err(format!("a task without an id was not created: {it:?}"));
+        for inserted in inserted {
+            if inserted.decision != Decision::Create {
+                return Err(format!("a task without an id was not created: {inserted:?}"));
             }
-            let untouched = self.truth_of(it.task.place).await.is_some_and(|now| now.fence == it.task.fence);
-            let due_at = untouched.then_some(it.task.due_at);
-            self.know(Known { uncertain: !untouched, ..Known::new(it.task.place, due_at) });
+            let untouched =
+                self.truth_of(inserted.task.place).await.is_some_and(|now| now.fence == inserted.task.fence);
+            let due_at = untouched.then_some(inserted.task.due_at);
+            self.know(Known { uncertain: !untouched, ..Known::new(inserted.task.place, due_at) });
         }
         Ok(())
     }
@@ -325,13 +326,13 @@ impl World {
                 break;
             }
             self.hear_of_attempts_before(&leased).await;
-            for it in leased {
-                self.got(it)?;
+            for lease in leased {
+                self.got(lease)?;
             }
         }
         let query = Query { limit: ALL, ..Query::default() };
-        let tasks = self.truth.list(&query).await.map_err(|it| it.to_string())?.tasks;
-        match tasks.iter().find(|it| it.state.is_waiting() && it.due_at < since) {
+        let tasks = self.truth.list(&query).await.map_err(|error| error.to_string())?.tasks;
+        match tasks.iter().find(|task| task.state.is_waiting() && task.due_at < since) {
             Some(late) => Err(format!("promise 7: five seconds later {} waits", super::check::summary(late))),
             None => Ok(()),
         }

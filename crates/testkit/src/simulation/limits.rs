@@ -41,7 +41,7 @@ impl Losing {
     /// Only the `keep` oldest are left, as after a failover; and it knows that something may be missing.
     async fn lose(&self, keep: usize) -> Result<(), Error> {
         let mut members = self.now().members(Millis::MAX, 0, ALL).await?;
-        members.sort_by_key(|it| (it.granted_at, it.member));
+        members.sort_by_key(|member| (member.granted_at, member.member));
         members.truncate(keep);
         let left = MemoryLimiter::default();
         left.restore(members).await?;
@@ -115,7 +115,7 @@ impl World {
         ];
         for (scope, setting) in all {
             let save = SaveSetting { scope, setting: Some(setting), expected: None, by: "test".to_owned() };
-            self.truth.save_setting(save, self.now()).await.map_err(|it| it.to_string())?;
+            self.truth.save_setting(save, self.now()).await.map_err(|error| error.to_string())?;
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ impl World {
 
     pub(super) async fn lose_members(&mut self, keep: usize) -> Result<(), String> {
         self.starts.clear();
-        self.limiter.lose(keep).await.map_err(|it| it.to_string())
+        self.limiter.lose(keep).await.map_err(|error| error.to_string())
     }
 
     /// The store has no more in flight than the limits allow, and executors were handed no more than the rate. Where back ends
@@ -138,20 +138,20 @@ impl World {
         if !self.is_limited() {
             return Ok(());
         }
-        let mut leased = self.truth.in_flight(None, ALL).await.map_err(|it| it.to_string())?.0;
+        let mut leased = self.truth.in_flight(None, ALL).await.map_err(|error| error.to_string())?.0;
         if !self.is_without_faults() {
-            let handed = |it: &Task| {
+            let handed = |task: &Task| {
                 let all = self.held.iter().chain(&self.given_up);
-                all.into_iter().any(|known| known.place.id == it.place.id && known.fence == it.fence)
+                all.into_iter().any(|known| known.place.id == task.place.id && known.fence == task.fence)
             };
             leased.retain(handed);
         }
         let mut keys = HashMap::<&str, u32>::new();
-        for key in leased.iter().filter_map(|it| it.ask.demands.concurrency_key.as_deref()) {
+        for key in leased.iter().filter_map(|task| task.ask.demands.concurrency_key.as_deref()) {
             *keys.entry(key).or_default() += 1;
         }
         let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
-        let retries = count(leased.iter().filter(|it| it.attempt > 1).count());
+        let retries = count(leased.iter().filter(|task| task.attempt > 1).count());
         let of_a_key = keys.into_values().max().unwrap_or(0);
         if count(leased.len()) > MOST || of_a_key > MOST_OF_A_KEY || retries > MOST_RETRIES {
             let shown: Vec<String> = leased.iter().map(super::check::summary).collect();
@@ -189,8 +189,8 @@ impl World {
             self.wait(Duration::from_millis(QUIET_STEP_MS)).await;
             self.turn().await;
         }
-        let members = self.limiter.members(Millis::MAX, 0, ALL).await.map_err(|it| it.to_string())?;
-        let leased = self.truth.in_flight(None, ALL).await.map_err(|it| it.to_string())?.0;
+        let members = self.limiter.members(Millis::MAX, 0, ALL).await.map_err(|error| error.to_string())?;
+        let leased = self.truth.in_flight(None, ALL).await.map_err(|error| error.to_string())?.0;
         match (members.as_slice(), leased.as_slice()) {
             ([], []) => Ok(()),
             _ => Err(format!("slots leaked: {members:?}; in flight: {}", leased.len())),

@@ -35,10 +35,10 @@ pub async fn run(ops: &[Op], setup: Setup) -> Result<Order, String> {
     let mut world = World::new(setup);
     world.set_limits().await?;
     for (nth, op) in ops.iter().enumerate() {
-        world.step(op).await.map_err(|it| format!("step {nth}, {op:?}: {it}"))?;
-        world.check(nth).await.map_err(|it| format!("after step {nth}, {op:?}: {it}"))?;
+        world.step(op).await.map_err(|error| format!("step {nth}, {op:?}: {error}"))?;
+        world.check(nth).await.map_err(|error| format!("after step {nth}, {op:?}: {error}"))?;
     }
-    world.finish().await.map_err(|it| format!("at the end: {it}"))?;
-    world.check_no_slot_is_left().await.map_err(|it| format!("after all is over: {it}"))?;
+    world.finish().await.map_err(|error| format!("at the end: {error}"))?;
+    world.check_no_slot_is_left().await.map_err(|error| format!("after all is over: {error}"))?;
     Ok(world.order)
 }

@@ -161,8 +161,8 @@ pub fn with_a_bus(ops: Vec<Op>, seed: u64) -> Vec<Op> {
 #[must_use]
 pub fn with_limits(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     let mut rng = Rng::with_seed(!seed.rotate_left(1));
-    let kept = ops.into_iter().filter(|it| !matches!(it, Op::SetBack { .. } | Op::TakeOver));
-    kept.map(|it| if rng.u8(..16) == 0 { Op::LoseSlots { keep: rng.usize(..4) } } else { it }).collect()
+    let kept = ops.into_iter().filter(|op| !matches!(op, Op::SetBack { .. } | Op::TakeOver));
+    kept.map(|op| if rng.u8(..16) == 0 { Op::LoseSlots { keep: rng.usize(..4) } } else { op }).collect()
 }
 
 /// Tasks of every priority, and versions of one task, that fall due within a moment, and executors that ask for one at a time:

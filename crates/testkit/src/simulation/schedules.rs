@@ -187,25 +187,25 @@ impl Stage {
         };
         let leased = self.engine.lease(asked).await.unwrap_or_default();
         let mut reports = Vec::new();
-        for it in &leased {
-            let label = |name: &str| it.labels.get(name).cloned().unwrap_or_default();
+        for lease in &leased {
+            let label = |name: &str| lease.labels.get(name).cloned().unwrap_or_default();
             let at = label("scheduled_at_ms").parse().unwrap_or_default();
             let fired = self.paused.get(&label("schedule"));
-            if fired.is_some_and(|ids| !ids.contains(&it.place.id)) {
-                let task = self.engine.read(it.place).await;
+            if fired.is_some_and(|ids| !ids.contains(&lease.place.id)) {
+                let task = self.engine.read(lease.place).await;
                 return Err(format!("{} at {at} runs and is paused: {task:?}", label("schedule")));
             }
             *self.handed.entry((label("schedule"), at)).or_default() += 1;
             let report = if self.rng.u8(..4) == 0 { Report::Reject } else { Report::Succeeded };
             let result = TaskResult::default();
-            reports.push(OutcomeReport { place: it.place, fence: it.fence, report, result });
+            reports.push(OutcomeReport { place: lease.place, fence: lease.fence, report, result });
         }
         let _ = self.engine.settle(reports, "sim").await;
         Ok(())
     }
 
     async fn step(&mut self) -> Result<(), String> {
-        let failed = |it: punctual_schedules::Error| it.to_string();
+        let failed = |error: punctual_schedules::Error| error.to_string();
         let nth = self.rng.usize(..SCHEDULES);
         match self.rng.u8(..20) {
             0..8 => {
@@ -242,38 +242,39 @@ impl Stage {
 
     /// When it is answered, nothing of the schedule is left that could fire.
     async fn pause(&mut self, nth: usize) -> Result<(), String> {
-        self.asked.pause(&key(nth), None, None, "sim").await.map_err(|it| it.to_string())?;
+        self.asked.pause(&key(nth), None, None, "sim").await.map_err(|error| error.to_string())?;
         let name = key(nth).name.as_str().to_owned();
         let (tasks, latest) = (self.tasks().await?, self.latest.max(self.clock.now()));
-        let of_it = |it: &&Task| it.ask.labels.get("schedule") == Some(&name);
-        if let Some(left) = tasks.iter().filter(of_it).find(|it| it.state.is_waiting() && it.due_at > latest)
+        let of_it = |task: &&Task| task.ask.labels.get("schedule") == Some(&name);
+        if let Some(left) =
+            tasks.iter().filter(of_it).find(|task| task.state.is_waiting() && task.due_at > latest)
         {
             return Err(format!("paused, and {:?} is left: {left:?}", left.place));
         }
-        let fired = tasks.iter().filter(of_it).filter(|it| it.state != State::Cancelled);
-        let fired = fired.map(|it| it.place.id).collect();
+        let fired = tasks.iter().filter(of_it).filter(|task| task.state != State::Cancelled);
+        let fired = fired.map(|task| task.place.id).collect();
         self.paused.entry(name).or_insert(fired);
         Ok(())
     }
 
     async fn tasks(&self) -> Result<Vec<Task>, String> {
         let query = Query { limit: ALL, ..Query::default() };
-        self.store.list(&query).await.map(|it| it.tasks).map_err(|it| it.to_string())
+        self.store.list(&query).await.map(|page| page.tasks).map_err(|error| error.to_string())
     }
 
     fn check(&self) -> Result<(), String> {
-        match self.handed.iter().find(|it| *it.1 > 1) {
+        match self.handed.iter().find(|pair| *pair.1 > 1) {
             Some(((name, at), times)) => Err(format!("{name} at {at} ran {times} times")),
             None => Ok(()),
         }
     }
 
     async fn history(&self, nth: usize) -> Result<Vec<Run>, String> {
-        let stored = self.store.schedule(&key(nth)).await.map_err(|it| it.to_string())?;
+        let stored = self.store.schedule(&key(nth)).await.map_err(|error| error.to_string())?;
         let stored = stored.ok_or("a schedule is gone")?;
         let query =
             RunQuery { schedule: stored.id, from: Millis(i64::MIN), before: Millis(i64::MAX), limit: ALL };
-        self.store.runs(&query).await.map_err(|it| it.to_string())
+        self.store.runs(&query).await.map_err(|error| error.to_string())
     }
 
     /// Everybody wakes up; two quiet minutes later everything that was owed has run.
@@ -281,7 +282,7 @@ impl Stage {
         for nth in 0..PLANNERS {
             self.go_on(nth).await;
         }
-        let failed = |it: punctual_schedules::Error| it.to_string();
+        let failed = |error: punctual_schedules::Error| error.to_string();
         self.paused.clear();
         for nth in 0..SCHEDULES {
             self.asked.resume(&key(nth), "sim").await.map_err(failed)?;
@@ -289,7 +290,7 @@ impl Stage {
         let from = self.clock.now();
         for _ in 0..150 {
             self.clock.advance(Duration::from_secs(1));
-            self.asked.run_once(self.clock.now()).await.map_err(|it| it.to_string())?;
+            self.asked.run_once(self.clock.now()).await.map_err(|error| error.to_string())?;
             self.fire().await?;
             self.check()?;
         }
@@ -301,29 +302,30 @@ impl Stage {
 
     async fn check_history(&self, nth: usize, from: Millis) -> Result<(), String> {
         let (name, runs) = (key(nth).name.as_str().to_owned(), self.history(nth).await?);
-        if let Some(open) = runs.iter().find(|it| !it.is_settled && it.execute_at < self.clock.now()) {
+        if let Some(open) = runs.iter().find(|run| !run.is_settled && run.execute_at < self.clock.now()) {
             return Err(format!("{name} at {:?} was never made", open.key.at));
         }
-        for run in runs.iter().filter(|it| it.outcome == Outcome::Created && it.execute_at < self.clock.now())
+        for run in
+            runs.iter().filter(|run| run.outcome == Outcome::Created && run.execute_at < self.clock.now())
         {
             if !self.handed.contains_key(&(name.clone(), run.key.at.0)) {
                 return Err(format!("{name} at {:?} was made and never ran: {run:?}", run.key.at));
             }
         }
-        let stored = self.store.schedule(&key(nth)).await.map_err(|it| it.to_string())?;
-        let timing =
-            Timing::of(&stored.ok_or("a schedule is gone")?.schedule).map_err(|it| it.to_string())?;
+        let stored = self.store.schedule(&key(nth)).await.map_err(|error| error.to_string())?;
+        let timing = Timing::of(&stored.ok_or("a schedule is gone")?.schedule)
+            .map_err(|invalid| invalid.to_string())?;
         let unknown = |_| "the next instant was not found".to_owned();
         // In the quiet time each instant ran once.
         let mut next = timing.next_after(from, &mut Budget::of_steps(CALENDAR_STEPS)).map_err(unknown)?;
-        while let Some(at) = next.filter(|it| it.plus(1_000) < self.clock.now()) {
+        while let Some(at) = next.filter(|at| at.plus(1_000) < self.clock.now()) {
             if !self.handed.contains_key(&(name.clone(), at.0)) {
-                let told: Vec<&Run> = runs.iter().filter(|it| it.key.at == at).collect();
+                let told: Vec<&Run> = runs.iter().filter(|run| run.key.at == at).collect();
                 return Err(format!("{name} at {at:?} did not run: {told:?}"));
             }
             next = timing.next_after(at, &mut Budget::of_steps(CALENDAR_STEPS)).map_err(unknown)?;
         }
-        match runs.iter().any(|it| it.key.kind != RunKind::Planned) {
+        match runs.iter().any(|run| run.key.kind != RunKind::Planned) {
             true => Err("nobody asked for a run".to_owned()),
             false => Ok(()),
         }
@@ -340,10 +342,10 @@ pub async fn run_schedules(seed: u64, steps: usize) -> Result<(), String> {
     for nth in 0..SCHEDULES {
         let schedule = stage.schedule(Overlap::Allow);
         let put = stage.asked.put(&key(nth), schedule, "sim", |_| true).await;
-        put.map_err(|it| it.to_string())?;
+        put.map_err(|error| error.to_string())?;
     }
     for nth in 0..steps {
-        stage.step().await.map_err(|it| format!("step {nth}: {it}"))?;
+        stage.step().await.map_err(|error| format!("step {nth}: {error}"))?;
     }
-    stage.finish().await.map_err(|it| format!("at the end: {it}"))
+    stage.finish().await.map_err(|error| format!("at the end: {error}"))
 }

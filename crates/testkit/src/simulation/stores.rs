@@ -15,7 +15,8 @@ thread_local! {
 pub(super) fn fresh(partitions: u16) -> Arc<SqliteStore> {
     KEPT.with_borrow_mut(|kept| {
         // Nobody has it any more.
-        let is_free = |it: &&Arc<SqliteStore>| Arc::strong_count(it) == 1 && it.partitions() == partitions;
+        let is_free =
+            |store: &&Arc<SqliteStore>| Arc::strong_count(store) == 1 && store.partitions() == partitions;
         if let Some(store) = kept.iter().find(is_free) {
             assert!(store.renew().expect("memory is there"), "a store in memory is renewed");
             return Arc::clone(store);

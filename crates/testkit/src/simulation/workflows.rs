@@ -98,9 +98,9 @@ fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
     Engine::new(backends, Options { keep_succeeded_ms: 86_400_000, ..Options::default() })
 }
 
-fn identity(it: &Assignment) -> Option<Identity> {
-    let label = |name: &str| it.labels.get(name);
-    let item = label("workflow_item").and_then(|it| it.parse().ok());
+fn identity(lease: &Assignment) -> Option<Identity> {
+    let label = |name: &str| lease.labels.get(name);
+    let item = label("workflow_item").and_then(|label| label.parse().ok());
     let is_undoing = label("workflow_role").is_some();
     let attempt = label("workflow_attempt")?.parse().ok()?;
     Some((label("workflow")?.parse().ok()?, label("workflow_node")?.clone(), item, is_undoing, attempt))
@@ -161,7 +161,7 @@ impl Stage {
             _ => None,
         };
         let calls = self.rng.usize(..14);
-        let Some(node) = self.nodes.get_mut(nth).filter(|it| it.asleep.is_none()) else { return };
+        let Some(node) = self.nodes.get_mut(nth).filter(|node| node.asleep.is_none()) else { return };
         let mut work: Asleep = Box::pin(work(node.engine.clone(), node.runner.clone()));
         if let Some(end) = end {
             node.life.end_after(calls, end);
@@ -220,7 +220,7 @@ impl Stage {
                 key: Some(key),
                 by: "sim".to_owned(),
             };
-            let (stored, _) = self.asked.create(asked).await.map_err(|it| it.to_string())?;
+            let (stored, _) = self.asked.create(asked).await.map_err(|error| error.to_string())?;
             self.begun.entry(stored.id).or_insert(Begun { plan, is_changed: false });
         }
         Ok(())
@@ -236,10 +236,10 @@ impl Stage {
             executor: "sim".to_owned(),
             version: None,
         };
-        for it in self.engine.lease(asked).await.unwrap_or_default() {
-            self.check_begin(&it).await?;
-            self.held.retain(|held| held.place.id != it.place.id);
-            self.held.push(it);
+        for lease in self.engine.lease(asked).await.unwrap_or_default() {
+            self.check_begin(&lease).await?;
+            self.held.retain(|held| held.place.id != lease.place.id);
+            self.held.push(lease);
         }
         Ok(())
     }
@@ -251,31 +251,33 @@ impl Stage {
             let nth = self.rng.usize(..self.held.len());
             some.extend(self.held.get(nth).cloned());
         }
-        some.dedup_by_key(|it| it.place.id);
+        some.dedup_by_key(|lease| lease.place.id);
         let (reports, of) = self.reports(&some);
-        let places: Vec<_> = some.iter().map(|it| it.place).collect();
+        let places: Vec<_> = some.iter().map(|lease| lease.place).collect();
         let told = Arc::new(parking_lot::Mutex::new(None));
         let answers = Arc::clone(&told);
         self.work(|engine, runner| async move {
             let expected = runner.expect(of.clone()).await;
             let Ok(settled) = engine.settle(reports, "sim").await else { return };
             let ended = of.into_iter().zip(places).zip(&settled);
-            let ended: Vec<_> =
-                ended.filter(|it| *it.1 == Settled::Accepted).map(|it| (Some(it.0.0), it.0.1)).collect();
+            let ended: Vec<_> = ended
+                .filter(|pair| *pair.1 == Settled::Accepted)
+                .map(|pair| (Some(pair.0.0), pair.0.1))
+                .collect();
             expected.ended(ended);
             *answers.lock() = Some(());
         })
         .await;
         if told.lock().is_some() {
-            self.held.retain(|it| !some.iter().any(|told| told.place.id == it.place.id));
+            self.held.retain(|lease| !some.iter().any(|told| told.place.id == lease.place.id));
         }
     }
 
     fn reports(&mut self, some: &[Assignment]) -> (Vec<OutcomeReport>, Vec<WorkflowId>) {
         let (mut reports, mut of) = (Vec::new(), Vec::new());
-        for it in some {
-            let Some(identity) = identity(it) else { continue };
-            let plan = self.begun.get(&identity.0).map(|it| &it.plan);
+        for lease in some {
+            let Some(identity) = identity(lease) else { continue };
+            let plan = self.begun.get(&identity.0).map(|begun| &begun.plan);
             let fails = !identity.3
                 && identity.4 == 1
                 && number(&identity.1).zip(plan).is_some_and(|(node, plan)| plan.fails(node, identity.2));
@@ -283,15 +285,15 @@ impl Stage {
             of.push(identity.0);
             self.reported.insert(identity, !fails);
             let result = TaskResult::default();
-            reports.push(OutcomeReport { place: it.place, fence: it.fence, report, result });
+            reports.push(OutcomeReport { place: lease.place, fence: lease.fence, report, result });
         }
         (reports, of)
     }
 
     /// A task is handed out: its node has no other, and its parents hold.
-    async fn check_begin(&mut self, it: &Assignment) -> Result<(), String> {
-        let identity = identity(it).ok_or("a task of no workflow")?;
-        if *self.tasks.entry(identity.clone()).or_insert(it.place.id) != it.place.id {
+    async fn check_begin(&mut self, lease: &Assignment) -> Result<(), String> {
+        let identity = identity(lease).ok_or("a task of no workflow")?;
+        if *self.tasks.entry(identity.clone()).or_insert(lease.place.id) != lease.place.id {
             return Err(format!("{identity:?} has two tasks"));
         }
         self.learn().await?;
@@ -301,7 +303,7 @@ impl Stage {
             return self.check_undoing(identity.0, node, identity.2).await;
         }
         let Some(planned) = begun.plan.nodes.get(node) else { return Err("an unknown node".to_owned()) };
-        let held = planned.parents.iter().filter(|it| self.may_hold(identity.0, begun, **it)).count();
+        let held = planned.parents.iter().filter(|parent| self.may_hold(identity.0, begun, **parent)).count();
         match held >= planned.need {
             true => Ok(()),
             false => Err(format!("{identity:?} runs, and {held} of {} parents hold", planned.need)),
@@ -312,20 +314,21 @@ impl Stage {
     fn may_hold(&self, id: WorkflowId, begun: &Begun, parent: usize) -> bool {
         let Some(planned) = begun.plan.nodes.get(parent) else { return false };
         let ended = |item| {
-            let of_it = |it: &&Identity| it.0 == id && it.1 == node_name(parent) && it.2 == item && !it.3;
-            self.reported.iter().any(|it| of_it(&it.0) && (*it.1 || planned.goes_on))
+            let of_it =
+                |row: &&Identity| row.0 == id && row.1 == node_name(parent) && row.2 == item && !row.3;
+            self.reported.iter().any(|pair| of_it(&pair.0) && (*pair.1 || planned.goes_on))
         };
         match planned.kind {
             Kind::Task => ended(None),
-            Kind::Each(items) => (0..items).all(|it| ended(Some(it))),
+            Kind::Each(items) => (0..items).all(|nth| ended(Some(nth))),
             // What its executors have is not seen from here.
             Kind::Workflow => true,
         }
     }
 
     async fn rows(&self, id: WorkflowId) -> Result<BTreeMap<NodeKey, StoredNode>, String> {
-        let rows = self.store.node_rows(id).await.map_err(|it| it.to_string())?;
-        Ok(rows.into_iter().map(|it| (it.key, it)).collect())
+        let rows = self.store.node_rows(id).await.map_err(|error| error.to_string())?;
+        Ok(rows.into_iter().map(|node| (node.key, node)).collect())
     }
 
     /// What undoes a node runs: nothing else does, and what was done after it is undone.
@@ -333,7 +336,7 @@ impl Stage {
         let Some(begun) = self.begun.get(&id) else { return Ok(()) };
         let rows = self.rows(id).await?;
         let key = key_of(node, item);
-        let order = |key: &NodeKey| rows.get(key).and_then(|it| it.row.order);
+        let order = |key: &NodeKey| rows.get(key).and_then(|node| node.row.order);
         let own = order(&key).ok_or_else(|| format!("{id}: {key:?} is undone and was not done"))?;
         for (other, row) in &rows {
             let is_open = row.row.state.is_open() && row.row.items.is_none();
@@ -341,12 +344,12 @@ impl Stage {
                 return Err(format!("{id}: {key:?} is undone, and {other:?} runs"));
             }
             let nth = usize::try_from(other.node).unwrap_or(usize::MAX);
-            let compensates = begun.plan.nodes.get(nth).is_some_and(|it| it.compensates);
+            let compensates = begun.plan.nodes.get(nth).is_some_and(|node| node.compensates);
             let was_later = other.role == Role::Action
                 && row.row.items.is_none()
                 && row.row.state == NodeState::Succeeded
                 && row.row.order > Some(own);
-            let is_undone = rows.get(&other.undoing()).is_some_and(|it| it.row.state.has_ended());
+            let is_undone = rows.get(&other.undoing()).is_some_and(|node| node.row.state.has_ended());
             if compensates && was_later && !is_undone {
                 return Err(format!("{id}: {key:?} is undone before {other:?}, which was done after it"));
             }
@@ -390,7 +393,7 @@ impl Stage {
             if self.rng.bool() { self.asked.cancel(id, "sim").await } else { self.asked.retry(id).await };
         match done {
             Ok(_) => {
-                self.begun.entry(id).and_modify(|it| it.is_changed = true);
+                self.begun.entry(id).and_modify(|begun| begun.is_changed = true);
                 Ok(())
             }
             Err(punctual_workflows::Error::Refused(_)) => Ok(()),
@@ -401,9 +404,9 @@ impl Stage {
     /// No node has two tasks, handed out or not.
     async fn check_tasks(&self) -> Result<(), String> {
         let query = Query { limit: ALL, ..Query::default() };
-        let tasks = self.store.list(&query).await.map_err(|it| it.to_string())?.tasks;
+        let tasks = self.store.list(&query).await.map_err(|error| error.to_string())?.tasks;
         let mut seen = BTreeSet::new();
-        match tasks.iter().find(|it| !seen.insert(it.ask.labels.clone())) {
+        match tasks.iter().find(|task| !seen.insert(task.ask.labels.clone())) {
             Some(twice) => Err(format!("two tasks with {:?}", twice.ask.labels)),
             None => Ok(()),
         }
@@ -420,15 +423,15 @@ impl Stage {
                 return self.check_ends().await;
             }
             self.clock.advance(Duration::from_secs(1));
-            self.asked.run_once(self.clock.now()).await.map_err(|it| it.to_string())?;
+            self.asked.run_once(self.clock.now()).await.map_err(|error| error.to_string())?;
             self.fire().await?;
             let held = std::mem::take(&mut self.held);
             let (reports, _) = self.reports(&held);
-            self.engine.settle(reports, "sim").await.map_err(|it| it.to_string())?;
-            self.asked.ended(held.iter().map(|it| it.place));
-            self.asked.go_on().await.map_err(|it| it.to_string())?;
+            self.engine.settle(reports, "sim").await.map_err(|error| error.to_string())?;
+            self.asked.ended(held.iter().map(|lease| lease.place));
+            self.asked.go_on().await.map_err(|error| error.to_string())?;
         }
-        let waits = self.all().await?.into_iter().find(|it| !it.state.is_finished());
+        let waits = self.all().await?.into_iter().find(|workflow| !workflow.state.is_finished());
         Err(format!("{QUIET_S} s later it is not over: {waits:?}"))
     }
 
@@ -440,11 +443,11 @@ impl Stage {
             before: None,
             limit: ALL,
         };
-        self.store.workflows(&query).await.map_err(|it| it.to_string())
+        self.store.workflows(&query).await.map_err(|error| error.to_string())
     }
 
     async fn all_are_over(&self) -> Result<bool, String> {
-        Ok(self.all().await?.iter().all(|it| it.state.is_finished()))
+        Ok(self.all().await?.iter().all(|workflow| workflow.state.is_finished()))
     }
 
     async fn check_ends(&self) -> Result<(), String> {
@@ -453,7 +456,7 @@ impl Stage {
             return Err(format!("something does not add up: {error}"));
         }
         for stored in self.all().await? {
-            let Some(begun) = self.begun.get(&stored.id).filter(|it| !it.is_changed) else { continue };
+            let Some(begun) = self.begun.get(&stored.id).filter(|begun| !begun.is_changed) else { continue };
             let rows = self.rows(stored.id).await?;
             let failed = matches!(stored.state, WorkflowState::Failed | WorkflowState::Compensated);
             if begun.plan.fails_for_good() {
@@ -466,7 +469,7 @@ impl Stage {
                 return Err(format!("{} is {:?}: {:?}", stored.id, stored.state, stored.progress));
             }
             for (nth, fate) in begun.plan.fates().into_iter().enumerate() {
-                let state = rows.get(&key_of(nth, None)).map_or(NodeState::Blocked, |it| it.row.state);
+                let state = rows.get(&key_of(nth, None)).map_or(NodeState::Blocked, |node| node.row.state);
                 if state != fate {
                     return Err(format!("{}: n{nth} is {state:?}, and should be {fate:?}", stored.id));
                 }
@@ -483,7 +486,7 @@ impl Stage {
 pub async fn run_workflows(seed: u64, steps: usize) -> Result<(), String> {
     let mut stage = Stage::new(seed);
     for nth in 0..steps {
-        stage.step().await.map_err(|it| format!("step {nth}: {it}"))?;
+        stage.step().await.map_err(|error| format!("step {nth}: {error}"))?;
     }
-    stage.finish().await.map_err(|it| format!("at the end: {it}"))
+    stage.finish().await.map_err(|error| format!("at the end: {error}"))
 }

@@ -241,8 +241,8 @@ impl World {
             Op::Beat { pick } => self.beat(*pick).await,
             Op::ExecutorDies { pick } => {
                 if !self.held.is_empty() {
-                    let it = self.held.swap_remove(pick % self.held.len());
-                    self.given_up.push(it);
+                    let lease = self.held.swap_remove(pick % self.held.len());
+                    self.given_up.push(lease);
                 }
                 Ok(())
             }
@@ -319,7 +319,7 @@ impl World {
     }
 
     pub(super) async fn truth_of(&self, place: TaskRef) -> Option<Task> {
-        self.truth.read(&[place]).await.ok().and_then(|it| it.into_iter().next().flatten())
+        self.truth.read(&[place]).await.ok().and_then(|truth| truth.into_iter().next().flatten())
     }
 
     async fn insert(&mut self, op: &Op) -> Result<(), String> {
@@ -338,33 +338,33 @@ impl World {
         let Some(engine) = self.engine() else { return Ok(()) };
         match engine.insert(vec![task], "caller").await {
             Ok(answers) => {
-                let it = answers.first().ok_or("no answer to an insert")?;
-                self.learn_insert(it, due_at)
+                let answer = answers.first().ok_or("no answer to an insert")?;
+                self.learn_insert(answer, due_at)
             }
             Err(_) => {
                 self.uncertain_inserts += 1;
-                let same = |it: &&mut Known| it.place.partition.0 < u16::MAX && id.is_some();
-                self.tasks.iter_mut().filter(same).for_each(|it| it.uncertain = true);
+                let same = |known: &&mut Known| known.place.partition.0 < u16::MAX && id.is_some();
+                self.tasks.iter_mut().filter(same).for_each(|task| task.uncertain = true);
                 Ok(())
             }
         }
     }
 
-    fn learn_insert(&mut self, it: &Inserted, due_at: Millis) -> Result<(), String> {
-        let known = self.by_id.get(&it.task.place.id).copied();
-        match it.decision {
+    fn learn_insert(&mut self, made: &Inserted, due_at: Millis) -> Result<(), String> {
+        let known = self.by_id.get(&made.task.place.id).copied();
+        match made.decision {
             Decision::Create => {
                 if known.is_some() && self.uncertain_inserts == 0 {
-                    return Err(format!("{:?} was created twice", it.task.place));
+                    return Err(format!("{:?} was created twice", made.task.place));
                 }
-                self.know(Known::new(it.task.place, Some(due_at)));
+                self.know(Known::new(made.task.place, Some(due_at)));
             }
             Decision::Replace => {
-                self.given_up.extend(self.held.extract_if(.., |held| held.place.id == it.task.place.id));
-                self.know(Known::new(it.task.place, Some(due_at)));
+                self.given_up.extend(self.held.extract_if(.., |held| held.place.id == made.task.place.id));
+                self.know(Known::new(made.task.place, Some(due_at)));
             }
             Decision::ReturnExisting => {
-                let state = it.task.state;
+                let state = made.task.state;
                 if !(state.is_in_flight() || state == State::Succeeded) {
                     return Err(format!("an existing task was answered in state {state:?}"));
                 }
@@ -376,8 +376,8 @@ impl World {
 
     pub(super) fn know(&mut self, known: Known) {
         if let Some(nth) = self.by_id.get(&known.place.id) {
-            if let Some(it) = self.tasks.get_mut(*nth) {
-                *it = known;
+            if let Some(task) = self.tasks.get_mut(*nth) {
+                *task = known;
             }
         } else {
             self.by_id.insert(known.place.id, self.tasks.len());
@@ -391,7 +391,9 @@ impl World {
     }
 
     pub(super) fn pick(&self, pick: usize) -> Option<TaskRef> {
-        (!self.tasks.is_empty()).then(|| self.tasks.get(pick % self.tasks.len()).map(|it| it.place)).flatten()
+        (!self.tasks.is_empty())
+            .then(|| self.tasks.get(pick % self.tasks.len()).map(|task| task.place))
+            .flatten()
     }
 
     /// It fired, as the store or this engine knows, and waits to be handed over. What another engine has fired, and the store does
@@ -429,7 +431,7 @@ impl World {
     async fn reschedule(&mut self, pick: usize, delay_ms: Option<i64>) -> Result<(), String> {
         let Some(place) = self.pick(pick) else { return Ok(()) };
         let now = self.now();
-        let execute_at = delay_ms.map(|it| now.plus(it));
+        let execute_at = delay_ms.map(|delay_ms| now.plus(delay_ms));
         let payload = delay_ms.is_none().then(|| Content::json("1"));
         let change = Change::Reschedule { execute_at, priority: None, payload, queue: None };
         let Some(engine) = self.engine() else { return Ok(()) };
@@ -486,14 +488,14 @@ impl World {
             return Err(format!("{} tasks were leased to one who asked for {max}", leased.len()));
         }
         self.hear_of_attempts_before(&leased).await;
-        leased.into_iter().try_for_each(|it| self.got(it))
+        leased.into_iter().try_for_each(|lease| self.got(lease))
     }
 
     /// An executor was handed a task.
-    pub(super) fn got(&mut self, it: Assignment) -> Result<(), String> {
-        self.check_lease(&it)?;
-        self.given_up.extend(self.held.extract_if(.., |held| held.place.id == it.place.id));
-        self.held.push(it);
+    pub(super) fn got(&mut self, lease: Assignment) -> Result<(), String> {
+        self.check_lease(&lease)?;
+        self.given_up.extend(self.held.extract_if(.., |held| held.place.id == lease.place.id));
+        self.held.push(lease);
         Ok(())
     }
 
@@ -543,8 +545,9 @@ impl World {
             return Ok(());
         }
         let stale = self.given_up.swap_remove(pick % self.given_up.len());
-        let before = self.truth.read(&[stale.place]).await.map_err(|it| it.to_string())?.pop().flatten();
-        let holds = |it: &Task| it.fence == stale.fence && it.state.is_in_flight();
+        let before =
+            self.truth.read(&[stale.place]).await.map_err(|error| error.to_string())?.pop().flatten();
+        let holds = |task: &Task| task.fence == stale.fence && task.state.is_in_flight();
         let still_holds = before.as_ref().is_some_and(holds);
         let answer = self.settle(&stale, How::Succeed).await;
         match answer {
@@ -582,7 +585,7 @@ impl World {
             self.held.push(held);
             return Ok(());
         };
-        match engine.extend(vec![beat]).await.map(|it| it.first().copied()) {
+        match engine.extend(vec![beat]).await.map(|list| list.first().copied()) {
             Ok(Some(Extended::Lost)) => self.given_up.push(held),
             _ => self.held.push(held),
         }

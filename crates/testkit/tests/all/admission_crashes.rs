@@ -93,7 +93,7 @@ impl Rig {
         assert!(in_flight.len() <= 1, "one of a key at a time: {in_flight:?}");
         let reports = leased.iter().map(succeeded).collect();
         let settled = self.engine.settle(reports, "test").await.unwrap();
-        assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
         !leased.is_empty()
     }
 
@@ -107,7 +107,7 @@ impl Rig {
             After::Grant | After::GrantOfAll => self.store.faults.hold(StoreGroup::Dispatch),
             After::Lease | After::Parking | After::Outcome => {
                 let mut leased = self.engine.lease(request(WAIT_MS)).await.unwrap();
-                let it = leased.pop().expect("it is due");
+                let lease = leased.pop().expect("it is due");
                 if after == After::Lease {
                     return None;
                 }
@@ -120,7 +120,7 @@ impl Rig {
                 }
                 let gate = self.limiter.faults.hold(LimiterGroup::GiveUp);
                 let engine = self.engine.clone();
-                callers.spawn(async move { drop(engine.settle(vec![succeeded(&it)], "test").await) });
+                callers.spawn(async move { drop(engine.settle(vec![succeeded(&lease)], "test").await) });
                 return Some(gate);
             }
         };
@@ -130,7 +130,7 @@ impl Rig {
 
     async fn unfinished(&self) -> usize {
         let tasks = self.store.list(&Query { limit: 100, ..Query::default() }).await.unwrap().tasks;
-        tasks.iter().filter(|it| it.state != State::Succeeded).count()
+        tasks.iter().filter(|task| task.state != State::Succeeded).count()
     }
 }
 

@@ -65,15 +65,15 @@ async fn got(mut executor: Executor) -> Vec<Assignment> {
 async fn warm_up(rig: &Rig) {
     for _ in 0..8 {
         rig.insert(0).await;
-        let it = leased(rig).await;
-        assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+        let lease = leased(rig).await;
+        assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
     }
 }
 
 async fn leased(rig: &Rig) -> Assignment {
     loop {
-        if let Some(it) = rig.engine.lease(request(WAIT_MS)).await.unwrap().pop() {
-            return it;
+        if let Some(lease) = rig.engine.lease(request(WAIT_MS)).await.unwrap().pop() {
+            return lease;
         }
     }
 }
@@ -84,7 +84,7 @@ const AHEAD_MS: i64 = 200;
 const TRIES: usize = 40;
 
 async fn early_rig(ground: &dyn Ground) -> Rig {
-    rig_with(ground, false, |it| Options { ahead_ms: AHEAD_MS, ..it }).await
+    rig_with(ground, false, |options| Options { ahead_ms: AHEAD_MS, ..options }).await
 }
 
 /// A task whose lease is made and whose instant has not come, and does not until the clock is let go. The executor that waits for it is given back too. An engine that comes too late for it tries again with the next.
@@ -105,7 +105,7 @@ async fn leased_ahead(rig: &Rig, ask: impl Fn(NewTask) -> NewTask) -> (Task, Exe
         }
         held.let_go();
         let late = match got(executor).await.pop() {
-            Some(it) => it,
+            Some(lease) => lease,
             None => leased(rig).await,
         };
         assert_eq!(rig.engine.settle(vec![succeeded(&late)], "ann").await.unwrap(), [Settled::Accepted]);
@@ -117,14 +117,14 @@ async fn leased_ahead(rig: &Rig, ask: impl Fn(NewTask) -> NewTask) -> (Task, Exe
 /// there tries again with the next task: then it was not between the two.
 async fn between<T>(rig: &Rig, what: impl AsyncFn(&Task) -> T) -> (Task, Executor, Held, T) {
     for _ in 0..TRIES {
-        let (task, executor, held) = leased_ahead(rig, |it| it).await;
+        let (task, executor, held) = leased_ahead(rig, |task| task).await;
         let done = what(&task).await;
         if WallClock.now() < task.due_at {
             return (task, executor, held, done);
         }
         held.let_go();
         let late = match got(executor).await.pop() {
-            Some(it) => it,
+            Some(lease) => lease,
             None if rig.store_task(task.place).await.state == State::Cancelled => continue,
             None => leased(rig).await,
         };
@@ -148,24 +148,32 @@ async fn who_waits_gets_it_at_its_instant_and_the_store_learns_who(ground: Arc<d
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
-    let (task, executor, held) = leased_ahead(&rig, |it| NewTask { timeout_ms: Some(30_000), ..it }).await;
+    let (task, executor, held) =
+        leased_ahead(&rig, |task| NewTask { timeout_ms: Some(30_000), ..task }).await;
     let lease = task.lease.as_ref().unwrap();
     assert!(lease.is_ahead(), "{lease:?}");
     assert_eq!(lease.since, task.due_at, "the attempt begins when it fires");
     held.let_go();
-    let it = got(executor).await.remove(0);
-    assert_eq!((it.place, it.attempt, it.fence), (task.place, 1, task.fence));
-    assert!(it.fired_at >= it.due_at && rig.engine.now() >= it.due_at);
-    assert_eq!(it.lease_until, task.due_at.plus(30_000), "no longer than its timeout, from its instant");
+    let assignment = got(executor).await.remove(0);
+    assert_eq!((assignment.place, assignment.attempt, assignment.fence), (task.place, 1, task.fence));
+    assert!(assignment.fired_at >= assignment.due_at && rig.engine.now() >= assignment.due_at);
+    assert_eq!(
+        assignment.lease_until,
+        task.due_at.plus(30_000),
+        "no longer than its timeout, from its instant"
+    );
     let told = || async { !rig.store_task(task.place).await.lease.unwrap().is_ahead() };
     until("the store is told", told).await;
     let now = rig.store_task(task.place).await;
     let lease = now.lease.unwrap();
-    assert_eq!((now.state, lease.executor.as_str(), lease.until), (State::Dispatched, "ann", it.lease_until));
-    assert_eq!(now.fired_at, Some(it.fired_at));
+    assert_eq!(
+        (now.state, lease.executor.as_str(), lease.until),
+        (State::Dispatched, "ann", assignment.lease_until)
+    );
+    assert_eq!(now.fired_at, Some(assignment.fired_at));
     let line = now.history.last().unwrap();
     assert_eq!((line.event, line.at), (Some(Event::Dispatch), task.due_at), "not before its instant");
-    assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+    assert_eq!(rig.engine.settle(vec![succeeded(&assignment)], "ann").await.unwrap(), [Settled::Accepted]);
     running.stop().await;
     rig.is_whole().await;
 }
@@ -200,7 +208,7 @@ async fn what_is_put_off_between_lease_and_instant_comes_then_and_once(ground: A
     held.let_go();
     let leased = got(executor).await;
     assert_eq!(
-        leased.iter().map(|it| (it.place.id, it.due_at, it.attempt)).collect::<Vec<_>>(),
+        leased.iter().map(|lease| (lease.place.id, lease.due_at, lease.attempt)).collect::<Vec<_>>(),
         [(task.place.id, at, 1)]
     );
     assert!(leased[0].fired_at >= at);
@@ -212,14 +220,14 @@ async fn whose_executor_has_gone_goes_to_the_next_with_the_same_attempt(ground: 
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
-    let (task, executor, held) = leased_ahead(&rig, |it| it).await;
+    let (task, executor, held) = leased_ahead(&rig, |task| task).await;
     drop(executor);
     held.let_go();
     // Longer than it lies there for somebody.
     until("it is given back", || async { rig.store_task(task.place).await.state != State::Dispatched }).await;
-    let it = leased(&rig).await;
-    assert_eq!((it.place.id, it.attempt), (task.place.id, 1));
-    assert!(it.fired_at >= it.due_at && it.fence > task.fence);
+    let lease = leased(&rig).await;
+    assert_eq!((lease.place.id, lease.attempt), (task.place.id, 1));
+    assert!(lease.fired_at >= lease.due_at && lease.fence > task.fence);
     running.stop().await;
 }
 
@@ -227,13 +235,13 @@ async fn nothing_that_is_leased_starts_after_the_answer_to_a_pause(ground: Arc<d
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
-    let (task, executor, held) = leased_ahead(&rig, |it| it).await;
+    let (task, executor, held) = leased_ahead(&rig, |task| task).await;
     rig.engine.pause(queue(), None, "ann").await.unwrap();
     held.let_go();
     assert_eq!(got(executor).await, []);
     rig.engine.resume(queue(), "ann").await.unwrap();
-    let it = leased(&rig).await;
-    assert_eq!((it.place.id, it.attempt), (task.place.id, 1));
+    let lease = leased(&rig).await;
+    assert_eq!((lease.place.id, lease.attempt), (task.place.id, 1));
     running.stop().await;
 }
 
@@ -242,7 +250,7 @@ async fn nothing_that_is_leased_starts_after_the_answer_to_a_pause(ground: Arc<d
 async fn fired_without_a_mark(
     ground: &dyn Ground,
 ) -> (Rig, Running, Task, Arc<punctual_testkit::faults::Gate>) {
-    let rig = rig_with(ground, false, |it| Options { ahead_room_min: 10, ..it }).await;
+    let rig = rig_with(ground, false, |options| Options { ahead_room_min: 10, ..options }).await;
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
     let gate = rig.store.faults.hold(StoreGroup::Apply);
@@ -261,11 +269,11 @@ async fn what_fired_without_a_mark_is_shown_and_handed_over(ground: Arc<dyn Grou
     gate.open();
     until("it is marked", || async { rig.store_task(task.place).await.state == State::Ready }).await;
     let ready = rig.store_task(task.place).await;
-    let events: Vec<Option<Event>> = ready.history.iter().map(|it| it.event).collect();
+    let events: Vec<Option<Event>> = ready.history.iter().map(|entry| entry.event).collect();
     assert_eq!(events, [None, Some(Event::Claim), Some(Event::Fire)]);
-    let it = leased(&rig).await;
-    assert_eq!((it.place, it.attempt), (task.place, 1));
-    assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+    let lease = leased(&rig).await;
+    assert_eq!((lease.place, lease.attempt), (task.place, 1));
+    assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
     running.stop().await;
     rig.is_whole().await;
 }
@@ -303,9 +311,9 @@ fn fires_without_a_mark_and_dies(ground: &Arc<dyn Ground>) {
     Runtime::new().unwrap().block_on(async {
         let rig = rig(&**ground, false).await;
         let running = rig.engine.start().unwrap();
-        let it = timeout(HANG_LIMIT, leased(&rig)).await.unwrap();
-        assert_eq!((it.place.id, it.attempt, it.fence), (task.place.id, 1, task.fence + 1));
-        assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+        let lease = timeout(HANG_LIMIT, leased(&rig)).await.unwrap();
+        assert_eq!((lease.place.id, lease.attempt, lease.fence), (task.place.id, 1, task.fence + 1));
+        assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
         assert_eq!(rig.engine.lease(request(100)).await.unwrap(), [], "it does not come twice");
         running.stop().await;
         rig.is_whole().await;
@@ -316,13 +324,13 @@ async fn what_a_stopping_engine_has_leased_is_handed_back(ground: Arc<dyn Ground
     let first = rig(&*ground, false).await;
     let running = first.engine.start().unwrap();
     warm_up(&first).await;
-    let (task, executor, held) = leased_ahead(&first, |it| it).await;
+    let (task, executor, held) = leased_ahead(&first, |task| task).await;
     held.let_go();
     running.stop().await;
     let leased = got(executor).await;
-    if let Some(it) = leased.first() {
+    if let Some(lease) = leased.first() {
         // It had come to its instant before the engine came to its stop.
-        assert_eq!(it.place, task.place);
+        assert_eq!(lease.place, task.place);
         return;
     }
     let after = first.store_task(task.place).await;
@@ -351,13 +359,13 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
         warm_up(&rig).await;
         let telling = rig.store.faults.hold(StoreGroup::Extend);
         let (task, first, _kept) = loop {
-            let (task, executor, held) = leased_ahead(&rig, |it| it).await;
+            let (task, executor, held) = leased_ahead(&rig, |task| task).await;
             if matches!(at, At::Leased) {
                 break (task, None, Some((executor, held)));
             }
             held.let_go();
             let first = match got(executor).await.pop() {
-                Some(it) => it,
+                Some(lease) => lease,
                 None => leased(&rig).await,
             };
             if first.fence == task.fence {
@@ -375,13 +383,13 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
     survivor.block_on(async {
         let rig = rig(&**ground, false).await;
         let running = rig.engine.start().unwrap();
-        let it = timeout(HANG_LIMIT, leased(&rig)).await.unwrap();
+        let lease = timeout(HANG_LIMIT, leased(&rig)).await.unwrap();
         assert_eq!(
-            (it.place.id, it.attempt),
+            (lease.place.id, lease.attempt),
             (task.place.id, 1),
             "what nobody is known to have spent no attempt"
         );
-        assert!(it.fired_at >= it.due_at && it.fence > task.fence, "{it:?}");
+        assert!(lease.fired_at >= lease.due_at && lease.fence > task.fence, "{lease:?}");
         if let Some(first) = first {
             let settled = rig.engine.settle(vec![succeeded(&first)], "ann").await.unwrap();
             assert_eq!(
@@ -390,10 +398,10 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
                 "the engine that handed it over is dead, and it was given on"
             );
         }
-        assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
         let query = Query { limit: 20, ..Query::default() };
         let all = rig.store.list(&query).await.unwrap().tasks;
-        assert!(all.iter().all(|it| it.state == State::Succeeded), "{all:?}");
+        assert!(all.iter().all(|task| task.state == State::Succeeded), "{all:?}");
         running.stop().await;
         rig.is_whole().await;
     });

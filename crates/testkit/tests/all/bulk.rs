@@ -28,7 +28,7 @@ async fn what_is_previewed_is_cancelled_and_nothing_else(rig: Rig) {
     let progress = &previewed.stored.progress;
     assert_eq!((progress.count, progress.count_is_exact, previewed.sample.len()), (25, true, 10));
     assert_eq!(rig.run().await, 0, "nothing happens before it is confirmed");
-    assert!(rig.tasks().await.iter().all(|it| it.state == State::Scheduled));
+    assert!(rig.tasks().await.iter().all(|task| task.state == State::Scheduled));
     rig.clock.advance_ms(5);
     let later = rig.insert("mail", 3).await;
     let id = previewed.stored.id;
@@ -37,13 +37,13 @@ async fn what_is_previewed_is_cancelled_and_nothing_else(rig: Rig) {
     assert_eq!(ended.state, BulkState::Done);
     assert_eq!(ended.progress.tally, Tally { done: 25, skipped: 0, failed: 0 });
     assert_eq!(ended.progress.confirmed_by.as_deref(), Some("bob"));
-    for it in &mine {
-        let task = rig.task(it).await;
+    for each_task in &mine {
+        let task = rig.task(each_task).await;
         assert_eq!(task.state, State::Cancelled);
         assert_eq!(task.history.last().unwrap().by, format!("bulk:{id}"));
     }
-    for it in others.iter().chain(&later) {
-        assert_eq!(rig.task(it).await.state, State::Scheduled, "it is another's, or came later");
+    for task in others.iter().chain(&later) {
+        assert_eq!(rig.task(task).await.state, State::Scheduled, "it is another's, or came later");
     }
     rig.is_balanced().await;
     let depth = rig.engine.depth().await.unwrap();
@@ -127,8 +127,8 @@ async fn a_pause_holds_a_resume_goes_on_and_a_stop_is_for_good(rig: Rig) {
     }
     rig.clock.advance_ms(10_000);
     assert_eq!(rig.run().await, 0);
-    let states: Vec<State> = rig.tasks().await.iter().map(|it| it.state).collect();
-    assert_eq!(states.iter().filter(|it| **it == State::Cancelled).count(), 20);
+    let states: Vec<State> = rig.tasks().await.iter().map(|task| task.state).collect();
+    assert_eq!(states.iter().filter(|state| **state == State::Cancelled).count(), 20);
     rig.is_balanced().await;
 }
 
@@ -152,7 +152,7 @@ async fn what_a_pause_meets_under_way_is_accounted_for(rig: Rig) {
         (BulkState::Paused, batch),
         "that batch and no other"
     );
-    let cancelled = rig.tasks().await.iter().filter(|it| it.state == State::Cancelled).count();
+    let cancelled = rig.tasks().await.iter().filter(|task| task.state == State::Cancelled).count();
     assert_eq!(cancelled, BATCH);
     rig.runner.resume(&DEFAULT(), id).await.unwrap();
     assert_eq!(rig.until_the_end(id).await.progress.tally.done, 30);
@@ -199,7 +199,7 @@ async fn what_cannot_be_reached_is_tried_again_and_then_listed_and_repeated(rig:
     let ended = rig.until_the_end(id).await;
     assert_eq!(ended.progress.tally, Tally { done: 15, skipped: 0, failed: 0 });
     assert_eq!(rig.runner.failures(id, i64::MIN, 100).await.unwrap(), []);
-    assert!(rig.tasks().await.iter().all(|it| it.state == State::Cancelled));
+    assert!(rig.tasks().await.iter().all(|task| task.state == State::Cancelled));
 }
 
 on_both!(an_operation_of_a_namespace_that_is_deleted_stops_and_goes_with_it);

@@ -18,13 +18,13 @@ use std::collections::HashSet;
 
 /// Nothing here may end with a lease.
 async fn rig(ground: &dyn Ground) -> Rig {
-    rig_with(ground, true, |it| Options { push_lease_ms: 60_000, ..it }).await
+    rig_with(ground, true, |options| Options { push_lease_ms: 60_000, ..options }).await
 }
 
 async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
     until("all are in this state", || async {
         let tasks = rig.store.read(places).await.unwrap();
-        tasks.iter().flatten().all(|it| it.state == state)
+        tasks.iter().flatten().all(|task| task.state == state)
     })
     .await;
 }
@@ -55,8 +55,8 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
     assert_eq!((task.attempt, why.blocking), (0, Some("bus")), "{why:?}");
     let error = task.last_error.unwrap();
     assert!(error.contains("refused by a fault") && why.reason.contains(&error), "{error}: {}", why.reason);
-    let failed = task.history.iter().find(|it| it.event == Some(Event::FailDispatch)).unwrap();
-    assert!(failed.error.as_deref().is_some_and(|it| it.contains("refused by a fault")), "{failed:?}");
+    let failed = task.history.iter().find(|entry| entry.event == Some(Event::FailDispatch)).unwrap();
+    assert!(failed.error.as_deref().is_some_and(|error| error.contains("refused by a fault")), "{failed:?}");
     assert_eq!(rig.engine.list(&failed_query()).await.unwrap().tasks.len(), TASKS);
     assert!(rig.engine.meters().publish_failures_total() >= 2 * 120, "each was tried twice at once");
 
@@ -66,13 +66,13 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
     while came.len() < TASKS {
         let received = rig.bus.receive(&queue(), 100, HANG_LIMIT, rig.engine.now()).await.unwrap();
         assert!(!received.is_empty(), "{} of {TASKS} came", came.len());
-        for it in received {
-            rig.bus.acknowledge(&queue(), &[it.id]).await.unwrap();
-            let it = it.message;
-            assert!(it.fired_at >= it.due_at, "early: {it:?}");
-            assert_eq!(it.attempt, 1, "what was not sent spent no attempt");
-            assert!(came.insert(it.place.id), "{it:?} comes twice");
-            let settled = rig.engine.settle(vec![succeeded(&it)], "subscriber").await.unwrap();
+        for delivery in received {
+            rig.bus.acknowledge(&queue(), &[delivery.id]).await.unwrap();
+            let message = delivery.message;
+            assert!(message.fired_at >= message.due_at, "early: {message:?}");
+            assert_eq!(message.attempt, 1, "what was not sent spent no attempt");
+            assert!(came.insert(message.place.id), "{message:?} comes twice");
+            let settled = rig.engine.settle(vec![succeeded(&message)], "subscriber").await.unwrap();
             assert_eq!(settled, [Settled::Accepted]);
         }
     }
@@ -83,7 +83,7 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
         .meters()
         .queues()
         .iter()
-        .map(|it| it.lateness.iter().map(|it| it.tasks).sum::<u64>())
+        .map(|queue| queue.lateness.iter().map(|bucket| bucket.tasks).sum::<u64>())
         .sum();
     let swept = rig.engine.meters().swept_total();
     assert_eq!(fired, 120, "lateness is that of the first firing, once a task; {swept} were swept");
@@ -114,13 +114,13 @@ async fn a_mark_that_fails_is_made_when_the_task_is_refused_again(ground: &dyn G
     rig.store.faults.heal();
     all_are(&rig, &[place], State::DispatchFailed).await;
     rig.bus.faults.heal();
-    let it = delivered(&rig).await;
+    let lease = delivered(&rig).await;
     assert_eq!(
-        (it.place, it.attempt),
+        (lease.place, lease.attempt),
         (place, 1),
         "the compensator gave the attempt back, not the lease's end"
     );
-    assert_eq!(rig.engine.settle(vec![succeeded(&it)], "subscriber").await.unwrap(), [Settled::Accepted]);
+    assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "subscriber").await.unwrap(), [Settled::Accepted]);
     running.stop().await;
 }
 

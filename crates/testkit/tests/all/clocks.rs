@@ -156,13 +156,13 @@ impl Rig {
         .await;
         self.engine.turn().await.unwrap();
         let leased = self.lease(1_000).await;
-        assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+        assert_eq!(leased.iter().map(|lease| (lease.place, lease.attempt)).collect::<Vec<_>>(), [(place, 1)]);
     }
 
-    async fn succeeds(&self, it: &Assignment) {
+    async fn succeeds(&self, lease: &Assignment) {
         let outcome = OutcomeReport {
-            place: it.place,
-            fence: it.fence,
+            place: lease.place,
+            fence: lease.fence,
             report: Report::Succeeded,
             result: TaskResult::default(),
         };
@@ -235,7 +235,7 @@ async fn what_was_inserted_before_a_clock_that_was_ahead_is_right_again_fires_in
         rig.clock.clock.advance_ms(1);
         rig.engine.turn().await.unwrap();
         let leased = rig.lease(1_000).await;
-        assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+        assert_eq!(leased.iter().map(|lease| (lease.place, lease.attempt)).collect::<Vec<_>>(), [(place, 1)]);
         assert!(leased[0].fired_at >= leased[0].due_at);
         rig.succeeds(&leased[0]).await;
     }
@@ -262,17 +262,17 @@ async fn leased_ahead(between: impl Fn(&Rig)) -> (Rig, TaskRef, Vec<Assignment>)
 #[tokio::test]
 async fn what_was_leased_before_a_suspend_is_given_back_instead_of_handed_over() {
     let (rig, place, leased) = leased_ahead(|_| ()).await;
-    let gone_through = |task: &Task| task.history.iter().any(|it| is_too_late(it.reason.as_deref()));
+    let gone_through = |task: &Task| task.history.iter().any(|entry| is_too_late(entry.reason.as_deref()));
     assert_eq!(leased.len(), 1);
     assert!(!gone_through(&rig.engine.read(place).await.unwrap()));
     let (rig, place, leased) = leased_ahead(Rig::stands_still).await;
     let task = rig.engine.read(place).await.unwrap();
     assert!(gone_through(&task), "{task:?}");
-    assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+    assert_eq!(leased.iter().map(|lease| (lease.place, lease.attempt)).collect::<Vec<_>>(), [(place, 1)]);
 }
 
 fn releases(task: &Task) -> usize {
-    task.history.iter().filter(|it| it.event == Some(Event::Release)).count()
+    task.history.iter().filter(|entry| entry.event == Some(Event::Release)).count()
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn who_waited_when_the_machine_stood_still_is_not_given_what_fires() {
     rig.stands_still();
     assert_eq!(answer(call).await, [], "it may have gone");
     assert_eq!(
-        rig.lease(1_000).await.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(),
+        rig.lease(1_000).await.iter().map(|lease| (lease.place, lease.attempt)).collect::<Vec<_>>(),
         [(place, 1)]
     );
     assert_eq!(releases(&rig.engine.read(place).await.unwrap()), 0, "no lease was made for it");

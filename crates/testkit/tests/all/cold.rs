@@ -118,14 +118,14 @@ proptest! {
     #[test]
     fn every_field_comes_back_as_it_was(archived in prop::collection::vec(any_task::task(), 1..6)) {
         // One id is one task.
-        let archived: Vec<Task> = (1..).zip(archived).map(|(id, it)| Task { place: TaskRef { id, ..it.place }, ..it }).collect();
+        let archived: Vec<Task> = (1..).zip(archived).map(|(id, task)| Task { place: TaskRef { id, ..task.place }, ..task }).collect();
         let dir = tempfile::tempdir().unwrap();
         block_on(async {
             archive(dir.path(), &archived).await;
             let cold = open(dir.path()).await;
-            for it in &archived {
-                let found = cold.read(it.place).await.unwrap();
-                prop_assert_eq!(found.as_ref(), Some(it));
+            for task in &archived {
+                let found = cold.read(task.place).await.unwrap();
+                prop_assert_eq!(found.as_ref(), Some(task));
             }
             Ok(())
         })?;
@@ -143,14 +143,14 @@ async fn every_task_of_many_blocks_and_archives_is_found_by_reference_and_by_id_
     assert_eq!((written.tasks, written.archives), (10_000, 3));
     assert_eq!(source.archived, [3_500, 7_000, 10_000], "after each archive");
     let cold = open(dir.path()).await;
-    for it in all.iter().step_by(37).chain(all.last()) {
-        assert_eq!(cold.read(it.place).await.unwrap().as_ref(), Some(it));
-        let found = cold.find(Some(Partition(7)), &namespace(), it.task_id(), 9).await.unwrap();
-        assert_eq!(found, std::slice::from_ref(it));
+    for task in all.iter().step_by(37).chain(all.last()) {
+        assert_eq!(cold.read(task.place).await.unwrap().as_ref(), Some(task));
+        let found = cold.find(Some(Partition(7)), &namespace(), task.task_id(), 9).await.unwrap();
+        assert_eq!(found, std::slice::from_ref(task));
     }
-    for it in tasks(10_000..10_200) {
-        assert_eq!(cold.read(it.place).await.unwrap(), None);
-        assert_eq!(cold.find(None, &namespace(), it.task_id(), 9).await.unwrap(), []);
+    for task in tasks(10_000..10_200) {
+        assert_eq!(cold.read(task.place).await.unwrap(), None);
+        assert_eq!(cold.find(None, &namespace(), task.task_id(), 9).await.unwrap(), []);
     }
     let elsewhere = TaskRef { due_at: Millis(DUE.0 + 1), ..task(5).place };
     assert_eq!(cold.read(elsewhere).await.unwrap(), None, "a reference is more than its id");
@@ -161,8 +161,8 @@ async fn every_task_of_many_blocks_and_archives_is_found_by_reference_and_by_id_
 async fn versions_come_highest_first_and_no_more_than_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let version = |id, task_version| {
-        let it = task(id);
-        Task { ask: NewTask { task_id: Some(42), task_version, ..it.ask.clone() }, ..it }
+        let task = task(id);
+        Task { ask: NewTask { task_id: Some(42), task_version, ..task.ask.clone() }, ..task }
     };
     let (one, two, three) = (version(1, 1), version(2, 2), version(3, 3));
     archive(dir.path(), &[two.clone(), one.clone()]).await;
@@ -183,8 +183,11 @@ async fn the_same_tasks_written_by_two_at_once_are_found_once_each() {
     assert_eq!((both.0.unwrap().tasks, both.1.unwrap().tasks), (2_500, 2_500));
     let cold = open(dir.path()).await;
     assert_eq!(cold.list().await.unwrap().len(), 2);
-    for it in all.iter().step_by(500) {
-        assert_eq!(cold.find(None, &namespace(), it.task_id(), 9).await.unwrap(), std::slice::from_ref(it));
+    for task in all.iter().step_by(500) {
+        assert_eq!(
+            cold.find(None, &namespace(), task.task_id(), 9).await.unwrap(),
+            std::slice::from_ref(task)
+        );
     }
 }
 
@@ -223,11 +226,11 @@ async fn a_list_says_what_each_archive_has() {
     archive(dir.path(), &[task(1), late]).await;
     let cold = open(dir.path()).await;
     let listed = cold.list().await.unwrap();
-    let it = &listed[0];
-    assert_eq!((it.shard, it.tasks, it.exported_at), (SHARD, 2, NOW));
-    assert_eq!((it.partitions, it.due_at), ((7, 8), (DUE, Millis(DUE.0 + 9))));
-    assert!(it.index.starts_with("shard-0003/2027-01-03/1799000000000-"), "{}", it.index);
-    assert_eq!(cold.verify(&it.index).await.unwrap(), 2);
+    let archive_info = &listed[0];
+    assert_eq!((archive_info.shard, archive_info.tasks, archive_info.exported_at), (SHARD, 2, NOW));
+    assert_eq!((archive_info.partitions, archive_info.due_at), ((7, 8), (DUE, Millis(DUE.0 + 9))));
+    assert!(archive_info.index.starts_with("shard-0003/2027-01-03/1799000000000-"), "{}", archive_info.index);
+    assert_eq!(cold.verify(&archive_info.index).await.unwrap(), 2);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use punctual_testkit::{faults::Dials, patience::until};
 
 fn counted(rig: &Rig) -> u64 {
     let queues = rig.engine.meters().queues();
-    queues.iter().flat_map(|it| &it.lateness).map(|it| it.tasks).sum()
+    queues.iter().flat_map(|queue| &queue.lateness).map(|lateness| lateness.tasks).sum()
 }
 
 /// It has fired and waits, and the store has not been told; then the hot set is away, and the store is read.

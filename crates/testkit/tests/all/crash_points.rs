@@ -208,7 +208,7 @@ pub(crate) struct Rig {
 }
 
 pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
-    rig_with(ground, push, |it| it).await
+    rig_with(ground, push, |options| options).await
 }
 
 pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(Options) -> Options) -> Rig {
@@ -254,10 +254,10 @@ fn request(wait_ms: u64, lease_ms: i64) -> LeaseRequest {
     LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms, executor, version: None }
 }
 
-pub(crate) fn succeeded(it: &Assignment) -> OutcomeReport {
+pub(crate) fn succeeded(lease: &Assignment) -> OutcomeReport {
     OutcomeReport {
-        place: it.place,
-        fence: it.fence,
+        place: lease.place,
+        fence: lease.fence,
         report: Report::Succeeded,
         result: TaskResult::default(),
     }
@@ -273,9 +273,12 @@ impl Rig {
     async fn warm_up(&self) {
         for _ in 0..8 {
             let place = self.insert(0).await;
-            let it = leased(self).await;
-            assert_eq!(it.place, place);
-            assert_eq!(self.engine.settle(vec![succeeded(&it)], "test").await.unwrap(), [Settled::Accepted]);
+            let lease = leased(self).await;
+            assert_eq!(lease.place, place);
+            assert_eq!(
+                self.engine.settle(vec![succeeded(&lease)], "test").await.unwrap(),
+                [Settled::Accepted]
+            );
         }
     }
 }
@@ -351,7 +354,7 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
     doomed.spawn(async move {
         let push = at.is_pushed();
         // Each step by itself: those ahead of the instant have a table of their own (`ahead`).
-        let rig = rig_with(&*ground, push, |it| Options { ahead_ms: 0, ..it }).await;
+        let rig = rig_with(&*ground, push, |options| Options { ahead_ms: 0, ..options }).await;
         let _running = rig.engine.start().unwrap();
         if !push {
             rig.warm_up().await;
@@ -422,15 +425,15 @@ async fn live_on(ground: &dyn Ground, at: At) {
     let lasting = |options| Options { push_lease_ms: LONG_LEASE_MS, ..options };
     let rig = rig_with(ground, at.is_pushed(), lasting).await;
     let running = rig.engine.start().unwrap();
-    let it = match at {
-        it if it.is_pushed() => delivered(&rig).await,
+    let lease = match at {
+        at if at.is_pushed() => delivered(&rig).await,
         _ => leased(&rig).await,
     };
-    assert!(it.fired_at >= it.due_at, "early: {it:?}");
-    let report = succeeded(&it);
+    assert!(lease.fired_at >= lease.due_at, "early: {lease:?}");
+    let report = succeeded(&lease);
     let settled = rig.engine.settle(vec![report.clone(), report], "test").await.unwrap();
     assert_eq!(settled, [Settled::Accepted, Settled::Stale]);
-    assert_eq!(rig.engine.read(it.place).await.unwrap().state, State::Succeeded);
+    assert_eq!(rig.engine.read(lease.place).await.unwrap().state, State::Succeeded);
     assert_eq!(rig.engine.lease(request(100, LONG_LEASE_MS)).await.unwrap(), [], "it does not come twice");
     let books = rig.store.books().await.unwrap();
     assert_eq!((books.unaccounted(), &books), (0, &rig.store.audit().await.unwrap()));
@@ -447,11 +450,11 @@ pub(crate) async fn delivered(rig: &Rig) -> Assignment {
     loop {
         let received = rig.bus.receive(&queue(), 10, HANG_LIMIT, rig.engine.now()).await.unwrap();
         assert!(!received.is_empty(), "nothing comes over the bus");
-        for it in received {
-            rig.bus.acknowledge(&queue(), &[it.id]).await.unwrap();
-            let task = rig.engine.read(it.message.place).await.unwrap();
-            if task.fence == it.message.fence {
-                return it.message;
+        for delivery in received {
+            rig.bus.acknowledge(&queue(), &[delivery.id]).await.unwrap();
+            let task = rig.engine.read(delivery.message.place).await.unwrap();
+            if task.fence == delivery.message.fence {
+                return delivery.message;
             }
         }
     }

@@ -87,7 +87,7 @@ async fn no_attempt_is_spent_by_a_lease_whose_answer_was_lost() {
 async fn is_repaired(way: Way) {
     let site = Site::new(1).await;
     let held = site.leased_by_one_who_dies(40).await;
-    let first: Vec<_> = held.into_iter().filter(|it| site.is_in_first(*it)).collect();
+    let first: Vec<_> = held.into_iter().filter(|place| site.is_in_first(*place)).collect();
     assert!(first.len() > 5, "{}", first.len());
     site.second.set(way);
     // Committed, and known to no engine: only the sweep finds them.
@@ -95,12 +95,12 @@ async fn is_repaired(way: Way) {
     assert!(unseen.len() > 5, "{}", unseen.len());
     site.until("leases of the first database have ended", async || {
         let tasks = site.store.read(&first).await.unwrap();
-        tasks.into_iter().flatten().all(|it| it.state != State::Dispatched)
+        tasks.into_iter().flatten().all(|task| task.state != State::Dispatched)
     })
     .await;
     site.until("overdue rows of the first database were found", async || {
         let tasks = site.store.read(&unseen).await.unwrap();
-        tasks.into_iter().flatten().all(|it| it.state != State::Scheduled)
+        tasks.into_iter().flatten().all(|task| task.state != State::Scheduled)
     })
     .await;
     site.second.set(Way::Open);
@@ -122,9 +122,9 @@ async fn of_a_batch_what_the_first_database_has_stored_is_said() {
     let site = Site::new(1).await;
     site.second.set(Way::Cut);
     let answers = site.insert_each(60).await;
-    let stored: Vec<_> = answers.iter().flatten().map(|it| it.task.place).collect();
+    let stored: Vec<_> = answers.iter().flatten().map(|answer| answer.task.place).collect();
     assert!(!stored.is_empty() && stored.len() < answers.len(), "{} of {}", stored.len(), answers.len());
-    assert!(stored.iter().all(|it| site.is_in_first(*it)));
+    assert!(stored.iter().all(|place| site.is_in_first(*place)));
     site.second.set(Way::Open);
 }
 
@@ -132,8 +132,8 @@ async fn of_a_batch_what_the_first_database_has_stored_is_said() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_would_be_incomplete_is_an_error() {
     let site = Site::new(1).await;
-    let inserted = site.insert_each(60).await.into_iter().map(|it| it.unwrap().task.place);
-    let (first, second): (Vec<_>, Vec<_>) = inserted.partition(|it| site.is_in_first(*it));
+    let inserted = site.insert_each(60).await.into_iter().map(|result| result.unwrap().task.place);
+    let (first, second): (Vec<_>, Vec<_>) = inserted.partition(|place| site.is_in_first(*place));
     assert!(!first.is_empty() && !second.is_empty());
     let all = Query { limit: 100, ..Query::default() };
     for way in [Way::Cut, Way::Silent] {
@@ -146,7 +146,7 @@ async fn what_would_be_incomplete_is_an_error() {
         assert!(read.iter().all(Option::is_some), "{way:?}: tasks that are not");
         site.second.set(Way::Open);
         site.until("all is known again", async || {
-            site.store.list(&all).await.is_ok_and(|it| it.tasks.len() == 60)
+            site.store.list(&all).await.is_ok_and(|page| page.tasks.len() == 60)
         })
         .await;
     }

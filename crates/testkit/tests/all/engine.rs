@@ -108,9 +108,9 @@ impl Rig {
 
     async fn comes_with_its_first_attempt_after_a_release(&self, place: TaskRef) {
         let leased = self.lease(10_000).await;
-        assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+        assert_eq!(leased.iter().map(|lease| (lease.place, lease.attempt)).collect::<Vec<_>>(), [(place, 1)]);
         let history = self.engine.read(place).await.unwrap().history;
-        assert!(history.iter().any(|it| it.event == Some(Event::Release)), "{history:?}");
+        assert!(history.iter().any(|entry| entry.event == Some(Event::Release)), "{history:?}");
     }
 }
 
@@ -119,10 +119,10 @@ fn request(lease_ms: i64) -> LeaseRequest {
     LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: WAIT_MS, lease_ms, executor, version: None }
 }
 
-fn succeeded(it: &Assignment) -> OutcomeReport {
+fn succeeded(lease: &Assignment) -> OutcomeReport {
     OutcomeReport {
-        place: it.place,
-        fence: it.fence,
+        place: lease.place,
+        fence: lease.fence,
         report: Report::Succeeded,
         result: TaskResult::default(),
     }
@@ -209,7 +209,7 @@ async fn a_service_that_panics_runs_again_and_is_counted() {
     assert_eq!((first.attempt, second.attempt), (1, 2));
     let stale = rig.engine.settle(vec![succeeded(&first), succeeded(&second)], "test").await.unwrap();
     assert_eq!(stale, [Settled::Stale, Settled::Accepted]);
-    let panics: u64 = rig.engine.meters().services().iter().map(|it| it.panics).sum();
+    let panics: u64 = rig.engine.meters().services().iter().map(|service| service.panics).sum();
     assert_eq!(panics, 1);
     running.stop().await;
 }

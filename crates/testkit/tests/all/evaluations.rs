@@ -127,7 +127,7 @@ impl World {
         let dies = died.clone();
         let probe = Probe::new(move |kind, name| {
             evaluated.lock().push((kind, name.to_owned()));
-            if !poisons.lock().iter().any(|it| *it == (kind, name.to_owned())) {
+            if !poisons.lock().iter().any(|poison| *poison == (kind, name.to_owned())) {
                 return std::future::ready(()).boxed();
             }
             dies.notify_one();
@@ -135,7 +135,7 @@ impl World {
         });
         let panics = self.panics.clone();
         let probe = probe.on_thread(move |_, name| {
-            assert!(!panics.lock().iter().any(|it| it == name), "as this test wants it");
+            assert!(!panics.lock().iter().any(|panic| panic == name), "as this test wants it");
         });
         let backends = Backends {
             store: self.store.clone(),
@@ -165,7 +165,7 @@ impl World {
     }
 
     fn times_evaluated(&self, kind: EvaluationKind, name: &str) -> usize {
-        self.evaluated.lock().iter().filter(|it| it.0 == kind && it.1 == name).count()
+        self.evaluated.lock().iter().filter(|pair| pair.0 == kind && pair.1 == name).count()
     }
 
     /// Processes that begin one after the other, each for some minutes or until it dies. How many died.
@@ -188,7 +188,7 @@ impl World {
         let stored = self.schedules.schedule(key).await.unwrap().unwrap();
         let query = RunQuery { schedule: stored.id, from: START, before: Millis(i64::MAX), limit: 1_000 };
         let runs = self.schedules.runs(&query).await.unwrap();
-        runs.iter().filter(|it| it.outcome == Outcome::Created && it.is_settled).count()
+        runs.iter().filter(|run| run.outcome == Outcome::Created && run.is_settled).count()
     }
 }
 
@@ -214,7 +214,7 @@ impl Process {
 
     async fn alert(&self) -> Option<String> {
         let alerts = self.engine.alerts().await.unwrap();
-        alerts.into_iter().find(|it| it.kind == AlertKind::EvaluationSetAside).map(|it| it.text)
+        alerts.into_iter().find(|alert| alert.kind == AlertKind::EvaluationSetAside).map(|alert| alert.text)
     }
 }
 
@@ -225,7 +225,8 @@ fn every_minute() -> Schedule {
 
 async fn a_schedule_that_kills_is_evaluated_twice_and_all_others_run_on(world: World) {
     let first = world.begins();
-    let others = ["a", "m", "z"].map(|it| ScheduleKey { namespace: name(&format!("t{it}")), name: name(it) });
+    let others =
+        ["a", "m", "z"].map(|text| ScheduleKey { namespace: name(&format!("t{text}")), name: name(text) });
     for key in others.iter().chain([&acme("poison")]) {
         first.planner.put(key, every_minute(), "ada", |_| true).await.unwrap();
     }
@@ -241,7 +242,7 @@ async fn a_schedule_that_kills_is_evaluated_twice_and_all_others_run_on(world: W
     let alert = process.alert().await.unwrap();
     assert!(alert.ends_with("schedule acme/poison"), "{alert}");
     let all = process.planner.set_aside().await.unwrap();
-    assert_eq!(all.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["poison"]);
+    assert_eq!(all.iter().map(|set_aside| set_aside.name.as_str()).collect::<Vec<_>>(), ["poison"]);
 
     // Mended, and resumed: nothing of the document has changed.
     world.is_mended();
@@ -326,7 +327,7 @@ async fn what_was_only_in_flight_with_a_poison_is_cleared(world: World) {
     }
     let process = world.begins();
     let mut names: Vec<String> =
-        process.planner.set_aside().await.unwrap().into_iter().map(|it| it.name).collect();
+        process.planner.set_aside().await.unwrap().into_iter().map(|set_aside| set_aside.name).collect();
     names.sort();
     assert_eq!(names, ["s2", "s4"]);
 }
@@ -348,7 +349,7 @@ fn with_expression(namespace: &str) -> Submission {
 
 async fn has_begun(process: &Process, namespace: &str, id: WorkflowId) -> bool {
     let view = process.workflows.view(&name(namespace), id).await.unwrap();
-    view.nodes.iter().any(|it| it.task_ref.is_some())
+    view.nodes.iter().any(|node| node.task_ref.is_some())
 }
 
 async fn a_workflow_that_kills_is_evaluated_twice_and_all_others_run_on(world: World) {
@@ -405,7 +406,7 @@ async fn a_bulk_operation_that_kills_is_carried_on_twice_and_all_others_go_on(wo
     process.lives().await.unwrap();
     let state = async |nth: usize| process.bulks.get(&name("acme"), all[nth]).await.unwrap().state;
     assert_eq!(
-        [state(0).await, state(1).await, state(2).await].map(|it| it == BulkState::Done),
+        [state(0).await, state(1).await, state(2).await].map(|state| state == BulkState::Done),
         [true, false, true]
     );
     let alert = process.alert().await.unwrap();
@@ -423,7 +424,7 @@ async fn an_error_and_a_caller_that_goes_away_are_no_deaths(world: World) {
     // No array: an answer, and the end of its node.
     let mut asked = with_expression("acme");
     let mut definition = (*asked.definition).clone();
-    definition.nodes.values_mut().for_each(|it| it.when = Some("input.nothing > 1".to_owned()));
+    definition.nodes.values_mut().for_each(|node| node.when = Some("input.nothing > 1".to_owned()));
     asked.definition = Arc::new(definition);
     process.workflows.create(asked).await.unwrap();
     process.planner.put(&acme("s"), every_minute(), "ada", |_| true).await.unwrap();

@@ -19,9 +19,9 @@ impl Filled {
         let url = servers::migrated_database().await;
         let store = MysqlStore::open(std::slice::from_ref(&url), MysqlOptions::default()).await.unwrap();
         store.close().await;
-        let it = Self { database: url.rsplit('/').next().unwrap().to_owned() };
+        let filled = Self { database: url.rsplit('/').next().unwrap().to_owned() };
         let wake_at = format!("{NOW} + (CAST(seq AS SIGNED) - {DUE}) * 1000");
-        it.sql(&format!(
+        filled.sql(&format!(
             "INSERT INTO schedule (namespace, name, slot, revision, step, body, progress, wake_at, created_at, updated_at, updated_by) \
              SELECT 'default', CONCAT('s', LPAD(seq, 6, '0')), seq % 32, seq, 1, '{{}}', '{{}}', {wake_at}, {NOW}, {NOW}, '' FROM seq_1_to_{WAITING}; \
              INSERT INTO schedule_run (schedule_id, at, kind, revision, outcome, execute_at, run_number, task_ref, unsettled_at, created_at) \
@@ -40,7 +40,7 @@ impl Filled {
              ANALYZE TABLE schedule, schedule_run, workflow, workflow_definition, workflow_node, workflow_mark"
         ))
         .await;
-        it
+        filled
     }
 
     async fn sql(&self, text: &str) -> String {
@@ -50,8 +50,8 @@ impl Filled {
     /// Table, type, key and the rest of each line of the plan.
     async fn plan(&self, text: &str) -> Vec<[String; 4]> {
         let plan = self.sql(&format!("EXPLAIN {text}")).await;
-        let line = |it: &str| {
-            let columns: Vec<&str> = it.split('\t').collect();
+        let line = |text: &str| {
+            let columns: Vec<&str> = text.split('\t').collect();
             [2, 3, 5, 9].map(|nth| columns.get(nth).copied().unwrap_or_default().to_owned())
         };
         plan.lines().map(line).collect()
@@ -66,7 +66,7 @@ impl Filled {
                  WHERE variable_name LIKE 'Handler_read%' OR variable_name LIKE 'Handler_%e'; ROLLBACK"
             ))
             .await;
-        answer.lines().find_map(|it| it.strip_prefix("touched\t")).unwrap().parse().unwrap()
+        answer.lines().find_map(|line| line.strip_prefix("touched\t")).unwrap().parse().unwrap()
     }
 }
 
@@ -121,7 +121,7 @@ async fn looks_and_pages_read_what_they_answer_however_many_wait() {
         if !text.starts_with("DELETE") {
             let plan = database.plan(&text).await;
             assert_eq!((plan[0][0].as_str(), plan[0][2].as_str()), (table, key), "{name}: {plan:?}");
-            let sorts = |it: &[String; 4]| it[3].contains("filesort") || it[3].contains("temporary");
+            let sorts = |row: &[String; 4]| row[3].contains("filesort") || row[3].contains("temporary");
             assert!(!plan.iter().any(sorts), "{name}: {plan:?}");
         }
         let touched = database.touched(&text).await;
@@ -135,11 +135,11 @@ async fn statements_over_many_look_each_up_in_its_key() {
     let list =
         |of: &dyn Fn(i64) -> String| format!("'[{}]'", (1..=500).map(of).collect::<Vec<_>>().join(","));
     // Each has one run whose number is its schedule's less one, on the second round.
-    let runs = list(&|it| format!("[{}, {}, 0, 1, \"t\"]", 1 + (it + 500) % 500, it + 500));
-    let schedules = list(&|it| format!("[{it}, 1]"));
-    let moved = list(&|it| format!("[{it}, \"{{}}\", 5]"));
-    let nodes = list(&|it| format!("[{}, -1, 0, 1, \"t\"]", it % 10));
-    let marks = list(&|it| it.to_string());
+    let runs = list(&|number| format!("[{}, {}, 0, 1, \"t\"]", 1 + (number + 500) % 500, number + 500));
+    let schedules = list(&|number| format!("[{number}, 1]"));
+    let moved = list(&|number| format!("[{number}, \"{{}}\", 5]"));
+    let nodes = list(&|number| format!("[{}, -1, 0, 1, \"t\"]", number % 10));
+    let marks = list(&|number| number.to_string());
     let statements: [(&str, Vec<&str>, &str, i64); 8] = [
         ("schedules/lock_steps", vec![&schedules], "schedule", 500),
         ("schedules/advance", vec![&moved], "schedule", 500),
@@ -153,7 +153,7 @@ async fn statements_over_many_look_each_up_in_its_key() {
     for (name, values, table, rows) in statements {
         let text = with(name, &values);
         let plan = database.plan(&text).await;
-        let line = plan.iter().find(|it| it[0] == table).unwrap_or_else(|| panic!("{name}: {plan:?}"));
+        let line = plan.iter().find(|line| line[0] == table).unwrap_or_else(|| panic!("{name}: {plan:?}"));
         assert!(["eq_ref", "ref"].contains(&line[1].as_str()), "{name}: {plan:?}");
         assert_eq!(line[2], "PRIMARY", "{name}: {plan:?}");
         let touched = database.touched(&text).await;

@@ -19,7 +19,6 @@ use punctual_domain::{
     outcome::Report,
     state::State,
     task::{NewTask, Task},
-    time::Millis,
 };
 use punctual_engine::{
     Backends, Engine, JournalNumbers, LeaseRequest, Options, OutcomeReport, Running, Settled, Submission,

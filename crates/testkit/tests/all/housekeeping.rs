@@ -31,7 +31,7 @@ fn engine() -> Engine {
 }
 
 fn numbers(engine: &Engine) -> ServiceNumbers {
-    engine.meters().services().into_iter().find(|it| it.name == "buckets").unwrap()
+    engine.meters().services().into_iter().find(|service| service.name == "buckets").unwrap()
 }
 
 const PERIOD: Duration = Duration::from_millis(5);
@@ -66,7 +66,7 @@ async fn housekeeping_that_fails_again_and_again_is_an_alert() {
     });
     until("it has failed", || async { numbers(&engine).failures_in_a_row >= 3 }).await;
     let alerts = engine.alerts().await.unwrap();
-    let found = alerts.iter().find(|it| it.kind == AlertKind::ServiceFailing).unwrap();
+    let found = alerts.iter().find(|alert| alert.kind == AlertKind::ServiceFailing).unwrap();
     assert!(found.text.contains("buckets"), "{}", found.text);
     assert_eq!(numbers(&engine).succeeded_at, None);
     running.stop().await;
@@ -77,6 +77,9 @@ async fn an_engine_that_stops_does_not_wait_for_housekeeping_that_hangs() {
     let engine = engine();
     let running = engine.start().unwrap();
     running.supervise("buckets", PERIOD, |_| std::future::pending());
-    until("it is there", || async { engine.meters().services().iter().any(|it| it.name == "buckets") }).await;
+    until("it is there", || async {
+        engine.meters().services().iter().any(|service| service.name == "buckets")
+    })
+    .await;
     running.stop().await;
 }

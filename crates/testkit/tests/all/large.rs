@@ -179,7 +179,8 @@ async fn while_its_object_is_away_a_task_waits_with_its_attempt_and_says_why(rig
     until("it is marked", || async { rig.read(&path).await.state.word() == "dispatch_failed" }).await;
     let state = rig.read(&path).await;
     assert_eq!(state.attempt, 0);
-    let said = state.history.iter().filter_map(|it| it.error.as_deref()).any(|it| it.contains("is away"));
+    let said =
+        state.history.iter().filter_map(|entry| entry.error.as_deref()).any(|text| text.contains("is away"));
     assert!(said, "{:?}", state.history);
     let refused = rig.post("/v1/tasks", &asked).await;
     assert_eq!(refused.status, 503, "{}", refused.text());

@@ -135,15 +135,15 @@ impl Edge {
 
     async fn insert_at_once(&mut self) {
         self.insert_late().await;
-        let it = self.late.pop().unwrap();
-        self.commit(it).await;
+        let late = self.late.pop().unwrap();
+        self.commit(late).await;
     }
 
     async fn commit_one(&mut self) {
         if !self.late.is_empty() {
             let nth = self.rng.usize(..self.late.len());
-            let it = self.late.swap_remove(nth);
-            self.commit(it).await;
+            let late = self.late.swap_remove(nth);
+            self.commit(late).await;
         }
     }
 
@@ -151,14 +151,14 @@ impl Edge {
         late.gate.open();
         let inserted = late.insert.await.unwrap();
         let now = self.now();
-        self.committed_at.extend(inserted.iter().map(|it| (it.task.place.id, now)));
+        self.committed_at.extend(inserted.iter().map(|inserted| (inserted.task.place.id, now)));
     }
 
     /// An engine has scanned and not loaded yet when the commit comes, so that its scan has missed it.
     async fn commit_during_a_preload(&mut self) {
         // What falls due meanwhile would be the sweep's to find, in the same turn.
         let soon = self.now().plus(3_000);
-        let pending: Vec<usize> = (0..self.late.len()).filter(|it| self.late[*it].due_at > soon).collect();
+        let pending: Vec<usize> = (0..self.late.len()).filter(|nth| self.late[*nth].due_at > soon).collect();
         if pending.is_empty() {
             return self.insert_late().await;
         }
@@ -202,16 +202,16 @@ impl Edge {
         let inserted = engine.insert(vec![task], "test").await.unwrap();
         node.hot.faults.set(HotGroup::Load, Dials::SOUND);
         let now = self.now();
-        self.committed_at.extend(inserted.iter().map(|it| (it.task.place.id, now)));
+        self.committed_at.extend(inserted.iter().map(|inserted| (inserted.task.place.id, now)));
         self.move_on().await;
     }
 
     async fn move_on(&mut self) {
         self.clock.advance(Duration::from_millis(self.rng.u64(1..=STEP_MAX_MS.unsigned_abs())));
-        let overdue = |it: &Late, now: Millis| now.since(it.since) > COMMIT_MAX_MS;
-        while let Some(nth) = self.late.iter().position(|it| overdue(it, self.now())) {
-            let it = self.late.swap_remove(nth);
-            self.commit(it).await;
+        let overdue = |late: &Late, now: Millis| now.since(late.since) > COMMIT_MAX_MS;
+        while let Some(nth) = self.late.iter().position(|late| overdue(late, self.now())) {
+            let late = self.late.swap_remove(nth);
+            self.commit(late).await;
         }
         self.turn().await;
     }
@@ -228,26 +228,26 @@ impl Edge {
     }
 
     async fn finish(mut self) {
-        while let Some(it) = self.late.pop() {
-            self.commit(it).await;
+        while let Some(late) = self.late.pop() {
+            self.commit(late).await;
         }
         let end = self.now().plus(self.horizon_ms + 13_000);
         while self.now() < end {
             self.move_on().await;
         }
-        let swept: u64 = self.nodes.iter().map(|it| it.engine.meters().swept_total()).sum();
+        let swept: u64 = self.nodes.iter().map(|node| node.engine.meters().swept_total()).sum();
         assert_eq!(swept, 0, "the preloaders have missed some");
         assert_eq!(self.came.len(), self.committed_at.len(), "every task comes once");
-        for it in &self.came {
+        for lease in &self.came {
             // Both are instants of the manual clock.
-            let could_fire_at = it.due_at.max(self.committed_at[&it.place.id]);
-            assert!((could_fire_at..=could_fire_at.plus(STEP_MAX_MS)).contains(&it.fired_at), "{it:?}");
+            let could_fire_at = lease.due_at.max(self.committed_at[&lease.place.id]);
+            assert!((could_fire_at..=could_fire_at.plus(STEP_MAX_MS)).contains(&lease.fired_at), "{lease:?}");
         }
     }
 }
 
 fn run_seeds(engines: Option<usize>) {
-    let seeds = std::env::var("PUNCTUAL_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(SEEDS);
+    let seeds = std::env::var("PUNCTUAL_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
     for seed in 0..seeds {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let run = std::panic::AssertUnwindSafe(|| {

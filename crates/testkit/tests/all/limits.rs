@@ -53,8 +53,8 @@ fn keyed(at: Millis, key: &str) -> NewTask {
     NewTask { demands, ..task(at) }
 }
 
-fn report(it: &Assignment, report: Report) -> OutcomeReport {
-    OutcomeReport { place: it.place, fence: it.fence, report, result: TaskResult::default() }
+fn report(lease: &Assignment, report: Report) -> OutcomeReport {
+    OutcomeReport { place: lease.place, fence: lease.fence, report, result: TaskResult::default() }
 }
 
 async fn set(engine: &Engine, scope: Scope, setting: Setting) {
@@ -106,7 +106,7 @@ impl Rig {
     async fn insert(&self, tasks: Vec<NewTask>) -> Vec<TaskRef> {
         let inserted = self.engine.insert(tasks, "test").await.unwrap();
         self.turn().await;
-        inserted.into_iter().map(|it| it.task.place).collect()
+        inserted.into_iter().map(|inserted| inserted.task.place).collect()
     }
 
     async fn lease_as(&self, max: usize, version: Option<&str>) -> Vec<Assignment> {
@@ -121,9 +121,9 @@ impl Rig {
     }
 
     async fn end(&self, attempts: &[Assignment], how: Report) {
-        let reports = attempts.iter().map(|it| report(it, how)).collect();
+        let reports = attempts.iter().map(|attempt| report(attempt, how)).collect();
         let settled = self.engine.settle(reports, "test").await.unwrap();
-        assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
     }
 
     async fn task(&self, place: TaskRef) -> Task {
@@ -240,9 +240,9 @@ async fn a_rate_bounds_the_starts_of_a_queue_and_of_a_key() {
     rig.insert((0..60).map(of).collect()).await;
     let (mut started, mut of_key) = (Vec::new(), 0);
     for ms in 0..2_000 {
-        for it in rig.lease(10).await {
+        for lease in rig.lease(10).await {
             started.push(ms);
-            let demands = rig.task(it.place).await.ask.demands;
+            let demands = rig.task(lease.place).await.ask.demands;
             of_key += i32::from(demands.concurrency_key.is_some());
         }
         rig.clock.advance_ms(1);
@@ -325,14 +325,15 @@ async fn why_says_which_limit_and_who_holds_it() {
     let rig = Rig::new(settings).await;
     let places = rig.insert((0..4).map(|_| task(now(&rig))).collect()).await;
     let first = rig.lease(9).await;
-    let waiting = places.iter().find(|it| it.id != first[0].place.id).copied().unwrap();
+    let waiting = places.iter().find(|place| place.id != first[0].place.id).copied().unwrap();
     let (_, why) = rig.engine.why(waiting).await.unwrap();
     assert_eq!(why.blocking, Some("limit"), "{why:?}");
     assert!(why.reason.contains("queue \"mail\"") && why.reason.contains("\"test\""), "{why:?}");
     rig.end(&first, Report::Succeeded).await;
     let second = rig.lease(9).await;
     rig.end(&second, Report::Succeeded).await;
-    let waiting = places.iter().find(|it| ![first[0].place.id, second[0].place.id].contains(&it.id)).unwrap();
+    let waiting =
+        places.iter().find(|place| ![first[0].place.id, second[0].place.id].contains(&place.id)).unwrap();
     let (_, why) = rig.engine.why(*waiting).await.unwrap();
     assert_eq!((why.blocking, why.expected_at), (Some("rate"), Some(now(&rig).plus(60_000))), "{why:?}");
 }
@@ -347,8 +348,8 @@ async fn under_a_flood_each_priority_gets_the_share_that_is_set() {
     }
     let mut shares = BTreeMap::<u8, usize>::new();
     for _ in 0..30 {
-        for it in rig.lease(100).await {
-            *shares.entry(it.priority.level()).or_default() += 1;
+        for lease in rig.lease(100).await {
+            *shares.entry(lease.priority.level()).or_default() += 1;
         }
     }
     let share = |level: u8| shares.get(&level).copied().unwrap_or(0);
@@ -381,7 +382,7 @@ async fn a_storm_of_retries_with_a_share_of_its_own_does_not_delay_new_work() {
         rig.pass(20).await;
         let leased = rig.lease(20).await;
         let (again, new): (Vec<_>, Vec<_>) =
-            leased.into_iter().partition(|it| failing.contains(&it.place.id));
+            leased.into_iter().partition(|lease| failing.contains(&lease.place.id));
         // Two steps of the manual clock.
         behind += new.iter().filter(|task| task.due_at.plus(40) < now(&rig)).count();
         (new_done, tried_again) = (new_done + new.len(), tried_again + again.len());
@@ -416,21 +417,21 @@ impl Executor {
         let request = LeaseRequest { queue, max: 4, wait_ms: 300, lease_ms, executor, version: None };
         let leased = self.engine.lease(request).await.unwrap_or_default();
         let mut watch = self.watch.lock().unwrap();
-        watch.running.extend(leased.iter().map(|it| (it.place.id, it.fence)));
+        watch.running.extend(leased.iter().map(|lease| (lease.place.id, lease.fence)));
         watch.most = watch.most.max(watch.running.len());
         leased
     }
 
     fn stop(&self, leased: &[Assignment]) {
         let mut watch = self.watch.lock().unwrap();
-        leased.iter().for_each(|it| assert!(watch.running.remove(&(it.place.id, it.fence))));
+        leased.iter().for_each(|lease| assert!(watch.running.remove(&(lease.place.id, lease.fence))));
     }
 
     async fn succeed(&self, leased: &[Assignment]) {
-        let reports = leased.iter().map(|it| report(it, Report::Succeeded)).collect();
+        let reports = leased.iter().map(|lease| report(lease, Report::Succeeded)).collect();
         let settled = self.engine.settle(reports, "test").await.unwrap_or_default();
-        let accepted = leased.iter().zip(settled).filter(|it| it.1 == Settled::Accepted);
-        self.watch.lock().unwrap().done.extend(accepted.map(|it| it.0.place.id));
+        let accepted = leased.iter().zip(settled).filter(|pair| pair.1 == Settled::Accepted);
+        self.watch.lock().unwrap().done.extend(accepted.map(|pair| pair.0.place.id));
     }
 
     /// All of them together take as much as the limit allows, and keep it until each has asked for more.

@@ -79,7 +79,7 @@ impl Site {
         let concurrency = Some(u32::try_from(LIMIT).unwrap());
         set_queue(&engine, &queue(), QueueSettings { concurrency, ..QueueSettings::default() }).await;
         // What has just been set, the other engines know within a second.
-        let knows = |it: &(Engine, Running)| it.0.known_settings(&queue()).concurrency == concurrency;
+        let knows = |pair: &(Engine, Running)| pair.0.known_settings(&queue()).concurrency == concurrency;
         until("all know the limit", || async { self.engines.iter().all(knows) }).await;
         let new = |_| NewTask {
             max_attempts: 1_000,
@@ -141,33 +141,33 @@ async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, mut work: watch::Rec
             continue;
         };
         watch.lock().asked += 1;
-        let Some(it) = leased.first() else { continue };
+        let Some(lease) = leased.first() else { continue };
         {
             let mut watch = watch.lock();
-            watch.running.insert((it.place.id, it.fence));
+            watch.running.insert((lease.place.id, lease.fence));
             watch.most = watch.most.max(watch.running.len());
             watch.long += usize::from(is_long);
         }
         if is_long {
-            drop(work.wait_for(|it| *it == Work::Briefly).await);
+            drop(work.wait_for(|work| *work == Work::Briefly).await);
         } else {
             // Its work: a look or more at what it has.
             for _ in 0..rng.u8(1..20) {
-                drop(engine.read(it.place).await);
+                drop(engine.read(lease.place).await);
             }
         }
-        watch.lock().running.remove(&(it.place.id, it.fence));
+        watch.lock().running.remove(&(lease.place.id, lease.fence));
         if !is_long && rng.u8(..15) == 0 {
             continue;
         }
         let settled = loop {
-            match engine.settle(vec![succeeded(it)], "test").await {
+            match engine.settle(vec![succeeded(lease)], "test").await {
                 Ok(settled) => break settled,
                 Err(_) => a_moment().await,
             }
         };
         if settled == [Settled::Accepted] {
-            watch.lock().done.insert(it.place.id);
+            watch.lock().done.insert(lease.place.id);
         }
     }
 }
@@ -195,12 +195,12 @@ async fn master_dies(is_lossy: bool) {
     let ground = OnServers::at(sentinels.url()).await;
     let mut site = Site::new(&ground).await;
     site.begin().await;
-    site.until("a third is done", |it| it.done.len() >= TASKS / 3).await;
+    site.until("a third is done", |watch| watch.done.len() >= TASKS / 3).await;
     if is_lossy {
         cut_replication(&sentinels).await;
     }
     site.work.send_replace(Work::Long);
-    site.until("the limit is used up", |it| it.long == LIMIT).await;
+    site.until("the limit is used up", |watch| watch.long == LIMIT).await;
     assert_eq!(site.at_once().1, LIMIT, "before anything happens");
     let known = members(sentinels.replica(), ground.prefix()).await;
     let lost = members(sentinels.master(), ground.prefix()).await.difference(&known).count();
@@ -218,12 +218,12 @@ async fn master_dies(is_lossy: bool) {
     let whole = killed.elapsed();
     // Whoever waits is granted what there is not, if there is any.
     let asked = site.watch.lock().asked;
-    site.until("all have asked again", |it| it.asked > asked + 4 * EXECUTORS).await;
+    site.until("all have asked again", |watch| watch.asked > asked + 4 * EXECUTORS).await;
     let done = site.watch.lock().done.len();
     let (running, most) = site.at_once();
     assert_eq!((running, most), (LIMIT, LIMIT), "while the new master is asked");
     site.work.send_replace(Work::Briefly);
-    site.until("it goes on", |it| it.done.len() > done + LIMIT).await;
+    site.until("it goes on", |watch| watch.done.len() > done + LIMIT).await;
     let most = site.finish().await;
     eprintln!(
         "{lost} grants lost: promoted after {promoted:?}, limiter whole after {whole:?}, finished and no slot held after \

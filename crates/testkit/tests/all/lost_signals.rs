@@ -41,10 +41,10 @@ impl Way {
         let way = Arc::new(Self::default());
         let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}", door.local_addr().unwrap());
-        let it = Arc::clone(&way);
+        let this_way = Arc::clone(&way);
         tokio::spawn(async move {
             while let Ok((client, _)) = door.accept().await {
-                tokio::spawn(Arc::clone(&it).carry(client, redis));
+                tokio::spawn(Arc::clone(&this_way).carry(client, redis));
             }
         });
         (way, url)
@@ -61,7 +61,7 @@ impl Way {
         tokio::spawn(async move {
             let mut buffer = vec![0; 65_536];
             while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
-                if buffer[..count].windows(9).any(|it| it == b"SUBSCRIBE") && !asks.swap(true, SeqCst) {
+                if buffer[..count].windows(9).any(|pair| pair == b"SUBSCRIBE") && !asks.swap(true, SeqCst) {
                     way.subscribed.fetch_add(1, SeqCst);
                 }
                 if to_server.write_all(&buffer[..count]).await.is_err() {
@@ -104,7 +104,7 @@ async fn latest(engine: &Engine, count: usize) -> i64 {
         let request = LeaseRequest { queue, max, wait_ms, lease_ms, executor, version: None };
         let leased = timeout(HANG_LIMIT, engine.lease(request)).await;
         let leased = leased.unwrap_or_else(|_| panic!("{left} of {count} did not come")).unwrap();
-        latest = leased.iter().map(|it| engine.now().since(it.due_at)).max().unwrap_or(0).max(latest);
+        latest = leased.iter().map(|lease| engine.now().since(lease.due_at)).max().unwrap_or(0).max(latest);
         left -= leased.len();
         engine.settle(leased.iter().map(succeeded).collect(), "test").await.unwrap();
     }

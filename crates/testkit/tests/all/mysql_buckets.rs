@@ -131,7 +131,7 @@ impl Shard {
         let counts = "SELECT (SELECT COUNT(*) FROM task), (SELECT COUNT(*) FROM registry), (SELECT COUNT(*) FROM body),
             (SELECT COUNT(*) FROM moved), (SELECT COUNT(*) FROM task_gone)";
         let counts = self.sql(counts).await;
-        let counts: Vec<i64> = counts.split_whitespace().map(|it| it.parse().unwrap()).collect();
+        let counts: Vec<i64> = counts.split_whitespace().map(|word| word.parse().unwrap()).collect();
         counts.try_into().unwrap()
     }
 
@@ -420,7 +420,7 @@ async fn an_empty_bucket_is_dropped_as_a_table_beside_the_tasks() {
     let server = MariaDb::own().await;
     let dropped_tables = || async {
         let status = server.sql("mysql", "SHOW GLOBAL STATUS LIKE 'Com_drop_table'").await;
-        status.split_whitespace().last().and_then(|it| it.parse::<usize>().ok()).unwrap()
+        status.split_whitespace().last().and_then(|word| word.parse::<usize>().ok()).unwrap()
     };
     let store = MysqlStore::open(&[server.fresh_database().await], MysqlOptions::default()).await.unwrap();
     let buckets = store.buckets(OPTIONS);
@@ -449,7 +449,8 @@ async fn the_events_of_the_database_do_the_same() {
     assert_eq!(shard.rows().await[0], 30);
     let before = shard.buckets().await;
     shard.event(&format!("CALL punctual_buckets({next_day}, 24, 48, 72)")).await;
-    let made: Vec<String> = shard.buckets().await.into_iter().filter(|it| !before.contains(it)).collect();
+    let made: Vec<String> =
+        shard.buckets().await.into_iter().filter(|bucket| !before.contains(bucket)).collect();
     assert_eq!(made, [""; 0], "an engine has made them for centuries");
     let events = "SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()";
     assert_eq!(shard.sql(events).await, "1");

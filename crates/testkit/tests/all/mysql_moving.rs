@@ -58,12 +58,14 @@ fn ask(task_id: i64) -> NewTask {
 
 /// Ids of tasks that belong in a partition.
 fn ids_in(partition: u16) -> impl Iterator<Item = i64> {
-    (1..).filter(move |it| partition_of(&Name::default_namespace(), *it, PARTITIONS) == Partition(partition))
+    (1..).filter(move |number| {
+        partition_of(&Name::default_namespace(), *number, PARTITIONS) == Partition(partition)
+    })
 }
 
 async fn insert(store: &MysqlStore, asks: Vec<NewTask>, now: Millis) -> Vec<Task> {
     let inserted = store.insert(asks, "test", now).await.unwrap();
-    inserted.into_iter().map(|it| it.task).collect()
+    inserted.into_iter().map(|inserted| inserted.task).collect()
 }
 
 fn step(place: TaskRef, fence: i64, change: Change) -> Step {
@@ -99,10 +101,10 @@ async fn waiting(store: &MysqlStore, partition: u16, now: Millis) -> Vec<HotEntr
 
 /// From waiting to in flight.
 async fn hand_over(store: &MysqlStore, entries: &[HotEntry], now: Millis) -> Vec<Assignment> {
-    let claims = entries.iter().map(|it| step(it.place, it.fence, Change::Claim)).collect();
+    let claims = entries.iter().map(|entry| step(entry.place, entry.fence, Change::Claim)).collect();
     let claimed = store.apply(claims, now).await.unwrap();
-    let mine = entries.iter().zip(claimed).filter(|it| it.1 == Applied::Moved).map(|it| it.0);
-    let grants = mine.map(|it| grant(it.place, it.fence, now)).collect();
+    let mine = entries.iter().zip(claimed).filter(|pair| pair.1 == Applied::Moved).map(|pair| pair.0);
+    let grants = mine.map(|entry| grant(entry.place, entry.fence, now)).collect();
     store.dispatch(grants, now).await.unwrap().into_iter().filter_map(Dispatched::made).collect()
 }
 
@@ -113,9 +115,9 @@ async fn move_to(store: &MysqlStore, partition: u16, to: usize) -> Option<Moved>
 
 /// Both sides are accounted for, nothing is left over, and every database has what the catalog says.
 async fn all_is_sound(store: &MysqlStore) {
-    for it in store.check().await.unwrap() {
-        assert!(it.is_sound(), "{it:?}");
-        assert_eq!(it.strangers, [], "{it:?}");
+    for check in store.check().await.unwrap() {
+        assert!(check.is_sound(), "{check:?}");
+        assert_eq!(check.strangers, [], "{check:?}");
     }
     let (books, audit) = (store.books().await.unwrap(), store.audit().await.unwrap());
     assert_eq!(books, audit);
@@ -131,13 +133,13 @@ async fn each_is_found_once(store: &MysqlStore, tasks: &HashMap<i64, TaskRef>) {
     }
     for (task_id, place) in tasks {
         let versions = store.versions(&Name::default_namespace(), *task_id, None, 10).await.unwrap();
-        assert_eq!(versions.iter().map(|it| it.place).collect::<Vec<_>>(), [*place], "{task_id}");
+        assert_eq!(versions.iter().map(|version| version.place).collect::<Vec<_>>(), [*place], "{task_id}");
     }
     let (mut found, mut before) = (HashMap::new(), None);
     loop {
         let page = store.list(&Query { limit: 500, before_id: before, ..Query::default() }).await.unwrap();
-        for it in page.tasks {
-            *found.entry(it.ask.task_id.unwrap()).or_insert(0) += 1;
+        for task in page.tasks {
+            *found.entry(task.ask.task_id.unwrap()).or_insert(0) += 1;
         }
         before = page.next_before_id;
         if before.is_none() {
@@ -145,5 +147,5 @@ async fn each_is_found_once(store: &MysqlStore, tasks: &HashMap<i64, TaskRef>) {
         }
     }
     assert_eq!(found.len(), tasks.len());
-    assert!(found.iter().all(|it| *it.1 == 1 && tasks.contains_key(it.0)));
+    assert!(found.iter().all(|entry| *entry.1 == 1 && tasks.contains_key(entry.0)));
 }

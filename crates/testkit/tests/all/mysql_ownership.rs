@@ -91,7 +91,8 @@ async fn engines_that_fight_for_the_same_partitions_never_share_a_term() {
                 // None of them sleeps: leases that have ended, releases and takes meet in the same rows.
                 let held = ownership.acquire(name, &partitions(24), Duration::from_millis(3)).await.unwrap();
                 let held: Vec<Tenure> = held.into_iter().flatten().collect();
-                let (kept, given): (Vec<_>, Vec<_>) = held.iter().partition(|it| it.partition.0 % 2 == 0);
+                let (kept, given): (Vec<_>, Vec<_>) =
+                    held.iter().partition(|tenure| tenure.partition.0 % 2 == 0);
                 ownership.release(name, &given).await.unwrap();
                 ownership.renew(name, &kept, Duration::from_millis(3)).await.unwrap();
                 won.extend(held);
@@ -195,7 +196,7 @@ async fn of_a_thousand_partitions_the_one_that_is_lost_is_told() {
     let mut mixed = held.clone();
     mixed[700].term -= 1;
     let renewed = ownership.renew("a", &mixed, LONG).await.unwrap();
-    let lost: Vec<usize> = (0..1_000).filter(|it| !renewed[*it]).collect();
+    let lost: Vec<usize> = (0..1_000).filter(|nth| !renewed[*nth]).collect();
     assert_eq!(lost, [700]);
 }
 
@@ -228,5 +229,5 @@ async fn who_has_been_silent_for_an_hour_is_forgotten_when_another_leaves() {
     ownership.leave("leaves").await.unwrap();
     assert_eq!(catalog.sql("SELECT name FROM engine").await.trim(), "late");
     let live = ownership.beat("a", LONG, &Says::default()).await.unwrap();
-    assert_eq!(live.iter().map(|it| it.engine.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(live.iter().map(|live| live.engine.as_str()).collect::<Vec<_>>(), ["a"]);
 }

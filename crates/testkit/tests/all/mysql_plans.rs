@@ -28,8 +28,8 @@ fn of_event(event: Event) -> String {
 }
 
 fn header(event: Event) -> String {
-    let row = TRANSITIONS.iter().find(|it| it.event == event).unwrap();
-    let mut from: Vec<u8> = row.from.iter().map(|it| it.code()).collect();
+    let row = TRANSITIONS.iter().find(|transition| transition.event == event).unwrap();
+    let mut from: Vec<u8> = row.from.iter().map(|state| state.code()).collect();
     from.sort_unstable();
     let from: Vec<String> = from.iter().map(u8::to_string).collect();
     format!("-- moves: {} from ({}) to {}", event.word(), from.join(", "), row.to.code())
@@ -41,7 +41,7 @@ fn every_move_says_what_the_table_says_and_so_does_its_twin() {
         let (text, twin) = (of_event(row.event), statement("sqlite", &format!("moves/{}", row.event.word())));
         let header = header(row.event);
         for (dialect, text) in [("mysql", &text), ("sqlite", &twin)] {
-            let said: Vec<&str> = text.lines().filter(|it| it.starts_with("-- moves: ")).collect();
+            let said: Vec<&str> = text.lines().filter(|line| line.starts_with("-- moves: ")).collect();
             assert_eq!(said, [header.as_str()], "{dialect} {:?}", row.event);
         }
     }
@@ -53,14 +53,14 @@ const ALIKE: [&str; 4] = ["claim", "dispatch", "start", "succeed"];
 /// The scripts of each event.
 fn scripts() -> Vec<(Event, String)> {
     let alike = ALIKE.map(|word| (Event::from_word(word).unwrap(), mysql(&format!("moves/{word}_by_key"))));
-    let general = TRANSITIONS.iter().map(|it| (it.event, of_event(it.event)));
+    let general = TRANSITIONS.iter().map(|transition| (transition.event, of_event(transition.event)));
     general.chain(alike).collect()
 }
 
 #[test]
 fn every_guard_and_target_is_the_one_of_its_header() {
     for (event, text) in scripts() {
-        let row = TRANSITIONS.iter().find(|it| it.event == event).unwrap();
+        let row = TRANSITIONS.iter().find(|transition| transition.event == event).unwrap();
         assert_eq!(text.matches(&header(event)).count(), 1, "{event:?}");
         let states = header(row.event);
         let from = states.split_once("from ").unwrap().1.split_once(" to").unwrap().0;
@@ -88,8 +88,11 @@ fn there_is_no_move_that_the_table_does_not_have() {
     let mut found: Vec<String> =
         names.filter(|name| !OTHERS.contains(&name.as_str()) && !name.ends_with("_by_key")).collect();
     found.sort();
-    let mut wanted: Vec<&str> =
-        TRANSITIONS.iter().map(|it| it.event.word()).filter(|it| *it != "replace").collect();
+    let mut wanted: Vec<&str> = TRANSITIONS
+        .iter()
+        .map(|transition| transition.event.word())
+        .filter(|text| *text != "replace")
+        .collect();
     wanted.sort_unstable();
     assert_eq!(found, wanted);
 }
@@ -120,12 +123,12 @@ impl Filled {
         let is_own = statistics == Statistics::OfEmptyTables;
         let own = if is_own { Some(servers::MariaDb::own().await) } else { None };
         let url = match &own {
-            Some(it) => it.fresh_database().await,
+            Some(mariadb) => mariadb.fresh_database().await,
             None => servers::mariadb().await.fresh_database().await,
         };
         let store = MysqlStore::open(std::slice::from_ref(&url), MysqlOptions::default()).await.unwrap();
         store.close().await;
-        let it = Self { database: url.rsplit('/').next().unwrap().to_owned(), own };
+        let filled = Self { database: url.rsplit('/').next().unwrap().to_owned(), own };
         let row = |partition: &str, due_at: &str, id: &str| {
             format!(
                 "{partition}, {due_at}, {id}, 'default', {id}, 0, 'mail', 'send', 3, 1, 1, 0, 5, {due_at}, {NOW}, \
@@ -133,22 +136,24 @@ impl Filled {
             )
         };
         let spread = row("seq % 16", &format!("{NOW} + seq * 10"), "seq");
-        it.sql(&format!("INSERT INTO task ({COLUMNS}) SELECT {spread} FROM seq_1_to_10000")).await;
+        filled.sql(&format!("INSERT INTO task ({COLUMNS}) SELECT {spread} FROM seq_1_to_10000")).await;
         let crowd = row("3", &INSTANT.to_string(), "1000000 + seq");
-        it.sql(&format!("INSERT INTO task ({COLUMNS}) SELECT {crowd} FROM seq_1_to_{CROWD}")).await;
-        it.sql("INSERT INTO lease_batch (lease_until, entries) SELECT seq, '' FROM seq_1_to_10000").await;
-        it.sql("INSERT INTO moved (partition_no, id, due_at) SELECT seq % 16, seq, seq FROM seq_1_to_10000")
+        filled.sql(&format!("INSERT INTO task ({COLUMNS}) SELECT {crowd} FROM seq_1_to_{CROWD}")).await;
+        filled.sql("INSERT INTO lease_batch (lease_until, entries) SELECT seq, '' FROM seq_1_to_10000").await;
+        filled
+            .sql("INSERT INTO moved (partition_no, id, due_at) SELECT seq % 16, seq, seq FROM seq_1_to_10000")
             .await;
-        it.sql(
-            "INSERT INTO registry (partition_no, namespace, task_id, task_version, id, due_at) \
+        filled
+            .sql(
+                "INSERT INTO registry (partition_no, namespace, task_id, task_version, id, due_at) \
              SELECT partition_no, namespace, task_id, 0, id, due_at FROM task",
-        )
-        .await;
-        it.sql("ANALYZE TABLE task, lease_batch, moved, registry").await;
-        if let Some(server) = &it.own {
-            it.forget_the_rows(server).await;
+            )
+            .await;
+        filled.sql("ANALYZE TABLE task, lease_batch, moved, registry").await;
+        if let Some(server) = &filled.own {
+            filled.forget_the_rows(server).await;
         }
-        it
+        filled
     }
 
     async fn forget_the_rows(&self, server: &servers::MariaDb) {
@@ -170,7 +175,7 @@ impl Filled {
 
     async fn sql(&self, text: &str) -> String {
         match &self.own {
-            Some(it) => it.sql(&self.database, text).await,
+            Some(mariadb) => mariadb.sql(&self.database, text).await,
             None => servers::mariadb().await.sql(&self.database, text).await,
         }
     }
@@ -178,8 +183,8 @@ impl Filled {
     /// The lines of the plan: table, type, key, and the rest.
     async fn plan(&self, text: &str) -> Vec<[String; 4]> {
         let plan = self.sql(&format!("EXPLAIN {text}")).await;
-        let line = |it: &str| {
-            let columns: Vec<&str> = it.split('\t').collect();
+        let line = |text: &str| {
+            let columns: Vec<&str> = text.split('\t').collect();
             [2, 3, 5, 9].map(|nth| columns.get(nth).copied().unwrap_or_default().to_owned())
         };
         plan.lines().map(line).collect()
@@ -194,7 +199,7 @@ impl Filled {
              WHERE variable_name LIKE 'Handler_read%' OR variable_name LIKE 'Handler_%e'; ROLLBACK"
         );
         let answer = self.sql(&script).await;
-        let touched = answer.lines().find_map(|it| it.strip_prefix("touched\t")).unwrap();
+        let touched = answer.lines().find_map(|line| line.strip_prefix("touched\t")).unwrap();
         touched.parse().unwrap()
     }
 }
@@ -269,7 +274,7 @@ async fn moves_look_each_row_up_in_the_key_however_crowded_its_instant_is() {
 }
 
 async fn check_moves(database: Filled) {
-    for row in TRANSITIONS.iter().filter(|it| it.event != Event::Replace) {
+    for row in TRANSITIONS.iter().filter(|transition| transition.event != Event::Replace) {
         let name = format!("moves/{}", row.event.word());
         let nows = mysql(&name).matches("= ?").count();
         // These say in which state each row has to be.
@@ -280,7 +285,7 @@ async fn check_moves(database: Filled) {
                 std::iter::once(rows.clone()).chain(vec![NOW.to_string(); nows]).collect();
             let text = with(&name, &values);
             let plan = database.plan(&text).await;
-            let task = plan.iter().find(|it| it[0] == "task").unwrap();
+            let task = plan.iter().find(|task| task[0] == "task").unwrap();
             assert_eq!(&task[1..3], ["eq_ref", "PRIMARY"], "{name}: {plan:?}");
             let touched = database.rows_touched(&put_into(&rows, row.from[0]), &text).await;
             assert!((2_000..=TOUCHED_MAX).contains(&touched), "{name}: {touched} rows for 500");
@@ -383,11 +388,11 @@ async fn check_other(database: Filled) {
     for (name, values) in statements {
         let text = with(name, &values);
         let plan = database.plan(&text).await;
-        assert!(plan.iter().any(|it| it[0] == "task"), "{name}: {plan:?}");
-        for it in plan.iter().filter(|it| it[0] != "wanted") {
+        assert!(plan.iter().any(|row| row[0] == "task"), "{name}: {plan:?}");
+        for row in plan.iter().filter(|row| row[0] != "wanted") {
             // The only table of which a task has several rows.
-            let wanted = if it[0] == "lookup" { ["ref", "lookup_of"] } else { ["eq_ref", "PRIMARY"] };
-            assert_eq!(&it[1..3], wanted, "{name}: {plan:?}");
+            let wanted = if row[0] == "lookup" { ["ref", "lookup_of"] } else { ["eq_ref", "PRIMARY"] };
+            assert_eq!(&row[1..3], wanted, "{name}: {plan:?}");
         }
         let state = if name == "retention/delete_finished" { State::Dead } else { State::Running };
         let before =
@@ -444,7 +449,7 @@ async fn check_scans(database: Filled) {
         let touched = database.rows_touched("DO 0", &text).await;
         assert!((rows..=rows + 100).contains(&touched), "{name}: {touched} rows for {rows}");
     }
-    let partitions = (0..16).map(|it| it.to_string()).collect::<Vec<_>>().join(", ");
+    let partitions = (0..16).map(|nth| nth.to_string()).collect::<Vec<_>>().join(", ");
     for (from, most, there) in [(500_000, 400, 0), (4_000, 400, 400), (4_000, i64::MAX, 500)] {
         let ids = values(&[from, from + 499, most]);
         let text =
@@ -554,7 +559,7 @@ async fn check_searches(database: Filled) {
 async fn check_search(database: &Filled, name: &str, values: &[String], most: u64) {
     let text = with(name, values);
     let plan = database.plan(&text).await;
-    let sorts = |it: &[String; 4]| it[3].contains("filesort") || it[3].contains("temporary");
+    let sorts = |row: &[String; 4]| row[3].contains("filesort") || row[3].contains("temporary");
     assert!(!plan.iter().any(sorts), "{name}: {plan:?}");
     let touched = database.rows_touched("DO 0", &text).await;
     assert!(touched <= most, "{name}: {touched} rows, {most} at the most: {plan:?}");
@@ -562,7 +567,7 @@ async fn check_search(database: &Filled, name: &str, values: &[String], most: u6
 
 /// Upward along all ids, and what stands under a few ids of callers.
 async fn check_oldest_first(database: &Filled) {
-    let text = |values: &[&str]| values.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let text = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
     let (walked, unset) = (["1100001", "1080001"], ["NULL"; 10]);
     let of_queue = ["'default'", "'default'", "'mail'", "'mail'", "NULL", "NULL"];
     let page = |kind: &[&str]| text(&[&walked[..], &of_queue, kind, &unset, &["20"]].concat());

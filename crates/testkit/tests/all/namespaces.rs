@@ -32,7 +32,12 @@ fn tasks(namespace: &str, count: i64, execute_at: Millis) -> Vec<NewTask> {
 
 async fn left(store: &dyn Store, namespace: &str) -> i64 {
     let books = store.books().await.unwrap();
-    books.standing.iter().filter(|it| it.queue.namespace == name(namespace)).map(|it| it.tasks).sum()
+    books
+        .standing
+        .iter()
+        .filter(|tally| tally.queue.namespace == name(namespace))
+        .map(|tally| tally.tasks)
+        .sum()
 }
 
 async fn set(engine: &Engine) -> usize {
@@ -188,8 +193,8 @@ async fn a_database_that_is_away_keeps_only_its_own_tasks_and_they_go_when_it_is
     let mut inserted = engine.insert(tasks("gone", 200, later), "test").await.unwrap();
     engine.insert(tasks("kept", 200, later), "test").await.unwrap();
     engine.put_namespace(name("gone"), ScopeSettings::default(), "test", |_| true).await.unwrap();
-    inserted.retain(|it| store.part_of(it.task.place.partition) == 0);
-    let firsts: Vec<_> = inserted.iter().map(|it| it.task.place).collect();
+    inserted.retain(|inserted| store.part_of(inserted.task.place.partition) == 0);
+    let firsts: Vec<_> = inserted.iter().map(|inserted| inserted.task.place).collect();
     assert!((50..150).contains(&firsts.len()), "{}", firsts.len());
     second.set(Way::Cut);
     // What it holds cannot be counted, and need not be: it has settings.

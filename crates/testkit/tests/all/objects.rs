@@ -67,7 +67,8 @@ impl Site {
 
     fn place_of(&self, bucket: &str, key: &(String, String)) -> ObjectBlobs {
         let variables = object_variables(self.way.port(), &key.0, &key.1);
-        let variables: Vec<(&str, &str)> = variables.iter().map(|it| (it.0, it.1.as_str())).collect();
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|variable| (variable.0, variable.1.as_str())).collect();
         ObjectBlobs::open_with(&format!("s3://{bucket}/payloads"), &variables).unwrap()
     }
 
@@ -77,7 +78,8 @@ impl Site {
 
     async fn cold_of(&self, bucket: &str, key: &(String, String)) -> Result<ColdStorage, String> {
         let variables = object_variables(self.way.port(), &key.0, &key.1);
-        let variables: Vec<(&str, &str)> = variables.iter().map(|it| (it.0, it.1.as_str())).collect();
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|variable| (variable.0, variable.1.as_str())).collect();
         let options = ColdOptions { tasks_per_archive: 100, ..ColdOptions::default() };
         let opened = ColdStorage::open_with(&format!("s3://{bucket}/archive"), &variables, options).await;
         opened.map_err(|error| said(&error))
@@ -90,7 +92,7 @@ impl Site {
 
 /// With all that is behind it.
 fn said(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |it| it.source());
+    let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
@@ -115,7 +117,7 @@ async fn long_contents_are_put_read_listed_and_deleted() {
     assert_eq!(place.list("", 10).await.unwrap(), keys);
     assert_eq!(place.list(keys[0], 1).await.unwrap(), [keys[1]]);
     let names = site.server.names(BUCKET).await;
-    assert!(names.iter().all(|it| it.starts_with("payloads/")) && names.len() == 4, "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("payloads/")) && names.len() == 4, "{names:?}");
     let gone = ["nowhere/at/all".to_owned(), keys[0].to_owned(), keys[2].to_owned()];
     place.delete(&gone).await.unwrap();
     assert_eq!(place.list("", 10).await.unwrap(), [keys[1]]);
@@ -220,21 +222,21 @@ impl Kept {
 
     fn store(&self) -> &dyn Store {
         match self {
-            Self::Sqlite(it) => it,
-            Self::Mysql(it) => it,
+            Self::Sqlite(store) => store,
+            Self::Mysql(store) => store,
         }
     }
 
     /// How many were archived, and how many forgotten.
     async fn archive(&self) -> Result<(u64, u64), String> {
         match self {
-            Self::Sqlite(it) => {
+            Self::Sqlite(store) => {
                 let options = ArchiveOptions { rows_min: 1, wait_ms: 0, rows_max: 100_000 };
-                let report = it.archive_once(NOW, options).await.map_err(|it| said(&it))?;
+                let report = store.archive_once(NOW, options).await.map_err(|error| said(&error))?;
                 Ok((report.archived, report.forgotten))
             }
-            Self::Mysql(it) => {
-                let report = it.buckets(BUCKETS).run_once(NOW).await.map_err(|it| said(&it))?;
+            Self::Mysql(store) => {
+                let report = store.buckets(BUCKETS).run_once(NOW).await.map_err(|error| said(&error))?;
                 // Of several databases, each fails by itself; why, is in the log.
                 let failed = Err(format!("{} databases were not archived", report.not_archived));
                 if report.not_archived > 0 { failed } else { Ok((report.archived, report.forgotten)) }
@@ -253,7 +255,7 @@ impl World {
         };
         let store = kept.store();
         let inserted = store.insert((0..TASKS).map(ask).collect(), "caller", THEN).await.unwrap();
-        let places: Vec<TaskRef> = inserted.iter().map(|it| it.task.place).collect();
+        let places: Vec<TaskRef> = inserted.iter().map(|inserted| inserted.task.place).collect();
         let cancel = |place: &TaskRef| Step {
             place: *place,
             fence: None,
@@ -263,13 +265,13 @@ impl World {
             known: None,
         };
         let applied = store.apply(places.iter().map(cancel).collect(), THEN).await.unwrap();
-        assert!(applied.iter().all(|it| *it == Applied::Moved));
+        assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
         let tasks = store.read(&places).await.unwrap().into_iter().map(Option::unwrap).collect();
         Self { kept, tasks }
     }
 
     async fn has_everything(&self, when: &str) {
-        let places: Vec<TaskRef> = self.tasks.iter().map(|it| it.place).collect();
+        let places: Vec<TaskRef> = self.tasks.iter().map(|task| task.place).collect();
         let found = self.kept.store().read(&places).await.unwrap();
         let found: Vec<Task> = found.into_iter().flatten().collect();
         assert!(found == self.tasks, "{when}: {} of {}", found.len(), self.tasks.len());
@@ -282,8 +284,9 @@ async fn archives_are_in_the_bucket_and_read_from_it(site: &Site, kept: Kept) {
     let tasks = TASKS.unsigned_abs();
     assert_eq!(world.kept.archive().await, Ok((tasks, tasks)));
     let names = site.server.names(BUCKET).await;
-    let ends =
-        |ending: &str| names.iter().filter(|it| it.starts_with("archive/") && it.ends_with(ending)).count();
+    let ends = |ending: &str| {
+        names.iter().filter(|name| name.starts_with("archive/") && name.ends_with(ending)).count()
+    };
     assert!(ends(".index") > 0 && ends(".index") * 2 < names.len(), "{names:?}");
     world.has_everything("after").await;
     let books = world.kept.store().books().await.unwrap();
@@ -294,11 +297,11 @@ async fn what_cannot_be_archived_stays_and_is_archived_later(site: &Site, kept: 
     let world = World::over(kept).await;
     site.way.set(Way::Cut);
     let failed = world.kept.archive().await;
-    let is_said = |it: &String| it.contains("127.0.0.1") || it == "1 databases were not archived";
+    let is_said = |text: &String| text.contains("127.0.0.1") || text == "1 databases were not archived";
     assert!(failed.as_ref().is_err_and(is_said), "{failed:?}");
     world.has_everything("while it is away").await;
     assert_eq!(world.kept.store().books().await.unwrap().deleted, 0);
-    assert_eq!(site.server.names(BUCKET).await.iter().filter(|it| it.ends_with(".index")).count(), 0);
+    assert_eq!(site.server.names(BUCKET).await.iter().filter(|name| name.ends_with(".index")).count(), 0);
     site.way.set(Way::Open);
     let tasks = TASKS.unsigned_abs();
     assert_eq!(world.kept.archive().await, Ok((tasks, tasks)));

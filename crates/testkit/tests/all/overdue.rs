@@ -45,7 +45,7 @@ fn blind(name: &str) -> Options {
 async fn insert(engine: &Engine, delay_ms: i64) -> Vec<TaskRef> {
     let at = engine.now().plus(delay_ms);
     let tasks = (0..TASKS).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
-    engine.insert(tasks, "test").await.unwrap().into_iter().map(|it| it.task.place).collect()
+    engine.insert(tasks, "test").await.unwrap().into_iter().map(|inserted| inserted.task.place).collect()
 }
 
 /// How many wait for an executor.
@@ -54,11 +54,11 @@ async fn waiting(engine: &Engine) -> usize {
 }
 
 async fn is_alarmed(engine: &Engine) -> bool {
-    engine.alerts().await.unwrap().iter().any(|it| it.kind == AlertKind::OverdueNotFired)
+    engine.alerts().await.unwrap().iter().any(|alert| alert.kind == AlertKind::OverdueNotFired)
 }
 
 fn overdue_partitions(engine: &Engine) -> BTreeSet<Partition> {
-    engine.overdue().into_iter().filter_map(|it| it.2).map(|it| it.partition).collect()
+    engine.overdue().into_iter().filter_map(|row| row.2).map(|overdue_task| overdue_task.partition).collect()
 }
 
 /// Takes what is there, and leaves the leases to their end: what is asked is whether it fired.
@@ -94,7 +94,13 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
     hot.loses_what_is_loaded.store(true, SeqCst);
     insert(&engine, FAR_MS).await;
     until("an alert", || is_alarmed(&engine)).await;
-    let late = engine.overdue().into_iter().filter_map(|it| it.2).map(|it| it.due_at).min().unwrap();
+    let late = engine
+        .overdue()
+        .into_iter()
+        .filter_map(|row| row.2)
+        .map(|overdue_task| overdue_task.due_at)
+        .min()
+        .unwrap();
     assert!(engine.now().since(late) >= 10_000, "not before it is long over");
     hot.loses_what_is_loaded.store(false, SeqCst);
     until("it has fired", || async { overdue_partitions(&engine).is_empty() }).await;
@@ -136,7 +142,7 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
     workers.spawn(work(ill.clone()));
     ill_hot.loses_what_is_loaded.store(true, SeqCst);
     let places = insert(&ill, FAR_MS).await;
-    let used: BTreeSet<Partition> = places.iter().map(|it| it.partition).collect();
+    let used: BTreeSet<Partition> = places.iter().map(|place| place.partition).collect();
     until("an alert", || is_alarmed(&well)).await;
     let seen = overdue_partitions(&well);
     assert!(!seen.is_empty() && seen.len() <= ill.owned() && seen.is_subset(&used), "{seen:?}");
@@ -166,7 +172,14 @@ async fn one_of_a_long_backlog_is_found(store: Arc<dyn Store>, hot: Arc<dyn Hot>
     let tasks = (0..BACKLOG).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
     let inserted = engine.insert(tasks, "test").await.unwrap();
     until("all have fired", async || waiting(&engine).await == BACKLOG).await;
-    let runs = || engine.meters().services().iter().find(|it| it.name == "refill").map_or(0, |it| it.runs);
+    let runs = || {
+        engine
+            .meters()
+            .services()
+            .iter()
+            .find(|service| service.name == "refill")
+            .map_or(0, |service| service.runs)
+    };
     let before = runs();
     until("all have been looked at", async || runs() > before + 10).await;
     let place = inserted[BACKLOG / 2].task.place;

@@ -87,12 +87,12 @@ impl Node {
     }
 
     async fn is_alarmed(&self, kind: AlertKind) -> bool {
-        self.engine.alerts().await.unwrap().iter().any(|it| it.kind == kind)
+        self.engine.alerts().await.unwrap().iter().any(|alert| alert.kind == kind)
     }
 
     fn panics_of(&self, service: &str) -> u64 {
         let services = self.engine.meters().services();
-        services.iter().filter(|it| it.name == service).map(|it| it.panics).sum()
+        services.iter().filter(|numbers| numbers.name == service).map(|service| service.panics).sum()
     }
 }
 

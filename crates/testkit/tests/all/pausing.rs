@@ -99,7 +99,7 @@ async fn nothing_starts_after_the_answer(stores: [Arc<dyn Store>; 2]) {
     }
     let started = || async {
         let books = knows.store().books().await.unwrap();
-        books.standing.iter().filter(|it| it.state.is_in_flight()).map(|it| it.tasks).sum::<i64>()
+        books.standing.iter().filter(|tally| tally.state.is_in_flight()).map(|tally| tally.tasks).sum::<i64>()
     };
     until("some have started", || async { started().await >= 20 }).await;
     knows.pause(queue(), Some("a test".to_owned()), "ann").await.unwrap();
@@ -128,11 +128,11 @@ async fn nothing_starts_after_the_answer(stores: [Arc<dyn Store>; 2]) {
         }
     });
     assert!(leasing.await.is_ok(), "{} of {TASKS} came", all.len());
-    let ids: std::collections::HashSet<i64> = all.iter().map(|it| it.place.id).collect();
+    let ids: std::collections::HashSet<i64> = all.iter().map(|lease| lease.place.id).collect();
     assert_eq!((ids.len(), all.len()), (TASKS, TASKS), "each once");
-    assert!(all.iter().all(|it| it.attempt == 1), "a refusal spends no attempt");
-    for it in running {
-        it.stop().await;
+    assert!(all.iter().all(|lease| lease.attempt == 1), "a refusal spends no attempt");
+    for process in running {
+        process.stop().await;
     }
 }
 
@@ -162,23 +162,23 @@ const NOW: Millis = Millis(1_900_000_000_000);
 async fn claimed(store: &MysqlStore) -> Vec<Task> {
     let ask = |id| NewTask { task_id: Some(id), ..NewTask::new(queue(), Name::new("k").unwrap(), NOW) };
     let tasks = store.insert((1..41).map(ask).collect(), "test", NOW).await.unwrap();
-    let claim = |it: &Task| Step {
-        place: it.place,
-        fence: Some(it.fence),
+    let claim = |task: &Task| Step {
+        place: task.place,
+        fence: Some(task.fence),
         change: Change::Claim,
         note: Note::default(),
         fired_at: None,
         known: None,
     };
-    let tasks: Vec<Task> = tasks.into_iter().map(|it| it.task).collect();
+    let tasks: Vec<Task> = tasks.into_iter().map(|task| task.task).collect();
     store.apply(tasks.iter().map(claim).collect(), NOW).await.unwrap();
     tasks
 }
 
 async fn refused(store: &MysqlStore, tasks: &[Task]) -> usize {
-    let grant = |it: &Task| Grant {
-        place: it.place,
-        fence: it.fence,
+    let grant = |task: &Task| Grant {
+        place: task.place,
+        fence: task.fence,
         fired_at: NOW,
         lease_until: NOW.plus(60_000),
         executor: "test".to_owned(),
@@ -187,7 +187,7 @@ async fn refused(store: &MysqlStore, tasks: &[Task]) -> usize {
         known: None,
     };
     let answers = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();
-    answers.iter().filter(|it| **it == Dispatched::Paused).count()
+    answers.iter().filter(|dispatched| **dispatched == Dispatched::Paused).count()
 }
 
 async fn sql(url: &str, text: &str) {
@@ -257,7 +257,7 @@ async fn every_engine_hears_of_a_change_by_itself() {
     deaf.lease(request(0)).await.unwrap();
     knows.pause(queue(), None, "ann").await.unwrap();
     until("it knows", || async { deaf.known_settings(&queue()).pause.is_some() }).await;
-    for it in running {
-        it.stop().await;
+    for process in running {
+        process.stop().await;
     }
 }

@@ -39,7 +39,7 @@ async fn the_mode_of_a_queue_changes_while_it_runs() {
     set(&engine, Mode::Push).await;
     let pushed = insert(&engine).await;
     let received = bus.receive(&queue(), 10, HANG_LIMIT, WallClock.now()).await.unwrap();
-    assert_eq!(received.iter().map(|it| it.message.place.id).collect::<Vec<_>>(), [pushed]);
+    assert_eq!(received.iter().map(|delivery| delivery.message.place.id).collect::<Vec<_>>(), [pushed]);
     set(&engine, Mode::Pull).await;
     // A pusher that is about to end may take what comes within its last look.
     let (mut inserted, mut pulled) = (Vec::new(), Vec::new());

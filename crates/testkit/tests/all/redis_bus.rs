@@ -86,7 +86,7 @@ async fn bus_on(redis: &Redis, consumer: &str) -> RedisBus {
 const MAIL: &str = "own:{q:default/mail:0}:stream";
 
 async fn publish(bus: &RedisBus, number: i64) -> Result<(), Happened> {
-    bus.publish(vec![assignment(number)]).await.remove(0).map_err(|it| it.happened)
+    bus.publish(vec![assignment(number)]).await.remove(0).map_err(|error| error.happened)
 }
 
 async fn receive(bus: &RedisBus, limit: usize, wait: Duration, now: Millis) -> Vec<Delivery> {
@@ -94,7 +94,7 @@ async fn receive(bus: &RedisBus, limit: usize, wait: Duration, now: Millis) -> V
 }
 
 fn numbers(deliveries: &[Delivery]) -> Vec<i64> {
-    deliveries.iter().map(|it| it.message.place.id).collect()
+    deliveries.iter().map(|delivery| delivery.message.place.id).collect()
 }
 
 /// The server's clock.
@@ -106,7 +106,7 @@ async fn clock(redis: &Redis) -> Millis {
 
 async fn blocked_clients(redis: &Redis) -> usize {
     let info = redis.command(&["INFO", "clients"]).await;
-    let line = info.lines().find_map(|it| it.strip_prefix("blocked_clients:")).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("blocked_clients:")).unwrap();
     line.trim().parse().unwrap()
 }
 
@@ -201,7 +201,7 @@ async fn what_is_acknowledged_leaves_redis() {
     bus.publish((0..500).map(assignment).collect()).await;
     let got = receive(&bus, 500, HANG_LIMIT, Millis::ZERO).await;
     assert_eq!(redis.command(&["XLEN", MAIL]).await, "500", "not before");
-    let ids: Vec<u64> = got.iter().map(|it| it.id).collect();
+    let ids: Vec<u64> = got.iter().map(|delivery| delivery.id).collect();
     bus.acknowledge(&queue("mail"), &ids[1..]).await.unwrap();
     assert_eq!(redis.command(&["XLEN", MAIL]).await, "1", "the oldest is still pending");
     assert_eq!(bus.reclaim(&queue("mail"), Millis::MAX).await.unwrap(), 1);
@@ -324,7 +324,7 @@ async fn nothing_is_lost_among_receives_that_are_dropped() {
     assert!(done.await.is_ok(), "{} of {MESSAGES}", seen.lock().len());
     until("nothing is left", || async {
         let got = receive(&buses[0], 100, Duration::ZERO, Millis::ZERO).await;
-        let ids: Vec<u64> = got.iter().map(|it| it.id).collect();
+        let ids: Vec<u64> = got.iter().map(|delivery| delivery.id).collect();
         buses[0].acknowledge(&queue("mail"), &ids).await.unwrap();
         buses[0].reclaim(&queue("mail"), Millis::MAX).await.unwrap();
         redis.command(&["XLEN", MAIL]).await == "0"
@@ -348,7 +348,9 @@ async fn consume_carelessly(
             bus.reclaim(&queue("mail"), Millis::MAX).await.unwrap();
             continue;
         }
-        bus.acknowledge(&queue("mail"), &got.iter().map(|it| it.id).collect::<Vec<_>>()).await.unwrap();
+        bus.acknowledge(&queue("mail"), &got.iter().map(|delivery| delivery.id).collect::<Vec<_>>())
+            .await
+            .unwrap();
         seen.lock().extend(numbers(&got));
     }
 }
@@ -380,8 +382,8 @@ async fn consumers_that_hold_nothing_are_forgotten() {
     until("ann is forgotten", || async {
         assert_eq!(bus.reclaim(&queue("mail"), Millis::ZERO).await.unwrap(), 0);
         let left = redis.command(&["XINFO", "CONSUMERS", MAIL, "executors"]).await;
-        assert!(left.lines().any(|it| it == "bob"), "{left}");
-        !left.lines().any(|it| it == "ann")
+        assert!(left.lines().any(|line| line == "bob"), "{left}");
+        !left.lines().any(|line| line == "ann")
     })
     .await;
 }
@@ -448,9 +450,9 @@ async fn of_many_who_take_the_guard_one_is_granted_it() {
             taking.spawn(async move { guard.take(execution(id, 1)).await.unwrap() });
         }
         let taken = taking.join_all().await;
-        assert_eq!(taken.iter().filter(|it| **it == Taken::Granted).count(), 1);
-        let holders: Vec<_> = taken.iter().filter(|it| **it != Taken::Granted).collect();
-        assert!(holders.windows(2).all(|it| it[0] == it[1]), "all are told the same name: {holders:?}");
+        assert_eq!(taken.iter().filter(|taken| **taken == Taken::Granted).count(), 1);
+        let holders: Vec<_> = taken.iter().filter(|taken| **taken != Taken::Granted).collect();
+        assert!(holders.windows(2).all(|pair| pair[0] == pair[1]), "all are told the same name: {holders:?}");
     }
 }
 
@@ -458,10 +460,10 @@ async fn of_many_who_take_the_guard_one_is_granted_it() {
 async fn each_attempt_has_a_guard_of_its_own_wherever_its_task_is_due() {
     let redis = servers::redis().await;
     let guard = guard(redis, &redis.fresh_prefix(), "me", WINDOW).await;
-    for it in [execution(1, 1), execution(1, 2), execution(2, 1), execution(-1, 1)] {
-        assert_eq!(guard.take(it).await.unwrap(), Taken::Granted);
-        let moved = TaskRef { due_at: Millis(99), ..it.place };
-        let again = guard.take(Execution { place: moved, ..it }).await.unwrap();
+    for execution in [execution(1, 1), execution(1, 2), execution(2, 1), execution(-1, 1)] {
+        assert_eq!(guard.take(execution).await.unwrap(), Taken::Granted);
+        let moved = TaskRef { due_at: Millis(99), ..execution.place };
+        let again = guard.take(Execution { place: moved, ..execution }).await.unwrap();
         assert_eq!(again, Taken::Held { by: "me".to_owned() }, "also for who holds it");
     }
 }

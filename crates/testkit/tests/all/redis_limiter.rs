@@ -103,8 +103,8 @@ async fn another_server_with_the_same_keys_is_not_whole_and_neither_is_the_old_o
     let first = of(master.url()).await;
     limiter::make_whole(&*first).await;
     until_answered(replica, &["EXISTS", "t:{limits}:whole"], "1").await;
-    for it in sentinels.sentinels() {
-        it.pause();
+    for sentinel in sentinels.sentinels() {
+        sentinel.pause();
     }
     replica.command(&["REPLICAOF", "NO", "ONE"]).await;
     let second = of(replica.url()).await;

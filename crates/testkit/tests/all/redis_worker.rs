@@ -109,7 +109,7 @@ impl<'r> Rig<'r> {
             NewTask { payload, ..NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(20)) }
         };
         let inserted = self.engine.insert((0..count).map(new).collect(), "test").await.unwrap();
-        inserted.into_iter().map(|it| it.task.place).collect()
+        inserted.into_iter().map(|inserted| inserted.task.place).collect()
     }
 
     async fn insert_into(&self, name: &str) -> TaskRef {
@@ -184,7 +184,7 @@ impl Working {
     async fn end(self) -> u64 {
         self.shutdown.iter().for_each(CancellationToken::cancel);
         let worked = timeout(HANG_LIMIT, self.work.join_all()).await.expect("a prompt end");
-        worked.iter().map(|it| it.succeeded).sum()
+        worked.iter().map(|worked| worked.succeeded).sum()
     }
 }
 
@@ -232,10 +232,10 @@ async fn an_attempt_that_is_delivered_twice_is_executed_once() {
     let ran = Arc::new(AtomicUsize::new(0));
     let places = rig.insert(20).await;
     for _ in 0..20 {
-        let it = rig.receive(&by_hand).await;
-        publish(&by_hand, &it.message).await;
-        publish(&by_hand, &it.message).await;
-        by_hand.acknowledge(&queue(), &[it.id]).await.unwrap();
+        let delivery = rig.receive(&by_hand).await;
+        publish(&by_hand, &delivery.message).await;
+        publish(&by_hand, &delivery.message).await;
+        by_hand.acknowledge(&queue(), &[delivery.id]).await.unwrap();
     }
     let mut workers = Vec::new();
     for name in ["w-1", "w-2"] {
@@ -350,7 +350,7 @@ async fn a_worker_outlives_its_bus() {
 async fn a_long_payload_and_a_long_result_go_over_the_bus_whole() {
     const LEN: usize = 3 << 20;
     let rig = Rig::start(LEASE_MS).await;
-    let letters = |it: char| serde_json::to_string(&it.to_string().repeat(LEN)).unwrap();
+    let letters = |letter: char| serde_json::to_string(&letter.to_string().repeat(LEN)).unwrap();
     let worker = rig.worker("w-1", rig.source("w-1").await).handle("k", |task: Task| async move {
         let sent: String = task.payload()?;
         Ok(sent.replace('a', "b"))
@@ -362,8 +362,9 @@ async fn a_long_payload_and_a_long_result_go_over_the_bus_whole() {
     let place = rig.engine.insert(vec![new], "test").await.unwrap()[0].task.place;
     rig.until_in_state(place, State::Succeeded).await;
     let row = rig.engine.read(place).await.unwrap();
-    let is_outside = |it: Option<&Content>| it.is_some_and(|it| it.is_outside);
-    let result = |it: &punctual_domain::task::Task| it.result.as_ref().and_then(|it| it.content.clone());
+    let is_outside = |content: Option<&Content>| content.is_some_and(|content| content.is_outside);
+    let result =
+        |task: &punctual_domain::task::Task| task.result.as_ref().and_then(|result| result.content.clone());
     assert!(is_outside(Some(&row.ask.payload)) && is_outside(result(&row).as_ref()), "{row:?}");
     let whole = rig.engine.whole(row).await.unwrap();
     assert!(whole.ask.payload == Content::json(letters('a')), "the payload, letter for letter");
@@ -375,7 +376,7 @@ async fn a_long_payload_and_a_long_result_go_over_the_bus_whole() {
 
 /// Attempts that were taken from the bus: those that were asked for have no guard here.
 async fn guarded(redis: &Redis) -> usize {
-    redis.command(&["KEYS", "*:guard"]).await.lines().filter(|it| it.ends_with(":guard")).count()
+    redis.command(&["KEYS", "*:guard"]).await.lines().filter(|line| line.ends_with(":guard")).count()
 }
 
 /// Pull works when the bus does not (C5): what fires while Redis is away runs all the same, and afterwards tasks come over the
@@ -421,9 +422,9 @@ async fn a_worker_that_pulls_asks_its_guard_and_runs_where_that_does_not_answer(
         async move { Guard::connect(&url, options).await.unwrap() }
     };
     let ran = Arc::new(AtomicUsize::new(0));
-    let pulling = |it: Guard| {
+    let pulling = |guard: Guard| {
         let worker = Worker::new(rig.client.clone()).queue("pulled").executor("w-1");
-        counting(worker.wait(Duration::from_millis(200)).guard(it), &ran)
+        counting(worker.wait(Duration::from_millis(200)).guard(guard), &ran)
     };
     let working = Working::start([pulling(guard("w-1").await)]);
     let first = rig.insert_into("pulled").await;

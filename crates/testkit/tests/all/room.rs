@@ -65,9 +65,9 @@ impl Rig {
     }
 
     async fn succeed(&self, leased: &[Assignment]) {
-        let succeeded = |it: &Assignment| OutcomeReport {
-            place: it.place,
-            fence: it.fence,
+        let succeeded = |lease: &Assignment| OutcomeReport {
+            place: lease.place,
+            fence: lease.fence,
             report: Report::Succeeded,
             result: TaskResult::default(),
         };
@@ -119,7 +119,7 @@ async fn all_are_on_time(rig: Rig, due_max: usize) -> usize {
         let due = rig.due().await;
         assert!(due <= due_max, "{due}: what was left in the store came too early");
         let leased = rig.lease(&queue()).await;
-        latest_ms = leased.iter().map(|it| it.fired_at.since(it.due_at)).fold(latest_ms, i64::max);
+        latest_ms = leased.iter().map(|lease| lease.fired_at.since(lease.due_at)).fold(latest_ms, i64::max);
         came += leased.len();
         rig.succeed(&leased).await;
     }
@@ -138,7 +138,7 @@ async fn a_queue_that_cannot_be_pushed_is_pulled_whatever_is_set() {
     rig.engine.turn().await.unwrap();
     rig.engine.turn().await.unwrap();
     let leased = rig.lease(&queue()).await;
-    assert_eq!(leased.iter().map(|it| it.attempt).collect::<Vec<_>>(), [1]);
+    assert_eq!(leased.iter().map(|lease| lease.attempt).collect::<Vec<_>>(), [1]);
 }
 
 #[tokio::test]

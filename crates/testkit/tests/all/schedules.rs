@@ -53,7 +53,7 @@ async fn two_engines_that_plan_at_once_make_one(rig: Rig) {
     }
     let tasks = rig.tasks().await;
     assert_eq!(tasks.len(), 20 * 5);
-    assert!(tasks.iter().all(|it| it.history.len() <= 1), "none was made twice");
+    assert!(tasks.iter().all(|task| task.history.len() <= 1), "none was made twice");
     for nth in 0..20 {
         assert_eq!(rig.runs(&format!("s{nth}")).await.len(), 5);
     }
@@ -66,7 +66,7 @@ async fn a_pause_takes_back_what_had_not_fired_and_a_resume_goes_on(rig: Rig) {
     assert_eq!(rig.leased().await.len(), 1);
     let paused = rig.planner.pause(&key("digest"), Some("why not".to_owned()), None, "ada").await.unwrap();
     assert_eq!((paused.cancelled, paused.fired), (1, 0));
-    let states: Vec<State> = rig.tasks().await.iter().map(|it| it.state).collect();
+    let states: Vec<State> = rig.tasks().await.iter().map(|task| task.state).collect();
     assert!(states.contains(&State::Cancelled) && !states.contains(&State::Scheduled), "{states:?}");
     assert_eq!(shown(&rig.runs("digest").await), [(2, Outcome::Cancelled), (1, Outcome::Created)]);
     assert_eq!(rig.planner.next(&paused.schedule, 5).await.unwrap(), []);
@@ -113,7 +113,7 @@ async fn a_change_takes_back_what_the_old_document_made_and_makes_what_the_new_o
     assert_eq!(taken.cancelled, 1);
     rig.planned().await;
     rig.pass(MINUTE_MS).await;
-    let leased: Vec<Millis> = rig.leased().await.iter().map(|it| it.execute_at).collect();
+    let leased: Vec<Millis> = rig.leased().await.iter().map(|lease| lease.execute_at).collect();
     assert_eq!(leased, [START.plus(30_000)], "and not the full minute");
 }
 
@@ -141,7 +141,7 @@ async fn all_that_are_due_at_one_instant_are_made_before_it(rig: Rig) {
     assert_eq!(rig.planned().await, SCHEDULES);
     let tasks = rig.tasks().await;
     assert_eq!(tasks.len(), SCHEDULES);
-    assert!(tasks.iter().all(|it| it.ask.execute_at == START.plus(MINUTE_MS)));
+    assert!(tasks.iter().all(|task| task.ask.execute_at == START.plus(MINUTE_MS)));
     assert_eq!(rig.planned().await, 0, "and then there is nothing to do");
 }
 
@@ -159,8 +159,12 @@ async fn each_run_has_its_own_payload(rig: Rig) {
     schedule.task.payload = Some(Payload::Json(payload.to_owned()));
     rig.put("digest", schedule).await;
     rig.pass(2 * MINUTE_MS).await;
-    let payloads: Vec<String> =
-        rig.leased().await.iter().map(|it| String::from_utf8_lossy(&it.payload.bytes).into_owned()).collect();
+    let payloads: Vec<String> = rig
+        .leased()
+        .await
+        .iter()
+        .map(|lease| String::from_utf8_lossy(&lease.payload.bytes).into_owned())
+        .collect();
     let at = |minute: i64| rfc3339(START.plus(minute * MINUTE_MS));
     let wanted = [1, 2].map(|run| format!(r#"{{"at": "{}", "file": "digest-{run}"}}"#, at(run)));
     assert_eq!(payloads, wanted);
@@ -204,7 +208,7 @@ async fn a_namespace_that_is_deleted_takes_its_schedules_along(rig: Rig) {
     assert!(matches!(rig.planner.get(&other).await, Err(punctual_schedules::Error::NotFound)));
     let tasks = rig.tasks().await;
     assert!(
-        tasks.len() >= 2 && tasks.iter().all(|it| it.ask.queue.namespace != other.namespace),
+        tasks.len() >= 2 && tasks.iter().all(|task| task.ask.queue.namespace != other.namespace),
         "{tasks:?}"
     );
 }

@@ -96,18 +96,18 @@ async fn the_shared_ones_are_the_same_in_every_runtime() {
 
 /// This binary once more, which starts its servers and then waits to be killed.
 fn holder() -> Child {
-    let mut it = Command::new(std::env::current_exe().unwrap());
-    it.args(["--exact", "servers::servers_start_and_answer", "--nocapture"]).env(HELD, "1");
-    it.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "servers::servers_start_and_answer", "--nocapture"]).env(HELD, "1");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]
 fn nothing_is_left_when_the_process_that_started_them_is_killed() {
     let mut holder = holder();
     let lines = BufReader::new(holder.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let held = lines.filter_map(|it| it.strip_prefix("held\t").map(str::to_owned)).take(2);
+    let held = lines.filter_map(|line| line.strip_prefix("held\t").map(str::to_owned)).take(2);
     let held: Vec<(u16, String)> = held
-        .map(|it| it.split_once('\t').map(|(port, dir)| (port.parse().unwrap(), dir.to_owned())).unwrap())
+        .map(|text| text.split_once('\t').map(|(port, dir)| (port.parse().unwrap(), dir.to_owned())).unwrap())
         .collect();
     assert_eq!(held.len(), 2);
     assert!(held.iter().all(|(port, dir)| listens(*port) && Path::new(dir).is_dir()));
@@ -163,7 +163,8 @@ async fn a_cluster_takes_keys_of_every_node() {
     for node in cluster.nodes() {
         assert!(node.command(&["CLUSTER", "INFO"]).await.contains("cluster_slots_assigned:16384"));
     }
-    let ports: Vec<String> = cluster.nodes().iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
+    let ports: Vec<String> =
+        cluster.nodes().iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
     assert_eq!(cluster.url(), format!("redis+cluster://{}", ports.join(",")));
     assert_eq!(cluster.nodes()[0].command(&["-c", "SET", "b", "1"]).await, "OK");
 }

@@ -108,7 +108,7 @@ impl Node {
         let execute_at = self.engine.now().plus(delay_ms);
         let task = |_| NewTask::new(queue(), Name::new("k").unwrap(), execute_at);
         let inserted = self.engine.insert((0..count).map(task).collect(), "test").await.unwrap();
-        inserted.into_iter().map(|it| it.task.place).collect()
+        inserted.into_iter().map(|inserted| inserted.task.place).collect()
     }
 
     async fn lease(&self, wait_ms: u64) -> Vec<Assignment> {
@@ -140,9 +140,9 @@ impl Node {
             }
         });
         assert!(leasing.await.is_ok(), "{} of {count} came", all.len());
-        let ids: HashSet<i64> = all.iter().map(|it| it.place.id).collect();
+        let ids: HashSet<i64> = all.iter().map(|lease| lease.place.id).collect();
         assert_eq!((ids.len(), all.len()), (count, count), "each task once");
-        assert!(all.iter().all(|it| it.fired_at >= it.due_at), "never early");
+        assert!(all.iter().all(|lease| lease.fired_at >= lease.due_at), "never early");
         all
     }
 }
@@ -268,7 +268,7 @@ fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_at_another() 
     kill(dying);
     living.block_on(async {
         let leased = b.lease_all(places.len()).await;
-        assert!(leased.iter().all(|it| it.attempt == 1), "no attempt was spent on the dead");
+        assert!(leased.iter().all(|lease| lease.attempt == 1), "no attempt was spent on the dead");
         running_b.stop().await;
     });
 }
@@ -280,7 +280,7 @@ async fn while_nobody_can_say_who_owns_what_everybody_goes_on() {
     let running = a.engine.start().unwrap();
     until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
     cluster.ownership.set_away(true);
-    let failures = || a.engine.meters().services().iter().map(|it| it.failures).sum::<u64>();
+    let failures = || a.engine.meters().services().iter().map(|service| service.failures).sum::<u64>();
     // Longer than a lease.
     until("it fails again and again", || async { failures() >= 5 }).await;
     a.insert(50, 100).await;
@@ -314,7 +314,11 @@ async fn a_store_that_hangs_while_the_members_change_costs_an_engine_no_other_pa
     .await;
     let signs = || {
         let services = a.engine.meters().services();
-        services.iter().filter(|it| it.name == "own").map(|it| it.runs - it.failures).sum::<u64>()
+        services
+            .iter()
+            .filter(|service| service.name == "own")
+            .map(|service| service.runs - service.failures)
+            .sum::<u64>()
     };
     let before = signs();
     // Twice the lease and more.
@@ -340,21 +344,21 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
         assert!(matches!(answer, Cancelled::Cancelled(_)), "{answer:?}");
     }
     let leased = a.lease_all(20).await;
-    let expected: HashSet<i64> = places[20..].iter().map(|it| it.id).collect();
-    assert_eq!(leased.iter().map(|it| it.place.id).collect::<HashSet<_>>(), expected);
-    let report = |it: &Assignment| OutcomeReport {
-        place: it.place,
-        fence: it.fence,
+    let expected: HashSet<i64> = places[20..].iter().map(|place| place.id).collect();
+    assert_eq!(leased.iter().map(|lease| lease.place.id).collect::<HashSet<_>>(), expected);
+    let report = |lease: &Assignment| OutcomeReport {
+        place: lease.place,
+        fence: lease.fence,
         report: Report::Succeeded,
         result: TaskResult::default(),
     };
     let settled = a.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
-    assert!(settled.iter().all(|it| *it == Settled::Accepted));
+    assert!(settled.iter().all(|settled| *settled == Settled::Accepted));
     running.stop().await;
-    let states = cluster.truth.read(&places).await.unwrap().into_iter().flatten().map(|it| it.state);
-    let (cancelled, done): (Vec<_>, Vec<_>) = states.partition(|it| *it == State::Cancelled);
+    let states = cluster.truth.read(&places).await.unwrap().into_iter().flatten().map(|task| task.state);
+    let (cancelled, done): (Vec<_>, Vec<_>) = states.partition(|state| *state == State::Cancelled);
     assert_eq!((cancelled.len(), done.len()), (20, 20));
-    assert!(done.iter().all(|it| *it == State::Succeeded), "{done:?}");
+    assert!(done.iter().all(|state| *state == State::Succeeded), "{done:?}");
 }
 
 /// An engine has looked at the store and hangs before it loads what it found. Meanwhile the owner leases a task of it ahead of
@@ -382,7 +386,7 @@ async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after
         let place = owner.insert(1, 250).await.remove(0);
         let scan = Scan { partition: place.partition, until: Millis::MAX, after: None, limit: 1_000 };
         let found = cluster.truth.scan(scan).await.unwrap();
-        let before = found.into_iter().filter(|it| it.place.id == place.id).collect::<Vec<_>>();
+        let before = found.into_iter().filter(|entry| entry.place.id == place.id).collect::<Vec<_>>();
         assert_eq!(before.len(), 1);
         let task = async || cluster.truth.read(&[place]).await.unwrap().remove(0).unwrap();
         let mut now = task().await;

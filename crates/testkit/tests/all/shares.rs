@@ -67,7 +67,7 @@ async fn set_everything(engine: &Engine, settings: ScopeSettings) {
 async fn insert(engine: &Engine, queue: &QueueKey, count: usize) -> Vec<punctual_domain::place::TaskRef> {
     let new = |_| NewTask::new(queue.clone(), name("k"), engine.now());
     let inserted = engine.insert((0..count).map(new).collect(), "test").await.unwrap();
-    inserted.into_iter().map(|it| it.task.place).collect()
+    inserted.into_iter().map(|inserted| inserted.task.place).collect()
 }
 
 async fn lease(engine: &Engine, queue: &QueueKey, max: usize, wait_ms: u64) -> Vec<Assignment> {
@@ -77,14 +77,14 @@ async fn lease(engine: &Engine, queue: &QueueKey, max: usize, wait_ms: u64) -> V
 }
 
 async fn end(engine: &Engine, attempts: &[Assignment]) {
-    let report = |it: &Assignment| OutcomeReport {
-        place: it.place,
-        fence: it.fence,
+    let report = |lease: &Assignment| OutcomeReport {
+        place: lease.place,
+        fence: lease.fence,
         report: Report::Succeeded,
         result: TaskResult::default(),
     };
     let settled = engine.settle(attempts.iter().map(report).collect(), "test").await.unwrap();
-    assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
 }
 
 /// One embedded engine that is turned by hand.
@@ -175,7 +175,8 @@ async fn when_slots_are_short_namespaces_get_their_weights_and_a_waiting_task_sa
     assert_eq!(rig.lease(&a, 100).await.len(), 1, "three of twelve");
     assert_eq!(rig.lease(&b, 100).await.len(), 3, "nine of twelve");
     let shares = rig.engine.shares();
-    let shown: Vec<_> = shares.iter().map(|it| (it.namespace.as_str(), it.weight, it.slots)).collect();
+    let shown: Vec<_> =
+        shares.iter().map(|share| (share.namespace.as_str(), share.weight, share.slots)).collect();
     assert_eq!(shown, [("a", 1, Some(3)), ("b", 3, Some(9))]);
 }
 
@@ -231,9 +232,9 @@ async fn who_has_its_first_slot_at_another_engine_is_left_its_share_before_that_
 async fn the_only_slot_goes_round_by_weight() {
     let rig = Rig::new(slots(1)).await;
     set(&rig.engine, Scope::Namespace(name("n4")), Setting::Scope(weight(2))).await;
-    let queues: Vec<QueueKey> = (0..5).map(|it| queue(&format!("n{it}"))).collect();
-    for it in &queues {
-        rig.flood(it, 100).await;
+    let queues: Vec<QueueKey> = (0..5).map(|nth| queue(&format!("n{nth}"))).collect();
+    for queue in &queues {
+        rig.flood(queue, 100).await;
     }
     let (mut starts, mut running) = ([0; 5], Vec::new());
     for _ in 0..120 {
@@ -245,7 +246,7 @@ async fn the_only_slot_goes_round_by_weight() {
         }
         rig.pass(250).await;
     }
-    assert!(starts[..4].iter().all(|it| (15..=25).contains(it)), "{starts:?}");
+    assert!(starts[..4].iter().all(|start| (15..=25).contains(start)), "{starts:?}");
     assert!((34..=46).contains(&starts[4]), "it weighs two: {starts:?}");
     assert!(starts.iter().sum::<usize>() >= 118, "the slot is never left idle: {starts:?}");
 }
@@ -361,8 +362,8 @@ async fn shared_on(ground: Arc<dyn Ground>, engines: usize) {
     insert(&other, &b, 2 * SERVED).await;
     work_on(&other, &b, EXECUTORS);
     // Until an engine has looked it knows nothing of a newcomer at another; from its first look on it leaves it its half.
-    let counted = |engine: &Engine| engine.shares().iter().any(|it| it.namespace == b.namespace);
-    until("each engine counts the other", async || all.iter().all(|it| counted(&it.0))).await;
+    let counted = |engine: &Engine| engine.shares().iter().any(|share| share.namespace == b.namespace);
+    until("each engine counts the other", async || all.iter().all(|pair| counted(&pair.0))).await;
     until("the other has its half", async || held(&b).await == LIMIT / 2).await;
     let before = log.served.lock().len();
     let mut beyond = Vec::new();

@@ -12,7 +12,7 @@ const ORDER_SEEDS: u64 = 100;
 const MOMENTS: usize = 6;
 
 fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(default)
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// The simulation moves the timers: an engine that asks one that sleeps gives up after its limit, and no real time passes.

@@ -56,7 +56,7 @@ async fn retries_come_when_their_policy_says_and_a_success_ends_them() {
     let inserted =
         engine.client().insert(&InsertTask { retry: Some(retry), ..task("k", 100) }).await.unwrap();
     engine.advance(Duration::from_secs(5)).await;
-    let at: Vec<i64> = runs.lock().unwrap().iter().map(|it| it.1).collect();
+    let at: Vec<i64> = runs.lock().unwrap().iter().map(|run| run.1).collect();
     assert_eq!(at, [100, 400, 700]);
     let task = engine.client().get(&inserted.r#ref).await.unwrap();
     assert_eq!((task.state, task.attempt, task.lateness_ms), (State::Succeeded, 3, Some(0)));
@@ -114,7 +114,7 @@ async fn schedules_that_are_declared_in_code_run_in_test_time() {
     let done = client.synchronise_schedules("service", &wanted, Vanished::Delete).await.unwrap();
     assert_eq!(done.created, ["hourly"]);
     assert_eq!(engine.advance(Duration::from_secs(86_400)).await, 24);
-    let at: Vec<i64> = runs.lock().unwrap().iter().map(|it| it.1).collect();
+    let at: Vec<i64> = runs.lock().unwrap().iter().map(|run| run.1).collect();
     assert_eq!(at, (1..=24).map(|hour| hour * 3_600_000).collect::<Vec<i64>>(), "to the millisecond");
 }
 
@@ -142,6 +142,6 @@ async fn a_program_that_starts_makes_its_schedules_what_it_declares_and_touches_
     let deleted = of(&[("a", 60_000)], Vanished::Delete).await.unwrap();
     assert_eq!(deleted.retired, ["b", "c"]);
     let names = client.schedules(10, None).await.unwrap().items;
-    assert_eq!(names.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["a", "theirs"]);
+    assert_eq!(names.iter().map(|name| name.name.as_str()).collect::<Vec<_>>(), ["a", "theirs"]);
     assert!(of(&[("theirs", 1_000)], Vanished::Keep).await.is_err(), "it belongs to somebody else");
 }

@@ -60,8 +60,8 @@ impl Rig {
 
     async fn all_end_well(&self, leased: Vec<Assignment>) {
         let settled = self.engine.settle(leased.iter().map(succeeded).collect(), "test").await.unwrap();
-        assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
-        assert!(leased.iter().all(|it| it.attempt == 1), "{leased:?}");
+        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+        assert!(leased.iter().all(|lease| lease.attempt == 1), "{leased:?}");
         // Nobody waits for what was handed over to leave a hot set that is a server.
         until("nothing is left", || async {
             self.engine.turn().await.unwrap();

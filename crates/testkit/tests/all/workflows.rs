@@ -29,9 +29,9 @@ async fn a_chain_runs_in_order_and_passes_results_on(rig: Rig) {
         .await;
     let mut given = Vec::new();
     let ran = rig
-        .work(|it| {
-            given.push(payload(it));
-            echo(it)
+        .work(|lease| {
+            given.push(payload(lease));
+            echo(lease)
         })
         .await;
     assert_eq!(ran, ["a", "b", "c"]);
@@ -43,7 +43,7 @@ async fn a_chain_runs_in_order_and_passes_results_on(rig: Rig) {
     );
     let tasks = rig.tasks().await;
     assert_eq!(tasks.len(), 3, "each once");
-    assert!(tasks.iter().all(|it| it.ask.labels["workflow"] == id.to_string()));
+    assert!(tasks.iter().all(|task| task.ask.labels["workflow"] == id.to_string()));
     assert_eq!(rig.runner.reconcile().await.unwrap(), 0);
 }
 
@@ -63,23 +63,23 @@ async fn a_fan_out_of_a_thousand_runs_once_for_each_item_and_is_joined(rig: Rig)
             "null",
         )
         .await;
-    let list: Vec<u32> = (0..1_000).map(|it| it * 3).collect();
+    let list: Vec<u32> = (0..1_000).map(|nth| nth * 3).collect();
     let mut summed = String::new();
     let ran = rig
-        .work(|it| match it.kind.as_str() {
+        .work(|lease| match lease.kind.as_str() {
             "list" => Ok(Some(format!("{list:?}"))),
             "each" => {
-                let given: serde_json::Value = serde_json::from_str(&payload(it)).unwrap();
+                let given: serde_json::Value = serde_json::from_str(&payload(lease)).unwrap();
                 assert_eq!(given["item"], given["index"].as_u64().unwrap() * 3);
                 Ok(Some(given["item"].to_string()))
             }
             _ => {
-                summed = payload(it);
+                summed = payload(lease);
                 Ok(None)
             }
         })
         .await;
-    assert_eq!(ran.iter().filter(|it| *it == "each").count(), 1_000);
+    assert_eq!(ran.iter().filter(|text| *text == "each").count(), 1_000);
     assert_eq!(ran.last().map(String::as_str), Some("sum"), "not before all of them");
     assert_eq!(serde_json::from_str::<Vec<u32>>(&summed).unwrap(), list);
     assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
@@ -125,7 +125,7 @@ async fn a_failure_that_is_gone_on_from_takes_another_branch(rig: Rig) {
             "null",
         )
         .await;
-    let ran = rig.work(|it| if it.kind.as_str() == "a" { Err(()) } else { Ok(None) }).await;
+    let ran = rig.work(|lease| if lease.kind.as_str() == "a" { Err(()) } else { Ok(None) }).await;
     assert_eq!(ran, ["a", "bad"]);
     assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
     assert_eq!(rig.error(id, "a").await, "it broke");
@@ -153,9 +153,9 @@ async fn a_workflow_is_a_node_of_another(rig: Rig) {
         .await;
     let mut given = Vec::new();
     let ran = rig
-        .work(|it| {
-            given.push(payload(it));
-            echo(it)
+        .work(|lease| {
+            given.push(payload(lease));
+            echo(lease)
         })
         .await;
     assert_eq!(ran, ["first", "x", "y", "last"]);

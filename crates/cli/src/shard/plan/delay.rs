@@ -24,8 +24,8 @@ impl FromStr for Delay {
         for part in text.split(',') {
             points.push(point(part.trim())?);
         }
-        let ascend = points.windows(2).all(|it| matches!(it, [a, b] if a.0 < b.0 && a.1 <= b.1));
-        if !ascend || points.last().is_none_or(|it| it.0 < 1.0) {
+        let ascend = points.windows(2).all(|pair| matches!(pair, [a, b] if a.0 < b.0 && a.1 <= b.1));
+        if !ascend || points.last().is_none_or(|point| point.0 < 1.0) {
             return Err("points must ascend and end with max or mean, such as p50=1h,max=7d".to_owned());
         }
         Ok(Self(points))
@@ -40,8 +40,9 @@ fn point(text: &str) -> Result<(f64, f64), String> {
         "max" => Ok((1.0, seconds)),
         "mean" => Ok((1.0, 2.0 * seconds)),
         _ => {
-            let share = name.strip_prefix('p').and_then(|it| it.parse::<f64>().ok()).map(|it| it / 100.0);
-            let share = share.filter(|it| *it > 0.0 && *it < 1.0);
+            let share =
+                name.strip_prefix('p').and_then(|rest| rest.parse::<f64>().ok()).map(|number| number / 100.0);
+            let share = share.filter(|share| *share > 0.0 && *share < 1.0);
             Ok((share.ok_or_else(|| format!("{name:?} is not p1 to p99.9, max or mean"))?, seconds))
         }
     }
@@ -49,7 +50,7 @@ fn point(text: &str) -> Result<(f64, f64), String> {
 
 impl Delay {
     pub(super) fn longest_s(&self) -> f64 {
-        self.0.last().map_or(0.0, |it| it.1)
+        self.0.last().map_or(0.0, |delay| delay.1)
     }
 
     pub(super) fn mean_s(&self) -> f64 {
@@ -59,7 +60,7 @@ impl Delay {
     /// The mean of the shorter of the delay and `limit_s`: for how long a task of this distribution stands where it is
     /// taken in only that long before its time.
     pub(super) fn mean_within_s(&self, limit_s: f64) -> f64 {
-        let piece = |it: &[(f64, f64)]| match it {
+        let piece = |list: &[(f64, f64)]| match list {
             [(from, low), (to, high)] => (to - from) * mean_within(*low, *high, limit_s),
             _ => 0.0,
         };

@@ -352,7 +352,7 @@ fn millions(number: u64) -> String {
 fn bytes(number: u64) -> String {
     const UNITS: [(&str, f64); 3] =
         [("TiB", 1_099_511_627_776.0), ("GiB", 1_073_741_824.0), ("MiB", 1_048_576.0)];
-    let fits = |it: &(&str, f64)| exact(number) >= it.1;
+    let fits = |pair: &(&str, f64)| exact(number) >= pair.1;
     let (unit, size) = UNITS.into_iter().find(fits).unwrap_or(("MiB", 1_048_576.0));
     format!("{:.1} {unit}", exact(number) / size)
 }
@@ -426,8 +426,8 @@ mod tests {
             let load = Load { peak: 2.0, ..load(rate) };
             let need = Need::of(&load);
             assert!(need.rows_per_bucket <= load.row_limit, "{rate}: {need:?}");
-            let wider = WIDTHS_HOURS.into_iter().find(|it| *it > need.bucket_width_hours);
-            let fits = wider.is_some_and(|it| load.rows_per_bucket(it, need.databases) <= 10_000_000.0);
+            let wider = WIDTHS_HOURS.into_iter().find(|wider| *wider > need.bucket_width_hours);
+            let fits = wider.is_some_and(|wider| load.rows_per_bucket(wider, need.databases) <= 10_000_000.0);
             assert!(!fits, "{rate}: {need:?}");
         }
     }

@@ -27,7 +27,7 @@ const FILTERS: [&str; 5] = ["queue", "state", "kind", "label", "error"];
 
 pub(super) async fn ask(context: &Context) -> Result<View, Fault> {
     let names = ["action", "due_after", "due_before", "phase"].into_iter().chain(FILTERS);
-    let given = names.filter_map(|it| Some((it.to_owned(), context.query(it)?.to_owned()))).collect();
+    let given = names.filter_map(|name| Some((name.to_owned(), context.query(name)?.to_owned()))).collect();
     Ok(view(context, &Form::of(given), None))
 }
 
@@ -63,10 +63,10 @@ fn view(context: &Context, form: &Form, fault: Option<&Fault>) -> View {
 
 fn which(context: &Context, form: &Form) -> Markup {
     let mut states = vec![("", "any in which it can be done")];
-    states.extend(texts::STATES.into_iter().map(|it| (texts::state(it), texts::state(it))));
+    states.extend(texts::STATES.into_iter().map(|state| (texts::state(state), texts::state(state))));
     let time = |name: &str| {
         let value =
-            context.zone.read(form.raw(name)).map_or_else(String::new, |it| context.zone.for_input(it));
+            context.zone.read(form.raw(name)).map_or_else(String::new, |zone| context.zone.for_input(zone));
         html! { input id=(name) name=(name) type="datetime-local" step="1" value=(value); }
     };
     html! {
@@ -112,21 +112,26 @@ fn body(context: &Context, form: &Form) -> Result<Value, Fault> {
     };
     let mut filter = Map::new();
     for name in FILTERS.into_iter().chain(["phase"]) {
-        filter.extend(form.get(name).map(|it| (name.to_owned(), json!(it))));
+        filter.extend(form.get(name).map(|form| (name.to_owned(), json!(form))));
     }
-    filter.extend(time("due_after", "Due from")?.map(|it| ("due_after".to_owned(), json!(it))));
-    filter.extend(time("due_before", "Due before")?.map(|it| ("due_before".to_owned(), json!(it))));
+    filter.extend(time("due_after", "Due from")?.map(|time| ("due_after".to_owned(), json!(time))));
+    filter.extend(time("due_before", "Due before")?.map(|time| ("due_before".to_owned(), json!(time))));
     let action = form.get("action").unwrap_or("cancel");
     let mut args = Map::new();
     match action {
         "cancel" if form.has("stop_if_fired") => args.extend([("stop_if_fired".to_owned(), json!(true))]),
         "reschedule" => {
-            args.extend(by(form)?.map(|it| ("by_ms".to_owned(), json!(it))));
-            args.extend(time("execute_at", "To the time")?.map(|it| ("execute_at_ms".to_owned(), json!(it))));
+            args.extend(by(form)?.map(|number| ("by_ms".to_owned(), json!(number))));
+            args.extend(
+                time("execute_at", "To the time")?.map(|time| ("execute_at_ms".to_owned(), json!(time))),
+            );
         }
-        "set_priority" => args
-            .extend(form.number::<u8>("priority", "Priority")?.map(|it| ("priority".to_owned(), json!(it)))),
-        "set_queue" => args.extend(form.get("to_queue").map(|it| ("queue".to_owned(), json!(it)))),
+        "set_priority" => args.extend(
+            form.number::<u8>("priority", "Priority")?.map(|number| ("priority".to_owned(), json!(number))),
+        ),
+        "set_queue" => {
+            args.extend(form.get("to_queue").map(|to_queue| ("queue".to_owned(), json!(to_queue))))
+        }
         _ => {}
     }
     let mut body =
@@ -137,8 +142,10 @@ fn body(context: &Context, form: &Form) -> Result<Value, Fault> {
     if form.has("all") {
         body.insert("all".to_owned(), json!(true));
     }
-    body.extend(form.number::<u32>("rate", "Tasks a second")?.map(|it| ("rate".to_owned(), json!(it))));
-    body.extend(form.get("reason").map(|it| ("reason".to_owned(), json!(it))));
+    body.extend(
+        form.number::<u32>("rate", "Tasks a second")?.map(|number| ("rate".to_owned(), json!(number))),
+    );
+    body.extend(form.get("reason").map(|reason| ("reason".to_owned(), json!(reason))));
     Ok(Value::Object(body))
 }
 
@@ -148,6 +155,6 @@ fn by(form: &Form) -> Result<Option<i64>, Fault> {
     let Some(rest) = text.strip_prefix(['-', '\u{2212}']) else { return form.span("by", "Later by") };
     let earlier = texts::read_duration(rest);
     earlier
-        .map(|it| Some(-it))
+        .map(|earlier| Some(-earlier))
         .ok_or_else(|| Fault::Invalid(format!("Earlier by: {text:?} is not a time such as 30 min.")))
 }

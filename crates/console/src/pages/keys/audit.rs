@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use punctual_protocol::{AuditEntry, Page as Items};
 
 pub(super) fn pages() -> Vec<Page> {
-    vec![Page { path: "/console/audit", show: |it| Box::pin(list(it)), act: None }]
+    vec![Page { path: "/console/audit", show: |context| Box::pin(list(context)), act: None }]
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
@@ -23,7 +23,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
     query.extend(
         ["token", "action", "namespace", "cursor"]
             .into_iter()
-            .filter_map(|it| Some((it, context.query(it)?.trim().to_owned()))),
+            .filter_map(|name| Some((name, context.query(name)?.trim().to_owned()))),
     );
     for name in ["since", "until"] {
         let Some(text) = context.query(name) else { continue };
@@ -43,7 +43,8 @@ async fn list(context: &Context) -> Result<View, Fault> {
 fn filters(context: &Context) -> Markup {
     let given = |name: &str| context.query(name).unwrap_or("");
     let time = |name: &str| {
-        let value = context.zone.read(given(name)).map_or_else(String::new, |it| context.zone.for_input(it));
+        let value =
+            context.zone.read(given(name)).map_or_else(String::new, |zone| context.zone.for_input(zone));
         html! { input id=(name) name=(name) type="datetime-local" step="1" value=(value); }
     };
     html! {
@@ -71,29 +72,29 @@ fn table(context: &Context, page: &Items<AuditEntry>) -> Markup {
             caption.hidden { "Audit" }
             thead { tr { th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "From" } th scope="col" { "What" } th scope="col" { "Result" } th scope="col" { "More" } } }
             tbody data-rows {
-                @for it in &page.items { (row(context, it)) }
+                @for entry in &page.items { (row(context, entry)) }
                 (parts::pager(context, page.next_cursor.as_deref(), 6, page.items.len()))
             }
         } }
     }
 }
 
-fn row(context: &Context, it: &AuditEntry) -> Markup {
-    let by_console = it.request_id.as_deref().is_some_and(|it| it.starts_with("console-"));
+fn row(context: &Context, entry: &AuditEntry) -> Markup {
+    let by_console = entry.request_id.as_deref().is_some_and(|request_id| request_id.starts_with("console-"));
     html! {
-        tr data-row data-audit=(it.id) {
-            th scope="row" { (parts::time(context, it.at_ms)) }
-            td data-label="Who" { (it.caller) @if let Some(id) = &it.token_id { br; a.dim href=(context.here_with("token", id)) { (id) } } }
-            td data-label="From" { (parts::text_or_dash(it.address.as_deref())) @if by_console { br; span.badge.off { "console" } } }
-            td.wrap data-label="What" { a href=(context.here_with("action", &it.action)) { (it.action) } @if let Some(namespace) = &it.namespace { " " span.dim { "in " (namespace) } } br; code { (parts::short(&it.request, 300)) } }
-            td data-label="Result" { (result(it)) @if it.times > 1 { " × " (it.times) } }
-            td.wrap data-label="More" { (more(it)) }
+        tr data-row data-audit=(entry.id) {
+            th scope="row" { (parts::time(context, entry.at_ms)) }
+            td data-label="Who" { (entry.caller) @if let Some(id) = &entry.token_id { br; a.dim href=(context.here_with("token", id)) { (id) } } }
+            td data-label="From" { (parts::text_or_dash(entry.address.as_deref())) @if by_console { br; span.badge.off { "console" } } }
+            td.wrap data-label="What" { a href=(context.here_with("action", &entry.action)) { (entry.action) } @if let Some(namespace) = &entry.namespace { " " span.dim { "in " (namespace) } } br; code { (parts::short(&entry.request, 300)) } }
+            td data-label="Result" { (result(entry)) @if entry.times > 1 { " × " (entry.times) } }
+            td.wrap data-label="More" { (more(entry)) }
         }
     }
 }
 
-fn result(it: &AuditEntry) -> Markup {
-    match it.status {
+fn result(entry: &AuditEntry) -> Markup {
+    match entry.status {
         None => {
             html! { span.badge.warn title="Under way, or the server died between the change and this" { "not known" } }
         }
@@ -103,11 +104,11 @@ fn result(it: &AuditEntry) -> Markup {
     }
 }
 
-fn more(it: &AuditEntry) -> Markup {
+fn more(entry: &AuditEntry) -> Markup {
     html! {
-        @if let Some(reason) = &it.reason { p { (reason) } }
-        @if it.before.is_some() || it.after.is_some() {
-            details id={ "audit-" (it.id) } { summary { "before and after" } (difference(it.before.as_ref(), it.after.as_ref())) }
-        } @else if it.reason.is_none() { (parts::dash()) }
+        @if let Some(reason) = &entry.reason { p { (reason) } }
+        @if entry.before.is_some() || entry.after.is_some() {
+            details id={ "audit-" (entry.id) } { summary { "before and after" } (difference(entry.before.as_ref(), entry.after.as_ref())) }
+        } @else if entry.reason.is_none() { (parts::dash()) }
     }
 }

@@ -20,30 +20,30 @@ const MANAGE: &str = "manage_namespaces";
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: "/console/namespaces", show: |it| Box::pin(list(it)), act: None },
+        Page { path: "/console/namespaces", show: |context| Box::pin(list(context)), act: None },
         Page {
             path: "/console/namespaces/{namespace}",
-            show: |it| Box::pin(show(it)),
-            act: Some(|it, form| Box::pin(set(it, form))),
+            show: |context| Box::pin(show(context)),
+            act: Some(|context, form| Box::pin(set(context, form))),
         },
         Page {
             path: "/console/namespaces/{namespace}/delete",
-            show: |it| Box::pin(ask_delete(it, None)),
-            act: Some(|it, form| Box::pin(delete(it, form))),
+            show: |context| Box::pin(ask_delete(context, None)),
+            act: Some(|context, form| Box::pin(delete(context, form))),
         },
     ]
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "100")];
-    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Namespace> = context.api.get_with("/v1/namespaces", &query).await?;
     Ok(View::new("Namespaces", "Tenants: what each holds, what it may hold, and where to look at it. The pages of the console show one at a time.")
         .live("namespaces", table(context, &page)))
 }
 
-fn name(it: &Namespace) -> &str {
-    it.limits.namespace.as_deref().unwrap_or_default()
+fn name(namespace: &Namespace) -> &str {
+    namespace.limits.namespace.as_deref().unwrap_or_default()
 }
 
 fn address(context: &Context, name: &str) -> String {
@@ -62,33 +62,33 @@ fn table(context: &Context, page: &Items<Namespace>) -> Markup {
             caption.hidden { "Namespaces" }
             thead { tr { th scope="col" { "Namespace" } th scope="col" { "State" } th.num scope="col" { "Tasks" } th.num scope="col" { "Waiting" } th.num scope="col" { "In flight" } th scope="col" { "Payloads that wait" } th scope="col" { "Limits" } th scope="col" { span.hidden { "Look at it" } } } }
             tbody data-rows {
-                @for it in &page.items { (row(context, it)) }
+                @for namespace in &page.items { (row(context, namespace)) }
                 (parts::pager(context, page.next_cursor.as_deref(), 8, page.items.len()))
             }
         } }
     }
 }
 
-fn row(context: &Context, it: &Namespace) -> Markup {
+fn row(context: &Context, this_namespace: &Namespace) -> Markup {
     html! {
-        tr data-row data-key=(name(it)) data-namespace=(name(it)) {
-            th scope="row" { a href=(address(context, name(it))) { (name(it)) } @if let Some(text) = &it.description { br; span.dim { (parts::short(text, 200)) } } }
-            td data-label="State" { (state(it)) }
-            td.num data-label="Tasks" { (parts::number_or_dash(it.usage.map(|it| it.tasks))) }
-            td.num data-label="Waiting" { (parts::number_or_dash(it.usage.map(|it| it.waiting))) @if let Some(most) = it.limits.max_waiting { span.dim { " / " (texts::number(most)) } } }
-            td.num data-label="In flight" { (parts::number_or_dash(it.usage.map(|it| it.in_flight))) @if let Some(most) = it.limits.concurrency { span.dim { " / " (texts::number(most)) } } }
-            td data-label="Payloads that wait" { @match it.usage { Some(it) => (texts::bytes(it.payload_bytes)), None => (parts::dash()) } }
-            td data-label="Limits" { @let said = limits_of(&it.limits); @if said.is_empty() { (parts::dash()) } @else { (said.join(" · ")) } }
-            td { a href=(context.href_in(name(it), "/console/queues", &[])) { "Queues" } " " a href=(context.href_in(name(it), "/console/tasks", &[])) { "Tasks" } }
+        tr data-row data-key=(name(this_namespace)) data-namespace=(name(this_namespace)) {
+            th scope="row" { a href=(address(context, name(this_namespace))) { (name(this_namespace)) } @if let Some(text) = &this_namespace.description { br; span.dim { (parts::short(text, 200)) } } }
+            td data-label="State" { (state(this_namespace)) }
+            td.num data-label="Tasks" { (parts::number_or_dash(this_namespace.usage.map(|usage| usage.tasks))) }
+            td.num data-label="Waiting" { (parts::number_or_dash(this_namespace.usage.map(|usage| usage.waiting))) @if let Some(most) = this_namespace.limits.max_waiting { span.dim { " / " (texts::number(most)) } } }
+            td.num data-label="In flight" { (parts::number_or_dash(this_namespace.usage.map(|usage| usage.in_flight))) @if let Some(most) = this_namespace.limits.concurrency { span.dim { " / " (texts::number(most)) } } }
+            td data-label="Payloads that wait" { @match this_namespace.usage { Some(usage) => (texts::bytes(usage.payload_bytes)), None => (parts::dash()) } }
+            td data-label="Limits" { @let said = limits_of(&this_namespace.limits); @if said.is_empty() { (parts::dash()) } @else { (said.join(" · ")) } }
+            td { a href=(context.href_in(name(this_namespace), "/console/queues", &[])) { "Queues" } " " a href=(context.href_in(name(this_namespace), "/console/tasks", &[])) { "Tasks" } }
         }
     }
 }
 
-fn state(it: &Namespace) -> Markup {
-    match it.state {
+fn state(namespace: &Namespace) -> Markup {
+    match namespace.state {
         NamespaceState::Active => parts::badge("active", "good"),
         NamespaceState::Deleting => html! { (parts::badge("being deleted", "bad"))
-        @if let Some(left) = it.deletion.as_ref().and_then(|it| it.left) { " " (texts::number(left)) " left" } },
+        @if let Some(left) = namespace.deletion.as_ref().and_then(|deletion| deletion.left) { " " (texts::number(left)) " left" } },
         NamespaceState::Absent => parts::badge("empty", "off"),
     }
 }
@@ -98,12 +98,12 @@ fn call(context: &Context) -> String {
 }
 
 async fn show(context: &Context) -> Result<View, Fault> {
-    let it: Namespace = context.api.get(&call(context)).await?;
-    let form = Form::of(limit_fields(&it.limits, it.description.as_deref()));
-    Ok(view(context, &it, &form, None))
+    let namespace: Namespace = context.api.get(&call(context)).await?;
+    let form = Form::of(limit_fields(&namespace.limits, namespace.description.as_deref()));
+    Ok(view(context, &namespace, &form, None))
 }
 
-fn view(context: &Context, it: &Namespace, form: &Form, fault: Option<&Fault>) -> View {
+fn view(context: &Context, namespace: &Namespace, form: &Form, fault: Option<&Fault>) -> View {
     let wanted = context.param("namespace");
     let delete = context.href(&format!("{}/delete", under("/console/namespaces", wanted)), &[]);
     View::new(
@@ -116,20 +116,20 @@ fn view(context: &Context, it: &Namespace, form: &Form, fault: Option<&Fault>) -
         a.button href=(context.href_in(wanted, "/console/tasks", &[])) { "Its tasks" }
         (parts::button(context, MANAGE, &delete, "Delete", "danger"))
     })
-    .live("usage", usage(context, it))
-    .part(super::settings::limits_form(context, form, it.limits.revision, MANAGE, true, fault))
+    .live("usage", usage(context, namespace))
+    .part(super::settings::limits_form(context, form, namespace.limits.revision, MANAGE, true, fault))
 }
 
-fn usage(context: &Context, it: &Namespace) -> Markup {
+fn usage(context: &Context, namespace: &Namespace) -> Markup {
     html! {
-        @if let Some(deletion) = &it.deletion {
+        @if let Some(deletion) = &namespace.deletion {
             div.note.bad { strong { "It is being deleted" } ", asked for by " (deletion.by) " " (parts::ago(context, deletion.since_ms)) ": "
                 @match deletion.left { Some(left) => { (texts::number(left)) " tasks are left" }, None => "how much is left is not known now" } "." }
         }
-        @match &it.usage {
+        @match &namespace.usage {
             None => div.note.warn { "What it holds cannot be known now: a database is away." },
             Some(usage) => div.figures {
-                (parts::figure("State", &state(it), &html! {}, ""))
+                (parts::figure("State", &state(namespace), &html! {}, ""))
                 (parts::figure("Tasks", &parts::number(usage.tasks), &html! { "in all states" }, ""))
                 (parts::figure("Waiting", &parts::number(usage.waiting), &html! { "not handed over yet" }, ""))
                 (parts::figure("In flight", &parts::number(usage.in_flight), &html! { "with executors" }, ""))
@@ -155,18 +155,18 @@ async fn set(context: &Context, form: &Form) -> Result<Done, Fault> {
         Ok(_) => Ok(Done::to(address(context, wanted), format!("The limits of {wanted} are set."))),
         Err(fault) if fault.is_sign_in() => Err(fault),
         Err(fault) => {
-            let it: Namespace = context.api.get(&call(context)).await?;
-            Ok(Done::Again(Box::new(view(context, &it, form, Some(&fault)))))
+            let namespace: Namespace = context.api.get(&call(context)).await?;
+            Ok(Done::Again(Box::new(view(context, &namespace, form, Some(&fault)))))
         }
     }
 }
 
 async fn ask_delete(context: &Context, fault: Option<&Fault>) -> Result<View, Fault> {
     let wanted = context.param("namespace");
-    let it: Namespace = context.api.get(&call(context)).await?;
+    let namespace: Namespace = context.api.get(&call(context)).await?;
     let says = html! {
         p { "Everything in " strong { (wanted) } " is deleted: "
-            @match it.usage { Some(usage) => strong { (texts::count(u64::try_from(usage.tasks).unwrap_or(0), "task", "tasks")) }, None => "its tasks" }
+            @match namespace.usage { Some(usage) => strong { (texts::count(u64::try_from(usage.tasks).unwrap_or(0), "task", "tasks")) }, None => "its tasks" }
             ", with histories and payloads, its queues' settings, schedules and workflows. It takes nothing new from now on." }
         p { "What runs is finished first. It cannot be stopped and not be undone." }
     };

@@ -22,11 +22,15 @@ const HOME: &str = "/console/settings";
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: HOME, show: |it| Box::pin(show(it)), act: Some(|it, form| Box::pin(set(it, form))) },
+        Page {
+            path: HOME,
+            show: |context| Box::pin(show(context)),
+            act: Some(|context, form| Box::pin(set(context, form))),
+        },
         Page {
             path: "/console/settings/log",
-            show: |it| Box::pin(log(it)),
-            act: Some(|it, form| Box::pin(set_log(it, form))),
+            show: |context| Box::pin(log(context)),
+            act: Some(|context, form| Box::pin(set_log(context, form))),
         },
     ]
 }
@@ -56,13 +60,14 @@ pub(super) fn limits_form(
 ) -> Markup {
     let lacks = context.lacks(permission);
     let one = |name: &str, label: &str, help: Option<&str>, placeholder: &str, pointer: &str| {
-        let wrong = fault.and_then(|it| it.fields().iter().find(|it| it.pointer.starts_with(pointer)));
+        let wrong =
+            fault.and_then(|fault| fault.fields().iter().find(|error| error.pointer.starts_with(pointer)));
         parts::field(
             name,
             label,
             help,
             &parts::input(name, form.raw(name), placeholder),
-            wrong.map(|it| it.detail.as_str()),
+            wrong.map(|error| error.detail.as_str()),
         )
     };
     html! {
@@ -93,7 +98,7 @@ pub(super) fn limits_form(
 }
 
 pub(super) fn limit_fields(limits: &Limits, description: Option<&str>) -> Vec<(String, String)> {
-    let number = |it: Option<u64>| it.map_or_else(String::new, |it| it.to_string());
+    let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
     let mut all = vec![
         ("description", description.unwrap_or_default().to_owned()),
         ("concurrency", number(limits.concurrency.map(u64::from))),
@@ -103,7 +108,7 @@ pub(super) fn limit_fields(limits: &Limits, description: Option<&str>) -> Vec<(S
     ];
     all.extend(rate_fields(["rate_limit", "rate_period", "rate_burst"], limits.rate.as_ref()));
     all.extend(rate_fields(["insert_limit", "insert_period", "insert_burst"], limits.insert_rate.as_ref()));
-    all.into_iter().map(|it| (it.0.to_owned(), it.1)).collect()
+    all.into_iter().map(|pair| (pair.0.to_owned(), pair.1)).collect()
 }
 
 pub(super) fn wanted_limits(form: &Form, is_namespace: bool) -> Result<Value, Fault> {
@@ -119,8 +124,8 @@ pub(super) fn wanted_limits(form: &Form, is_namespace: bool) -> Result<Value, Fa
     ];
     Ok(fields
         .into_iter()
-        .filter(|it| !it.1.is_null())
-        .map(|it| (it.0.to_owned(), it.1))
+        .filter(|field| !field.1.is_null())
+        .map(|field| (field.0.to_owned(), field.1))
         .collect::<serde_json::Map<_, _>>()
         .into())
 }
@@ -128,15 +133,13 @@ pub(super) fn wanted_limits(form: &Form, is_namespace: bool) -> Result<Value, Fa
 /// In words.
 pub(super) fn limits_of(limits: &Limits) -> Vec<String> {
     let mut said = Vec::new();
-    said.extend(limits.concurrency.map(|it| format!("{} at a time", texts::number(it))));
-    said.extend(limits.max_waiting.map(|it| format!("{} waiting", texts::number(it))));
-    said.extend(
-        limits
-            .max_payload_bytes
-            .map(|it| format!("{} of payloads", texts::bytes(i64::try_from(it).unwrap_or(i64::MAX)))),
-    );
-    said.extend(limits.rate.as_ref().map(|it| format!("starts {}", rate(it))));
-    said.extend(limits.insert_rate.as_ref().map(|it| format!("inserts {}", rate(it))));
+    said.extend(limits.concurrency.map(|concurrency| format!("{} at a time", texts::number(concurrency))));
+    said.extend(limits.max_waiting.map(|max_waiting| format!("{} waiting", texts::number(max_waiting))));
+    said.extend(limits.max_payload_bytes.map(|max_payload_bytes| {
+        format!("{} of payloads", texts::bytes(i64::try_from(max_payload_bytes).unwrap_or(i64::MAX)))
+    }));
+    said.extend(limits.rate.as_ref().map(|this_rate| format!("starts {}", rate(this_rate))));
+    said.extend(limits.insert_rate.as_ref().map(|insert_rate| format!("inserts {}", rate(insert_rate))));
     said
 }
 
@@ -163,11 +166,11 @@ async fn log_panel(context: &Context) -> Markup {
     parts::panel(
         "What this engine logs",
         &match &found {
-            Ok(it) => html! {
+            Ok(filter) => html! {
                 dl.facts {
-                    (parts::fact("Now", html! { code { (it.filter) } }))
-                    (parts::fact("It was started with", html! { code { (it.started_with) } }))
-                    @if let Some(at) = it.until_ms { (parts::fact("Goes back", parts::time(context, at))) }
+                    (parts::fact("Now", html! { code { (filter.filter) } }))
+                    (parts::fact("It was started with", html! { code { (filter.started_with) } }))
+                    @if let Some(at) = filter.until_ms { (parts::fact("Goes back", parts::time(context, at))) }
                 }
                 p { (parts::button(context, "operate", &context.href("/console/settings/log", &[]), "Change", "")) }
             },
@@ -177,9 +180,9 @@ async fn log_panel(context: &Context) -> Markup {
 }
 
 async fn log(context: &Context) -> Result<View, Fault> {
-    let it: LogFilter = context.api.get("/v1/log-filter").await?;
+    let log_filter: LogFilter = context.api.get("/v1/log-filter").await?;
     let fields = html! {
-        (parts::field("filter", "Levels", Some("Of parts of the program too: info,punctual_engine=debug. Empty: as it was started."), &parts::input("filter", &it.filter, &it.started_with), None))
+        (parts::field("filter", "Levels", Some("Of parts of the program too: info,punctual_engine=debug. Empty: as it was started."), &parts::input("filter", &log_filter.filter, &log_filter.started_with), None))
         (parts::field("for", "For", Some("Then it goes back by itself; at most a day. Empty: until it is set again or restarted."), &parts::input("for", "10 min", "until it is set again"), None))
     };
     let says = html! { p { "This one engine logs more or less, from now on. Debug logs of a busy engine are large, and may hold what payloads hold." } };
@@ -198,8 +201,8 @@ async fn log(context: &Context) -> Result<View, Fault> {
 
 async fn set_log(context: &Context, form: &Form) -> Result<Done, Fault> {
     let mut body = serde_json::Map::new();
-    body.extend(form.get("filter").map(|it| ("filter".to_owned(), json!(it))));
-    body.extend(form.span("for", "For")?.map(|it| ("for_ms".to_owned(), json!(it))));
+    body.extend(form.get("filter").map(|filter| ("filter".to_owned(), json!(filter))));
+    body.extend(form.span("for", "For")?.map(|span| ("for_ms".to_owned(), json!(span))));
     context.api.send(Method::PUT, "/v1/log-filter", Some(Value::Object(body).to_string()), None).await?;
     Ok(Done::to(context.href(HOME, &[]), "It is changed."))
 }

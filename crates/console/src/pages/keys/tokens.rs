@@ -19,21 +19,21 @@ const MANAGE: &str = "manage_access";
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: "/console/tokens", show: |it| Box::pin(list(it)), act: None },
+        Page { path: "/console/tokens", show: |context| Box::pin(list(context)), act: None },
         Page {
             path: "/console/tokens/new",
-            show: |it| Box::pin(ask_new(it)),
-            act: Some(|it, form| Box::pin(create(it, form))),
+            show: |context| Box::pin(ask_new(context)),
+            act: Some(|context, form| Box::pin(create(context, form))),
         },
         Page {
             path: "/console/tokens/{id}/rotate",
-            show: |it| Box::pin(ask_rotate(it)),
-            act: Some(|it, form| Box::pin(rotate(it, form))),
+            show: |context| Box::pin(ask_rotate(context)),
+            act: Some(|context, form| Box::pin(rotate(context, form))),
         },
         Page {
             path: "/console/tokens/{id}/revoke",
-            show: |it| Box::pin(ask_revoke(it)),
-            act: Some(|it, _| Box::pin(revoke(it))),
+            show: |context| Box::pin(ask_revoke(context)),
+            act: Some(|context, _| Box::pin(revoke(context))),
         },
     ]
 }
@@ -44,7 +44,7 @@ fn home(context: &Context) -> String {
 
 async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "200")];
-    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<AccessToken> = context.api.get_with("/v1/tokens", &query).await?;
     Ok(View::new("Tokens", "Who may call, with which roles and how far, and when each was last used. A token's secret is shown once, when it is made.")
         .actions(parts::link_button(context, MANAGE, &context.href("/console/tokens/new", &[]), "New token", "primary"))
@@ -62,28 +62,29 @@ fn table(context: &Context, page: &Items<AccessToken>) -> Markup {
         div.scroll.list tabindex="0" role="region" aria-label="Tokens" { table.cards #tokens {
             caption.hidden { "Tokens" }
             thead { tr { th scope="col" { "Name" } th scope="col" { "State" } th scope="col" { "Roles" } th scope="col" { "Reach" } th scope="col" { "Last used" } th scope="col" { "Made" } th scope="col" { "Expires" } th scope="col" { span.hidden { "Do" } } } }
-            tbody data-rows { @for it in &page.items { (row(context, it)) } (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len())) }
+            tbody data-rows { @for token in &page.items { (row(context, token)) } (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len())) }
         } }
     }
 }
 
-fn row(context: &Context, it: &AccessToken) -> Markup {
-    let to = |action: &str| context.href(&format!("/console/tokens/{}/{action}", segment(&it.id)), &[]);
-    let (word, tone) = match it.state {
+fn row(context: &Context, access_token: &AccessToken) -> Markup {
+    let to =
+        |action: &str| context.href(&format!("/console/tokens/{}/{action}", segment(&access_token.id)), &[]);
+    let (word, tone) = match access_token.state {
         TokenState::Active => ("active", "good"),
         TokenState::Expired => ("expired", "off"),
         TokenState::Revoked => ("revoked", "off"),
     };
     html! {
-        tr data-row data-token=(it.id) {
-            th scope="row" { (it.name) br; code.dim { (it.id) } }
-            td data-label="State" { (parts::badge(word, tone)) @if let Some(at) = it.previous_until_ms { br; span.dim { "old secret good " (parts::ago(context, at)) } } }
-            td data-label="Roles" { @for role in &it.roles { (parts::badge(role.word(), "wait")) " " } }
-            td data-label="Reach" { "namespaces " code { (it.namespaces.join(", ")) } br; "queues " code { (it.queues.join(", ")) } }
-            td data-label="Last used" { @match it.used_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim { "never" } } }
-            td data-label="Made" { (parts::ago(context, it.created_at_ms)) br; span.dim { "by " (it.created_by) } }
-            td data-label="Expires" { @match it.expires_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim { "never" } } }
-            td.small { @if it.state == TokenState::Active { (parts::button(context, MANAGE, &to("rotate"), "Rotate", "")) " " (parts::button(context, MANAGE, &to("revoke"), "Revoke", "danger")) } }
+        tr data-row data-token=(access_token.id) {
+            th scope="row" { (access_token.name) br; code.dim { (access_token.id) } }
+            td data-label="State" { (parts::badge(word, tone)) @if let Some(at) = access_token.previous_until_ms { br; span.dim { "old secret good " (parts::ago(context, at)) } } }
+            td data-label="Roles" { @for role in &access_token.roles { (parts::badge(role.word(), "wait")) " " } }
+            td data-label="Reach" { "namespaces " code { (access_token.namespaces.join(", ")) } br; "queues " code { (access_token.queues.join(", ")) } }
+            td data-label="Last used" { @match access_token.used_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim { "never" } } }
+            td data-label="Made" { (parts::ago(context, access_token.created_at_ms)) br; span.dim { "by " (access_token.created_by) } }
+            td data-label="Expires" { @match access_token.expires_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim { "never" } } }
+            td.small { @if access_token.state == TokenState::Active { (parts::button(context, MANAGE, &to("rotate"), "Rotate", "")) " " (parts::button(context, MANAGE, &to("revoke"), "Revoke", "danger")) } }
         }
     }
 }
@@ -100,8 +101,8 @@ fn new_view(context: &Context, form: &Form, fault: Option<&Fault>) -> View {
             input type="hidden" name=(form::TOKEN) value=(context.form_token);
             @if !context.me.needs_token { p.note.warn { strong { "No token is required yet. " } "From the first one on every request needs one, this console too, unless it is made with a time until then: make an admin's first, and keep it." } }
             (parts::field("name", "Name", Some("For people: it is shown in lists, histories and the audit."), &parts::input("name", form.raw("name"), "billing"), None))
-            fieldset { legend { "Roles" } @for (role, means) in Role::ALL.map(|it| (it.word(), it.means())) {
-                div { label.check { input type="checkbox" name="role" value=(role) checked[form.all("role").any(|it| it == role)]; strong { (role) } span.dim { (means) } } }
+            fieldset { legend { "Roles" } @for (role, means) in Role::ALL.map(|role| (role.word(), role.means())) {
+                div { label.check { input type="checkbox" name="role" value=(role) checked[form.all("role").any(|text| text == role)]; strong { (role) } span.dim { (means) } } }
             } }
             div.fields {
                 (parts::field("namespaces", "Namespaces", Some("With commas; a star at the end stands for any rest."), &parts::input("namespaces", form.raw("namespaces"), "*"), None))
@@ -119,7 +120,7 @@ fn new_view(context: &Context, form: &Form, fault: Option<&Fault>) -> View {
 
 fn wanted(context: &Context, form: &Form) -> Result<Value, Fault> {
     let patterns = |name: &str| -> Vec<String> {
-        form.raw(name).split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
+        form.raw(name).split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
     };
     let mut body = Map::from_iter([
         ("name".to_owned(), json!(form.get("name").unwrap_or_default())),
@@ -153,7 +154,7 @@ async fn create(context: &Context, form: &Form) -> Result<Done, Fault> {
 }
 
 fn revealed(context: &Context, token: &AccessToken) -> View {
-    let secret = token.token.as_ref().map_or("", |it| it.0.as_str());
+    let secret = token.token.as_ref().map_or("", |token| token.0.as_str());
     View::new(format!("The token of {}", token.name), "Copy it now: it is shown this once, and nobody can see it again.").under("Tokens", home(context)).part(html! {
         section.panel {
             p.secret #secret { code { (secret) } " " (parts::copy(secret, "Copy the token")) }
@@ -169,9 +170,9 @@ async fn of_this(context: &Context) -> Result<AccessToken, Fault> {
     let mut cursor = None;
     loop {
         let mut query = vec![("limit", "1000")];
-        query.extend(cursor.as_deref().map(|it| ("cursor", it)));
+        query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         let page: Items<AccessToken> = context.api.get_with("/v1/tokens", &query).await?;
-        if let Some(found) = page.items.into_iter().find(|it| it.id == id) {
+        if let Some(found) = page.items.into_iter().find(|token| token.id == id) {
             return Ok(found);
         }
         cursor = Some(page.next_cursor.ok_or(Fault::NotFound)?);
@@ -203,7 +204,7 @@ async fn ask_rotate(context: &Context) -> Result<View, Fault> {
 
 async fn rotate(context: &Context, form: &Form) -> Result<Done, Fault> {
     let overlap = form.span("overlap", "The old one is good for")?;
-    let body = overlap.map_or_else(|| json!({}), |it| json!({"overlap_ms": it}));
+    let body = overlap.map_or_else(|| json!({}), |overlap| json!({"overlap_ms": overlap}));
     let answer =
         context.api.post(&format!("/v1/tokens/{}/rotate", segment(context.param("id"))), &body).await?;
     Ok(Done::Show(Box::new(revealed(context, &answer.read()?))))

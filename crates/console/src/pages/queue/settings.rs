@@ -17,15 +17,15 @@ use serde_json::{Map, Value, json};
 
 /// Names of the form's fields, with what stands.
 pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
-    let number = |it: Option<u64>| it.map_or_else(String::new, |it| it.to_string());
-    let span = |it: Option<i64>| it.map_or_else(String::new, texts::duration_for_input);
+    let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
+    let span = |timeout_ms: Option<i64>| timeout_ms.map_or_else(String::new, texts::duration_for_input);
     let keep = queue.keep.unwrap_or_default();
     let retries = queue.retries;
     let (by, percent, weights) = match queue.choice {
         None => ("", String::new(), String::new()),
         Some(Choice::HighestFirst { percent }) => ("highest_first", percent.to_string(), String::new()),
         Some(Choice::Weights { weights }) => {
-            ("weights", String::new(), weights.map(|it| it.to_string()).join(" "))
+            ("weights", String::new(), weights.map(|weight| weight.to_string()).join(" "))
         }
     };
     let mut all = vec![
@@ -38,12 +38,12 @@ pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
     all.extend(rate_fields(["key_rate_limit", "key_rate_period", "key_rate_burst"], queue.key_rate.as_ref()));
     all.extend([
         ("max_attempts", number(queue.max_attempts.map(u64::from))),
-        ("retry", queue.retry.as_ref().and_then(|it| serde_json::to_string(it).ok()).unwrap_or_default()),
+        ("retry", queue.retry.as_ref().and_then(|plan| serde_json::to_string(plan).ok()).unwrap_or_default()),
         ("timeout", span(queue.timeout_ms)),
         ("pending_timeout", span(queue.pending_timeout_ms)),
-        ("retries_lower_by", retries.map_or_else(String::new, |it| it.lower_by.to_string())),
-        ("retries_share", number(retries.and_then(|it| it.share_percent).map(u64::from))),
-        ("retries_concurrency", number(retries.and_then(|it| it.concurrency).map(u64::from))),
+        ("retries_lower_by", retries.map_or_else(String::new, |retries| retries.lower_by.to_string())),
+        ("retries_share", number(retries.and_then(|retries| retries.share_percent).map(u64::from))),
+        ("retries_concurrency", number(retries.and_then(|retries| retries.concurrency).map(u64::from))),
         ("lateness_budget", span(queue.lateness_budget_ms)),
         ("keep_succeeded", span(keep.succeeded_ms)),
         ("keep_dead", span(keep.dead_ms)),
@@ -52,7 +52,7 @@ pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
             "mode",
             queue
                 .mode
-                .map_or("", |it| match it {
+                .map_or("", |mode| match mode {
                     Mode::Pull => "pull",
                     Mode::Push => "push",
                 })
@@ -91,16 +91,16 @@ pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
 
 pub(crate) fn rate_fields(names: [&'static str; 3], rate: Option<&Rate>) -> [(&'static str, String); 3] {
     let [limit, period, burst] = names;
-    let of = |it: fn(&Rate) -> String| rate.map_or_else(String::new, it);
+    let of = |getter: fn(&Rate) -> String| rate.map_or_else(String::new, getter);
     [
-        (limit, of(|it| it.limit.to_string())),
-        (period, of(|it| texts::duration_for_input(it.period_ms))),
-        (burst, of(|it| it.burst.to_string())),
+        (limit, of(|rate| rate.limit.to_string())),
+        (period, of(|rate| texts::duration_for_input(rate.period_ms))),
+        (burst, of(|rate| rate.burst.to_string())),
     ]
 }
 
 pub(super) fn label(name: &str) -> &str {
-    LABELS.iter().find(|it| it.0 == name).map_or(name, |it| it.1)
+    LABELS.iter().find(|label| label.0 == name).map_or(name, |label| label.1)
 }
 
 /// Name, label, what to know of it, what stands where nothing is set.
@@ -160,7 +160,7 @@ const LABELS: [(&str, &str, &str, &str); 31] = [
 
 pub(super) async fn settings(context: &Context) -> Result<View, Fault> {
     let queue = stands(context).await?;
-    let form = Form::of(fields(&queue).into_iter().map(|it| (it.0.to_owned(), it.1)).collect());
+    let form = Form::of(fields(&queue).into_iter().map(|field| (field.0.to_owned(), field.1)).collect());
     Ok(form_view(context, &form, queue.revision, None))
 }
 
@@ -210,7 +210,9 @@ fn group(title: &str, form: &Form, fault: Option<&Fault>, names: &[&str]) -> Mar
 }
 
 fn one_field(name: &str, form: &Form, fault: Option<&Fault>) -> Markup {
-    let Some((name, label, help, default)) = LABELS.iter().find(|it| it.0 == name) else { return html! {} };
+    let Some((name, label, help, default)) = LABELS.iter().find(|label| label.0 == name) else {
+        return html! {};
+    };
     let value = form.raw(name);
     let input = match *name {
         "mode" => parts::choice(
@@ -252,13 +254,14 @@ fn one_field(name: &str, form: &Form, fault: Option<&Fault>) -> Markup {
         _ => parts::input(name, value, default),
     };
     let pointer = pointer(name);
-    let wrong = fault.and_then(|it| it.fields().iter().find(|it| it.pointer.starts_with(&pointer)));
+    let wrong =
+        fault.and_then(|fault| fault.fields().iter().find(|error| error.pointer.starts_with(&pointer)));
     parts::field(
         name,
         label,
-        Some(*help).filter(|it| !it.is_empty()),
+        Some(*help).filter(|help| !help.is_empty()),
         &input,
-        wrong.map(|it| it.detail.as_str()),
+        wrong.map(|error| error.detail.as_str()),
     )
 }
 
@@ -324,7 +327,7 @@ fn wanted(form: &Form) -> Result<Value, Fault> {
         [("succeeded_ms", "keep_succeeded"), ("dead_ms", "keep_dead"), ("cancelled_ms", "keep_cancelled")]
             .into_iter()
             .filter_map(|(field, name)| {
-                span(name).map(|it| it.map(|it| (field.to_owned(), json!(it)))).transpose()
+                span(name).map(|span| span.map(|span| (field.to_owned(), json!(span)))).transpose()
             })
             .collect::<Result<_, _>>()?;
     let labels: Vec<&str> = form
@@ -332,7 +335,7 @@ fn wanted(form: &Form) -> Result<Value, Fault> {
         .unwrap_or_default()
         .split(',')
         .map(str::trim)
-        .filter(|it| !it.is_empty())
+        .filter(|label| !label.is_empty())
         .collect();
     Ok(json!({
         "concurrency": number("concurrency")?,
@@ -386,8 +389,8 @@ fn wanted_retries(form: &Form) -> Result<Value, Fault> {
         return Ok(Value::Null);
     }
     let mut retries = Map::from_iter([("lower_by".to_owned(), json!(lower_by.unwrap_or(0)))]);
-    retries.extend(share.map(|it| ("share_percent".to_owned(), json!(it))));
-    retries.extend(concurrency.map(|it| ("concurrency".to_owned(), json!(it))));
+    retries.extend(share.map(|share| ("share_percent".to_owned(), json!(share))));
+    retries.extend(concurrency.map(|concurrency| ("concurrency".to_owned(), json!(concurrency))));
     Ok(Value::Object(retries))
 }
 
@@ -400,11 +403,11 @@ fn wanted_choice(form: &Form) -> Result<Value, Fault> {
             let weights: Vec<u64> = form
                 .get("choice_weights")
                 .unwrap_or_default()
-                .split(|it: char| it == ',' || it.is_whitespace())
-                .filter(|it| !it.is_empty())
-                .map(|it| {
-                    it.parse().map_err(|_| {
-                        Fault::Invalid(format!("Shares of the priorities: {it:?} is not a number."))
+                .split(|letter: char| letter == ',' || letter.is_whitespace())
+                .filter(|part| !part.is_empty())
+                .map(|part| {
+                    part.parse().map_err(|_| {
+                        Fault::Invalid(format!("Shares of the priorities: {part:?} is not a number."))
                     })
                 })
                 .collect::<Result<_, _>>()?;

@@ -18,28 +18,28 @@ pub(super) fn pages() -> Vec<Page> {
     vec![
         Page {
             path: "/console/schedules/{schedule}/pause",
-            show: |it| Box::pin(ask(it, "pause")),
-            act: Some(|it, form| Box::pin(act(it, "pause", form))),
+            show: |context| Box::pin(ask(context, "pause")),
+            act: Some(|context, form| Box::pin(act(context, "pause", form))),
         },
         Page {
             path: "/console/schedules/{schedule}/resume",
-            show: |it| Box::pin(ask(it, "resume")),
-            act: Some(|it, form| Box::pin(act(it, "resume", form))),
+            show: |context| Box::pin(ask(context, "resume")),
+            act: Some(|context, form| Box::pin(act(context, "resume", form))),
         },
         Page {
             path: "/console/schedules/{schedule}/run",
-            show: |it| Box::pin(ask(it, "run")),
-            act: Some(|it, form| Box::pin(act(it, "run", form))),
+            show: |context| Box::pin(ask(context, "run")),
+            act: Some(|context, form| Box::pin(act(context, "run", form))),
         },
         Page {
             path: "/console/schedules/{schedule}/backfill",
-            show: |it| Box::pin(ask(it, "backfill")),
-            act: Some(|it, form| Box::pin(act(it, "backfill", form))),
+            show: |context| Box::pin(ask(context, "backfill")),
+            act: Some(|context, form| Box::pin(act(context, "backfill", form))),
         },
         Page {
             path: "/console/schedules/{schedule}/delete",
-            show: |it| Box::pin(ask(it, "delete")),
-            act: Some(|it, form| Box::pin(act(it, "delete", form))),
+            show: |context| Box::pin(ask(context, "delete")),
+            act: Some(|context, form| Box::pin(act(context, "delete", form))),
         },
     ]
 }
@@ -49,7 +49,13 @@ async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
     Ok(question(context, action, &schedule, &Form::default(), None))
 }
 
-fn question(context: &Context, action: &str, it: &Schedule, form: &Form, fault: Option<&Fault>) -> View {
+fn question(
+    context: &Context,
+    action: &str,
+    schedule: &Schedule,
+    form: &Form,
+    fault: Option<&Fault>,
+) -> View {
     let (label, does, fields) = match action {
         "pause" => ("Pause", "Pause the schedule", pause_fields(context, form)),
         "resume" => ("Resume", "Resume the schedule", html! {}),
@@ -57,25 +63,25 @@ fn question(context: &Context, action: &str, it: &Schedule, form: &Form, fault: 
         "backfill" => ("Backfill", "Make the runs", backfill_fields(context, form)),
         _ => ("Delete", "Delete the schedule", html! {}),
     };
-    let title = format!("{label} {}?", it.name);
+    let title = format!("{label} {}?", schedule.name);
     let says = html! {
-        p { (says(context, action, it)) }
-        p { code { (when(it)) } " in " (it.time_zone) ", into the queue " strong { (it.task.queue) } }
+        p { (says(context, action, schedule)) }
+        p { code { (when(schedule)) } " in " (schedule.time_zone) ", into the queue " strong { (schedule.task.queue) } }
     };
-    let back = address(context, &it.name);
+    let back = address(context, &schedule.name);
     Confirm { title: &title, says, fields, does, permission: MANAGE, is_dangerous: action == "delete", back }
         .with(context, fault)
 }
 
-fn says(context: &Context, action: &str, it: &Schedule) -> Markup {
+fn says(context: &Context, action: &str, schedule: &Schedule) -> Markup {
     html! {
         @match action {
             "pause" => {
                 "Nothing of it runs any more. "
-                @if let Some(at) = it.next_run_at_ms { "The first that does not come is that of " (parts::time(context, at)) ". " }
+                @if let Some(at) = schedule.next_run_at_ms { "The first that does not come is that of " (parts::time(context, at)) ". " }
                 "Tasks that it has made already go on."
             },
-            "resume" => { "It runs again by its plan. Of what it has missed meanwhile, within the last " (texts::duration(it.missed_window_ms)) ": " strong { (super::missed(it.missed).0) } "." },
+            "resume" => { "It runs again by its plan. Of what it has missed meanwhile, within the last " (texts::duration(schedule.missed_window_ms)) ": " strong { (super::missed(schedule.missed).0) } "." },
             "run" => "One task is made and is due at once, beside its own runs, whatever stands for overlaps, and also while it is paused.",
             "backfill" => "The runs of a range that has gone by are made as tasks, up to 10,000, so many of them a second. One that was made already is not made twice.",
             _ => "It is forgotten, and nothing of it runs any more. Runs that were made ahead and have not fired are taken back; other tasks of it stay.",
@@ -127,9 +133,10 @@ async fn send(context: &Context, action: &str, form: &Form) -> Result<String, Fa
     Ok(match action {
         "pause" => {
             let mut body = Map::new();
-            body.extend(form.get("reason").map(|it| ("reason".to_owned(), json!(it))));
+            body.extend(form.get("reason").map(|reason| ("reason".to_owned(), json!(reason))));
             body.extend(
-                rfc3339_of(context, form, "until", "Until")?.map(|it| ("until".to_owned(), json!(it))),
+                rfc3339_of(context, form, "until", "Until")?
+                    .map(|rfc3339| ("until".to_owned(), json!(rfc3339))),
             );
             post(Value::Object(body)).await?;
             "It is paused: nothing of it runs.".to_owned()
@@ -143,7 +150,7 @@ async fn send(context: &Context, action: &str, form: &Form) -> Result<String, Fa
                 context.api.send(Method::POST, &call(context, "/run"), None, None).await?.read()?;
             run.task_ref.map_or_else(
                 || "One run is being made.".to_owned(),
-                |it| format!("One run is made: task {it}."),
+                |task_ref| format!("One run is made: task {task_ref}."),
             )
         }
         "backfill" => {
@@ -156,7 +163,7 @@ async fn send(context: &Context, action: &str, form: &Form) -> Result<String, Fa
                 ("to".to_owned(), json!(needed("to", "To")?)),
             ]);
             body.extend(
-                form.number::<u32>("rate", "Runs a second")?.map(|it| ("rate".to_owned(), json!(it))),
+                form.number::<u32>("rate", "Runs a second")?.map(|number| ("rate".to_owned(), json!(number))),
             );
             let made: BackfillAnswer = post(Value::Object(body)).await?.read()?;
             format!(

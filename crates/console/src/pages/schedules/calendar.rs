@@ -16,18 +16,18 @@ const WEEKS: usize = 5;
 const SHOWN_OF_DAY: usize = 4;
 
 /// Which zone it is drawn in stands in the address.
-pub(super) fn chooser(context: &Context, it: &Schedule, zone: &Zone) -> Markup {
-    let mut known = vec![(it.time_zone.as_str(), format!("{} (its own)", it.time_zone))];
-    if context.zone.name != it.time_zone {
+pub(super) fn chooser(context: &Context, schedule: &Schedule, zone: &Zone) -> Markup {
+    let mut known = vec![(schedule.time_zone.as_str(), format!("{} (its own)", schedule.time_zone))];
+    if context.zone.name != schedule.time_zone {
         known.push((&context.zone.name, format!("{} (yours)", context.zone.name)));
     }
-    let is_named = |known: &[(&str, String)], name: &str| known.iter().any(|it| it.0 == name);
+    let is_named = |known: &[(&str, String)], name: &str| known.iter().any(|pair| pair.0 == name);
     for name in ["UTC", &zone.name] {
         if !is_named(&known, name) {
             known.push((name, name.to_owned()));
         }
     }
-    let options: Vec<(&str, &str)> = known.iter().map(|it| (it.0, it.1.as_str())).collect();
+    let options: Vec<(&str, &str)> = known.iter().map(|pair| (pair.0, pair.1.as_str())).collect();
     html! {
         form.filters #calendar-zone method="get" action=(context.path) data-filter {
             @if context.namespace != "default" { input type="hidden" name="ns" value=(context.namespace); }
@@ -50,7 +50,7 @@ pub(super) fn month(context: &Context, zone: &Zone, runs: &[UpcomingRun]) -> Mar
     else {
         return html! {};
     };
-    let is_beyond = |date: &Date| zone.date(last.at_ms).is_some_and(|it| *date > it);
+    let is_beyond = |date: &Date| zone.date(last.at_ms).is_some_and(|this_date| *date > this_date);
     parts::panel(
         "Coming runs",
         &html! {
@@ -86,7 +86,7 @@ fn by_day(zone: &Zone, runs: &[UpcomingRun]) -> BTreeMap<Date, Vec<i64>> {
 
 /// Whole weeks, from that of today; from that of the first run, where it is later than these.
 fn grid(today: Date, first: Date) -> Vec<Date> {
-    let monday = |it: Date| it.saturating_sub(i64::from(it.weekday().to_monday_zero_offset()).days());
+    let monday = |date: Date| date.saturating_sub(i64::from(date.weekday().to_monday_zero_offset()).days());
     let from_today: Vec<Date> = monday(today).series(1.day()).take(7 * WEEKS).collect();
     match from_today.last() {
         Some(last) if first > *last => monday(first).series(1.day()).take(7 * WEEKS).collect(),

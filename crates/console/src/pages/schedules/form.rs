@@ -22,11 +22,15 @@ const ANY_QUEUE: &str = "preview";
 
 pub(super) fn pages() -> Vec<Page> {
     vec![
-        Page { path: NEW, show: |it| Box::pin(new(it)), act: Some(|it, form| Box::pin(create(it, form))) },
+        Page {
+            path: NEW,
+            show: |context| Box::pin(new(context)),
+            act: Some(|context, form| Box::pin(create(context, form))),
+        },
         Page {
             path: "/console/schedules/{schedule}/change",
-            show: |it| Box::pin(change(it)),
-            act: Some(|it, form| Box::pin(store(it, form))),
+            show: |context| Box::pin(change(context)),
+            act: Some(|context, form| Box::pin(store(context, form))),
         },
     ]
 }
@@ -69,7 +73,7 @@ const FIELDS: [(&str, &str, &str, &str); 22] = [
 const LINES: [&str; 4] = ["cron", "at", "exclude", "labels"];
 
 fn label(name: &str) -> &'static str {
-    FIELDS.iter().find(|it| it.0 == name).map_or("", |it| it.1)
+    FIELDS.iter().find(|field| field.0 == name).map_or("", |field| field.1)
 }
 
 /// Where the API says that it is wrong.
@@ -107,40 +111,48 @@ async fn change(context: &Context) -> Result<View, Fault> {
 }
 
 /// The form's fields of what stands.
-fn standing(context: &Context, it: &Schedule) -> Form {
-    let number = |it: Option<u64>| it.map_or_else(String::new, |it| it.to_string());
-    let span = |it: Option<i64>| it.map_or_else(String::new, texts::duration_for_input);
+fn standing(context: &Context, schedule: &Schedule) -> Form {
+    let number = |max_runs: Option<u64>| max_runs.map_or_else(String::new, |max_runs| max_runs.to_string());
+    let span = |every_ms: Option<i64>| every_ms.map_or_else(String::new, texts::duration_for_input);
     let time =
-        |it: Option<punctual_protocol::At>| it.map_or_else(String::new, |it| context.zone.for_input(it.ms()));
-    let text = |it: &Option<String>| it.clone().unwrap_or_default();
-    let instants: Vec<String> = it.at.iter().map(|it| texts::rfc3339(it.ms())).collect();
-    let labels: Vec<String> = it.task.labels.iter().map(|it| format!("{}={}", it.0, it.1)).collect();
+        |at: Option<punctual_protocol::At>| at.map_or_else(String::new, |at| context.zone.for_input(at.ms()));
+    let text = |description: &Option<String>| description.clone().unwrap_or_default();
+    let instants: Vec<String> = schedule.at.iter().map(|at| texts::rfc3339(at.ms())).collect();
+    let labels: Vec<String> =
+        schedule.task.labels.iter().map(|label| format!("{}={}", label.0, label.1)).collect();
     let fields = [
-        ("name", it.name.clone()),
-        ("description", text(&it.description)),
-        ("owner", text(&it.owner)),
-        ("enabled", if it.enabled { "true".to_owned() } else { String::new() }),
-        ("cron", it.cron.join("\n")),
-        ("every", span(it.every_ms)),
+        ("name", schedule.name.clone()),
+        ("description", text(&schedule.description)),
+        ("owner", text(&schedule.owner)),
+        ("enabled", if schedule.enabled { "true".to_owned() } else { String::new() }),
+        ("cron", schedule.cron.join("\n")),
+        ("every", span(schedule.every_ms)),
         ("at", instants.join("\n")),
-        ("time_zone", it.time_zone.clone()),
-        ("exclude", it.exclude.join("\n")),
-        ("start_at", time(it.start_at)),
-        ("end_at", time(it.end_at)),
-        ("max_runs", number(it.max_runs)),
-        ("jitter", if it.jitter_ms == 0 { String::new() } else { texts::duration_for_input(it.jitter_ms) }),
-        ("overlap", overlap(it.overlap).1.to_owned()),
-        ("missed", missed(it.missed).1.to_owned()),
-        ("missed_window", texts::duration_for_input(it.missed_window_ms)),
-        ("queue", it.task.queue.clone()),
-        ("kind", text(&it.task.kind)),
-        ("priority", number(it.task.priority.map(u64::from))),
-        ("max_attempts", number(it.task.max_attempts.map(u64::from))),
-        ("timeout", span(it.task.timeout_ms)),
+        ("time_zone", schedule.time_zone.clone()),
+        ("exclude", schedule.exclude.join("\n")),
+        ("start_at", time(schedule.start_at)),
+        ("end_at", time(schedule.end_at)),
+        ("max_runs", number(schedule.max_runs)),
+        (
+            "jitter",
+            if schedule.jitter_ms == 0 {
+                String::new()
+            } else {
+                texts::duration_for_input(schedule.jitter_ms)
+            },
+        ),
+        ("overlap", overlap(schedule.overlap).1.to_owned()),
+        ("missed", missed(schedule.missed).1.to_owned()),
+        ("missed_window", texts::duration_for_input(schedule.missed_window_ms)),
+        ("queue", schedule.task.queue.clone()),
+        ("kind", text(&schedule.task.kind)),
+        ("priority", number(schedule.task.priority.map(u64::from))),
+        ("max_attempts", number(schedule.task.max_attempts.map(u64::from))),
+        ("timeout", span(schedule.task.timeout_ms)),
         ("labels", labels.join("\n")),
-        ("payload", it.task.payload.as_ref().map_or_else(String::new, |it| it.get().to_owned())),
+        ("payload", schedule.task.payload.as_ref().map_or_else(String::new, |json| json.get().to_owned())),
     ];
-    Form::of(fields.map(|it| (it.0.to_owned(), it.1)).into())
+    Form::of(fields.map(|field| (field.0.to_owned(), field.1)).into())
 }
 
 /// `revision`: of the one that is changed.
@@ -198,12 +210,14 @@ fn group(context: &Context, title: &str, form: &Form, fault: Option<&Fault>, nam
 }
 
 fn one_field(context: &Context, name: &str, form: &Form, fault: Option<&Fault>) -> Markup {
-    let Some((name, label, help, empty)) = FIELDS.iter().find(|it| it.0 == name) else { return html! {} };
+    let Some((name, label, help, empty)) = FIELDS.iter().find(|field| field.0 == name) else {
+        return html! {};
+    };
     let value = form.raw(name);
     let zone = format!("In {}.", context.zone.name);
     let input = match *name {
-        "overlap" => parts::choice(name, &OVERLAPS.map(|it| (it.2, it.1)), value),
-        "missed" => parts::choice(name, &MISSED.map(|it| (it.2, it.1)), value),
+        "overlap" => parts::choice(name, &OVERLAPS.map(|overlap| (overlap.2, overlap.1)), value),
+        "missed" => parts::choice(name, &MISSED.map(|row| (row.2, row.1)), value),
         "start_at" | "end_at" => {
             html! { input id=(name) name=(name) type="datetime-local" step="1" value=(value); }
         }
@@ -213,22 +227,22 @@ fn one_field(context: &Context, name: &str, form: &Form, fault: Option<&Fault>) 
         }
         "time_zone" => html! {
             input #time_zone name="time_zone" value=(value) placeholder=(empty) list="zones" autocomplete="off" spellcheck="false";
-            datalist #zones { @for it in texts::zone_names() { option value=(it) {} } }
+            datalist #zones { @for zone_name in texts::zone_names() { option value=(zone_name) {} } }
         },
         _ => parts::input(name, value, empty),
     };
     let help = if matches!(*name, "start_at" | "end_at") { &zone } else { *help };
     let pointer = pointer(name);
-    let is_here = |it: &str| {
-        it == pointer || it.strip_prefix(&pointer).is_some_and(|rest| rest.starts_with(['/', '_']))
+    let is_here = |text: &str| {
+        text == pointer || text.strip_prefix(&pointer).is_some_and(|rest| rest.starts_with(['/', '_']))
     };
-    let wrong = fault.and_then(|it| it.fields().iter().find(|it| is_here(&it.pointer)));
+    let wrong = fault.and_then(|fault| fault.fields().iter().find(|error| is_here(&error.pointer)));
     parts::field(
         name,
         label,
-        Some(help).filter(|it| !it.is_empty()),
+        Some(help).filter(|help| !help.is_empty()),
         &input,
-        wrong.map(|it| it.detail.as_str()),
+        wrong.map(|error| error.detail.as_str()),
     )
 }
 
@@ -239,14 +253,14 @@ fn next_runs(context: &Context, form: &Form, coming: &Coming) -> Markup {
         fieldset { legend { "The next ten runs" }
             div #next-runs aria-live="polite" { @match coming {
                 Coming::Runs(runs) if runs.is_empty() => p.dim { "None is to come." },
-                Coming::Runs(runs) => ol.next-runs { @for it in runs { li {
-                    time datetime=(texts::rfc3339(it.at_ms)) { (zone.day_and_second(it.at_ms)) } " "
-                    @if zone.name != context.zone.name { span.dim { (context.zone.second(it.at_ms)) " " (context.zone.name) } " " }
-                    (parts::relative(context, it.at_ms))
+                Coming::Runs(runs) => ol.next-runs { @for run in runs { li {
+                    time datetime=(texts::rfc3339(run.at_ms)) { (zone.day_and_second(run.at_ms)) } " "
+                    @if zone.name != context.zone.name { span.dim { (context.zone.second(run.at_ms)) " " (context.zone.name) } " " }
+                    (parts::relative(context, run.at_ms))
                 } } },
                 Coming::Fault(fault) => div.note.bad role="status" {
                     @if fault.fields().is_empty() { strong { (fault.title()) } " " (fault.detail()) }
-                    @for it in fault.fields() { p { strong { (name_of(&it.pointer)) } ": " (it.detail) } }
+                    @for error in fault.fields() { p { strong { (name_of(&error.pointer)) } ": " (error.detail) } }
                 },
             } }
             // Beside what it fetches: one that is replaced with it would forget what is typed just then.
@@ -261,15 +275,15 @@ fn name_of(at: &str) -> &str {
     let is_about = |name: &str| {
         at.strip_prefix(&pointer(name)).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '_']))
     };
-    FIELDS.iter().find(|it| is_about(it.0)).map_or(at, |it| it.1)
+    FIELDS.iter().find(|field| is_about(field.0)).map_or(at, |field| field.1)
 }
 
 async fn preview(context: &Context, form: &Form) -> Result<Coming, Fault> {
     let asked = async {
         let mut body = wanted(context, form)?;
-        body.retain(|_, it| !it.is_null());
+        body.retain(|_, entry| !entry.is_null());
         if let Some(task) = body.get_mut("task").and_then(Value::as_object_mut) {
-            task.retain(|_, it| !it.is_null());
+            task.retain(|_, entry| !entry.is_null());
             task.remove("payload");
             task.entry("queue").or_insert_with(|| json!(ANY_QUEUE));
         }
@@ -296,7 +310,7 @@ pub(super) fn rfc3339_of(
 }
 
 fn lines(form: &Form, name: &str) -> Value {
-    let lines: Vec<&str> = form.raw(name).lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+    let lines: Vec<&str> = form.raw(name).lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if lines.is_empty() { Value::Null } else { json!(lines) }
 }
 
@@ -337,7 +351,7 @@ fn wanted(context: &Context, form: &Form) -> Result<Map<String, Value>, Fault> {
 
 fn labels(form: &Form) -> Result<Value, Fault> {
     let mut labels = Map::new();
-    for line in form.raw("labels").lines().map(str::trim).filter(|it| !it.is_empty()) {
+    for line in form.raw("labels").lines().map(str::trim).filter(|text| !text.is_empty()) {
         let pair = line
             .split_once('=')
             .ok_or_else(|| Fault::Invalid(format!("Labels: {line:?} is not key=value.")))?;
@@ -382,9 +396,9 @@ async fn create(context: &Context, form: &Form) -> Result<Done, Fault> {
             return Err(Fault::Invalid("Give it a name.".to_owned()));
         }
         let mut body = wanted(context, form)?;
-        body.retain(|_, it| !it.is_null());
+        body.retain(|_, entry| !entry.is_null());
         if let Some(task) = body.get_mut("task").and_then(Value::as_object_mut) {
-            task.retain(|_, it| !it.is_null());
+            task.retain(|_, entry| !entry.is_null());
         }
         let text = with_payload(body, payload(form)?.as_deref());
         let path = format!("/v1/schedules/{}", crate::api::segment(&name));
@@ -430,7 +444,7 @@ async fn store(context: &Context, form: &Form) -> Result<Done, Fault> {
 }
 
 /// A payload that is as it was is not sent: so its letters stay.
-fn changed(context: &Context, form: &Form, it: &Schedule) -> Result<String, Fault> {
+fn changed(context: &Context, form: &Form, schedule: &Schedule) -> Result<String, Fault> {
     let mut body = wanted(context, form)?;
     // These have no null: their defaults are said.
     for (name, default) in
@@ -440,7 +454,7 @@ fn changed(context: &Context, form: &Form, it: &Schedule) -> Result<String, Faul
             body.insert(name.to_owned(), default);
         }
     }
-    let stands = it.task.payload.as_ref().map_or("", |it| it.get());
+    let stands = schedule.task.payload.as_ref().map_or("", |payload| payload.get());
     let payload = payload(form)?;
     match payload {
         Some(text) if text.trim() == stands.trim() => Ok(with_payload(body, None)),

@@ -20,33 +20,33 @@ pub(super) fn pages() -> Vec<Page> {
     vec![
         Page {
             path: "/console/tasks/{ref}/run-now",
-            show: |it| Box::pin(ask(it, "run-now")),
-            act: Some(|it, form| Box::pin(act(it, "run-now", form))),
+            show: |context| Box::pin(ask(context, "run-now")),
+            act: Some(|context, form| Box::pin(act(context, "run-now", form))),
         },
         Page {
             path: "/console/tasks/{ref}/cancel",
-            show: |it| Box::pin(ask(it, "cancel")),
-            act: Some(|it, form| Box::pin(act(it, "cancel", form))),
+            show: |context| Box::pin(ask(context, "cancel")),
+            act: Some(|context, form| Box::pin(act(context, "cancel", form))),
         },
         Page {
             path: "/console/tasks/{ref}/redrive",
-            show: |it| Box::pin(ask(it, "redrive")),
-            act: Some(|it, form| Box::pin(act(it, "redrive", form))),
+            show: |context| Box::pin(ask(context, "redrive")),
+            act: Some(|context, form| Box::pin(act(context, "redrive", form))),
         },
         Page {
             path: "/console/tasks/{ref}/bury",
-            show: |it| Box::pin(ask(it, "bury")),
-            act: Some(|it, form| Box::pin(act(it, "bury", form))),
+            show: |context| Box::pin(ask(context, "bury")),
+            act: Some(|context, form| Box::pin(act(context, "bury", form))),
         },
         Page {
             path: "/console/tasks/{ref}/delete",
-            show: |it| Box::pin(ask(it, "delete")),
-            act: Some(|it, form| Box::pin(act(it, "delete", form))),
+            show: |context| Box::pin(ask(context, "delete")),
+            act: Some(|context, form| Box::pin(act(context, "delete", form))),
         },
         Page {
             path: "/console/tasks/{ref}/change",
-            show: |it| Box::pin(ask(it, "change")),
-            act: Some(|it, form| Box::pin(act(it, "change", form))),
+            show: |context| Box::pin(ask(context, "change")),
+            act: Some(|context, form| Box::pin(act(context, "change", form))),
         },
     ]
 }
@@ -154,12 +154,13 @@ fn says(action: &str) -> &'static str {
 
 /// Fields of a change, with what stands.
 fn changes(context: &Context, task: &Task, form: Option<&Form>, is_whole: bool) -> Markup {
-    let stands = |name: &str, stands: String| form.map_or(stands, |it| it.raw(name).to_owned());
+    let stands = |name: &str, stands: String| form.map_or(stands, |form| form.raw(name).to_owned());
     let at = stands(
         "execute_at",
         if is_whole { context.zone.for_input(task.execute_at_ms) } else { String::new() },
     );
-    let payload = stands("payload", task.payload.as_ref().map_or_else(String::new, |it| it.get().to_owned()));
+    let payload =
+        stands("payload", task.payload.as_ref().map_or_else(String::new, |payload| payload.get().to_owned()));
     let zone = format!("In {}.", context.zone.name);
     html! {
         div.fields {
@@ -199,7 +200,8 @@ async fn send(context: &Context, action: &str, body: String) -> Result<String, F
         "change" => context.api.send(Method::PATCH, &path, Some(body), None).await?,
         _ => context.api.send(Method::POST, &format!("{path}/{action}"), Some(body), None).await?,
     };
-    let outcome = answer.read::<ActionAnswer>().ok().and_then(|it| serde_json::to_value(it.outcome).ok());
+    let outcome =
+        answer.read::<ActionAnswer>().ok().and_then(|answer| serde_json::to_value(answer.outcome).ok());
     let outcome = outcome.as_ref().and_then(Value::as_str).unwrap_or_default();
     Ok(match (action, outcome) {
         (_, "stop_requested") => "An executor has it: it was asked to stop.".to_owned(),
@@ -213,7 +215,9 @@ async fn send(context: &Context, action: &str, body: String) -> Result<String, F
 fn body(context: &Context, action: &str, task: &Task, form: &Form) -> Result<String, Fault> {
     Ok(match action {
         "cancel" => json!({"stop_if_fired": form.has("stop_if_fired")}).to_string(),
-        "bury" => form.get("reason").map_or_else(|| json!({}), |it| json!({"reason": it})).to_string(),
+        "bury" => {
+            form.get("reason").map_or_else(|| json!({}), |reason| json!({"reason": reason})).to_string()
+        }
         "change" | "redrive" => {
             let fields = changed(context, task, form)?;
             let payload = new_payload(task, form)?;
@@ -229,7 +233,7 @@ fn body(context: &Context, action: &str, task: &Task, form: &Form) -> Result<Str
 
 /// None: it is as it stands.
 fn new_payload(task: &Task, form: &Form) -> Result<Option<Json>, Fault> {
-    let stands = task.payload.as_ref().map_or("", |it| it.get());
+    let stands = task.payload.as_ref().map_or("", |payload| payload.get());
     // A browser sends the ends of lines in its own way.
     let sent = form.raw("payload").replace("\r\n", "\n");
     let sent = sent.trim();
@@ -258,7 +262,7 @@ fn changed(context: &Context, task: &Task, form: &Form) -> Result<Map<String, Va
     if let Some(delay) = form.span("delay", "After")? {
         fields.insert("delay_ms".to_owned(), json!(delay));
     } else if let Some(text) =
-        form.get("execute_at").filter(|it| *it != context.zone.for_input(task.execute_at_ms))
+        form.get("execute_at").filter(|execute_at| *execute_at != context.zone.for_input(task.execute_at_ms))
     {
         let at = context
             .zone
@@ -266,10 +270,12 @@ fn changed(context: &Context, task: &Task, form: &Form) -> Result<Map<String, Va
             .ok_or_else(|| Fault::Invalid(format!("Due at: {text:?} is not a time.")))?;
         fields.insert("execute_at_ms".to_owned(), json!(at));
     }
-    if let Some(priority) = form.number::<u8>("priority", "Priority")?.filter(|it| *it != task.priority) {
+    if let Some(priority) =
+        form.number::<u8>("priority", "Priority")?.filter(|number| *number != task.priority)
+    {
         fields.insert("priority".to_owned(), json!(priority));
     }
-    if let Some(queue) = form.get("queue").filter(|it| *it != task.queue) {
+    if let Some(queue) = form.get("queue").filter(|queue| *queue != task.queue) {
         fields.insert("queue".to_owned(), json!(queue));
     }
     Ok(fields)

@@ -20,23 +20,23 @@ pub(super) fn pages() -> Vec<Page> {
     vec![
         Page {
             path: "/console/workflows/{workflow}/cancel",
-            show: |it| Box::pin(ask(it, "cancel")),
-            act: Some(|it, form| Box::pin(act(it, "cancel", form))),
+            show: |context| Box::pin(ask(context, "cancel")),
+            act: Some(|context, form| Box::pin(act(context, "cancel", form))),
         },
         Page {
             path: "/console/workflows/{workflow}/retry",
-            show: |it| Box::pin(ask(it, "retry")),
-            act: Some(|it, form| Box::pin(act(it, "retry", form))),
+            show: |context| Box::pin(ask(context, "retry")),
+            act: Some(|context, form| Box::pin(act(context, "retry", form))),
         },
         Page {
             path: "/console/workflows/{workflow}/rerun",
-            show: |it| Box::pin(ask(it, "rerun")),
-            act: Some(|it, form| Box::pin(act(it, "rerun", form))),
+            show: |context| Box::pin(ask(context, "rerun")),
+            act: Some(|context, form| Box::pin(act(context, "rerun", form))),
         },
         Page {
             path: "/console/workflows/{workflow}/nodes/{node}/skip",
-            show: |it| Box::pin(ask(it, "skip")),
-            act: Some(|it, form| Box::pin(act(it, "skip", form))),
+            show: |context| Box::pin(ask(context, "skip")),
+            act: Some(|context, form| Box::pin(act(context, "skip", form))),
         },
     ]
 }
@@ -45,14 +45,14 @@ fn permission(action: &str) -> &'static str {
     if action == "rerun" { "insert" } else { CHANGE }
 }
 
-pub(super) fn buttons(context: &Context, it: &Workflow) -> Markup {
-    let to = |action: &str| context.href(&format!("{}/{action}", under(super::LIST, &it.r#ref)), &[]);
-    let has_failed = matches!(it.state, WorkflowState::Failed | WorkflowState::Cancelled);
-    let can_be_retried = has_failed || it.set_aside.is_some();
+pub(super) fn buttons(context: &Context, workflow: &Workflow) -> Markup {
+    let to = |action: &str| context.href(&format!("{}/{action}", under(super::LIST, &workflow.r#ref)), &[]);
+    let has_failed = matches!(workflow.state, WorkflowState::Failed | WorkflowState::Cancelled);
+    let can_be_retried = has_failed || workflow.set_aside.is_some();
     html! {
         @if can_be_retried { (parts::button(context, CHANGE, &to("retry"), "Retry from failed", "primary")) " " }
         (parts::button(context, "insert", &to("rerun"), "Begin a copy", "")) " "
-        @if !it.state.is_finished() { (parts::button(context, CHANGE, &to("cancel"), "Cancel", "danger")) }
+        @if !workflow.state.is_finished() { (parts::button(context, CHANGE, &to("cancel"), "Cancel", "danger")) }
     }
 }
 
@@ -61,8 +61,14 @@ async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
     Ok(question(context, action, &workflow, &Form::default(), None))
 }
 
-fn question(context: &Context, action: &str, it: &Workflow, form: &Form, fault: Option<&Fault>) -> View {
-    let name = it.name.as_deref().unwrap_or(&it.r#ref);
+fn question(
+    context: &Context,
+    action: &str,
+    workflow: &Workflow,
+    form: &Form,
+    fault: Option<&Fault>,
+) -> View {
+    let name = workflow.name.as_deref().unwrap_or(&workflow.r#ref);
     let node = context.param("node");
     let (title, does) = match action {
         "cancel" => (format!("Cancel {name}?"), "Cancel the workflow"),
@@ -70,10 +76,10 @@ fn question(context: &Context, action: &str, it: &Workflow, form: &Form, fault: 
         "rerun" => (format!("Begin a copy of {name}?"), "Begin a copy"),
         _ => (format!("Skip the node {node}?"), "Skip the node"),
     };
-    let nodes = || it.nodes.iter().flat_map(|it| it.values());
+    let nodes = || workflow.nodes.iter().flat_map(|node| node.values());
     let says = html! {
         p { (says(action, node, nodes)) }
-        p { (parts::badge(word(it.state).0, word(it.state).1)) " " code { (it.r#ref) } ": "
+        p { (parts::badge(word(workflow.state).0, word(workflow.state).1)) " " code { (workflow.r#ref) } ": "
             @for (word, _, count) in counts(nodes()) { (texts::number(count)) " " (word) " " } }
     };
     let fields = match action {
@@ -86,7 +92,7 @@ fn question(context: &Context, action: &str, it: &Workflow, form: &Form, fault: 
         ),
         _ => html! {},
     };
-    let back = address(context, &it.r#ref);
+    let back = address(context, &workflow.r#ref);
     Confirm {
         title: &title,
         says,
@@ -104,15 +110,15 @@ fn says<'a, Nodes: Iterator<Item = &'a NodeStatus>>(
     node: &str,
     nodes: impl Fn() -> Nodes,
 ) -> Markup {
-    let count = |is: fn(&NodeStatus) -> bool| nodes().filter(|it| is(it)).count() as u64;
+    let count = |is: fn(&NodeStatus) -> bool| nodes().filter(|node| is(node)).count() as u64;
     html! {
         @match action {
             "cancel" => {
-                "Nothing of it begins any more: " strong { (texts::count(count(|it| it.state == NodeState::Blocked), "node", "nodes")) } " will not run, and "
-                strong { (texts::number(count(|it| it.state == NodeState::Running))) } " that run are asked to stop. Then what was done is undone, the last first, where a node says how."
+                "Nothing of it begins any more: " strong { (texts::count(count(|node| node.state == NodeState::Blocked), "node", "nodes")) } " will not run, and "
+                strong { (texts::number(count(|node| node.state == NodeState::Running))) } " that run are asked to stop. Then what was done is undone, the last first, where a node says how."
             },
             "retry" => {
-                strong { (texts::count(count(|it| matches!(it.state, NodeState::Failed | NodeState::Cancelled)), "node", "nodes")) }
+                strong { (texts::count(count(|node| matches!(node.state, NodeState::Failed | NodeState::Cancelled)), "node", "nodes")) }
                 " that failed or were cancelled run again, with a new attempt. What has succeeded stays."
             },
             "rerun" => "A new workflow of the same document with the same input begins. This one stays as it is.",
@@ -130,7 +136,11 @@ async fn act(context: &Context, action: &'static str, form: &Form) -> Result<Don
         "cancel" => {
             post(
                 "/cancel".to_owned(),
-                Some(form.get("reason").map_or_else(|| json!({}), |it| json!({"reason": it})).to_string()),
+                Some(
+                    form.get("reason")
+                        .map_or_else(|| json!({}), |reason| json!({"reason": reason}))
+                        .to_string(),
+                ),
             )
             .await
         }
@@ -147,8 +157,8 @@ async fn act(context: &Context, action: &'static str, form: &Form) -> Result<Don
                     let state = after
                         .nodes
                         .as_ref()
-                        .and_then(|it| it.get(context.param("node")))
-                        .map(|it| node_word(it.state).0);
+                        .and_then(|nodes| nodes.get(context.param("node")))
+                        .map(|node| node_word(node.state).0);
                     format!("{} is {}.", context.param("node"), state.unwrap_or("skipped"))
                 }
                 _ => "It is being cancelled.".to_owned(),

@@ -70,14 +70,14 @@ fn layers(nodes: &BTreeMap<String, NodeStatus>) -> Vec<Vec<&str>> {
     let mut waits: HashMap<&str, usize> = HashMap::new();
     for (name, node) in nodes {
         let parents: BTreeSet<&str> =
-            node.after.iter().map(String::as_str).filter(|it| nodes.contains_key(*it)).collect();
+            node.after.iter().map(String::as_str).filter(|parent| nodes.contains_key(*parent)).collect();
         waits.insert(name, parents.len());
         for parent in parents {
             children.entry(parent).or_default().push(name);
         }
     }
     let mut ready: Vec<&str> =
-        nodes.keys().map(String::as_str).filter(|it| waits.get(it) == Some(&0)).collect();
+        nodes.keys().map(String::as_str).filter(|text| waits.get(text) == Some(&0)).collect();
     while let Some(name) = ready.pop() {
         let layer = *layer_of.entry(name).or_insert(0);
         for child in children.get(name).into_iter().flatten() {
@@ -90,9 +90,10 @@ fn layers(nodes: &BTreeMap<String, NodeStatus>) -> Vec<Vec<&str>> {
             }
         }
     }
-    let mut layers: Vec<Vec<&str>> = vec![Vec::new(); layer_of.values().max().map_or(0, |it| it + 1)];
+    let mut layers: Vec<Vec<&str>> =
+        vec![Vec::new(); layer_of.values().max().map_or(0, |layer_of| layer_of + 1)];
     for name in nodes.keys() {
-        if let Some(layer) = layer_of.get(name.as_str()).and_then(|it| layers.get_mut(*it)) {
+        if let Some(layer) = layer_of.get(name.as_str()).and_then(|index| layers.get_mut(*index)) {
             layer.push(name);
         }
     }
@@ -104,9 +105,9 @@ fn arranged<'a>(mut layers: Vec<Vec<&'a str>>, nodes: &'a BTreeMap<String, NodeS
     let mut place: HashMap<&str, usize> = HashMap::new();
     for layer in &mut layers {
         let mean = |name: &&str| {
-            let parents = nodes.get(*name).map_or(&[][..], |it| &it.after);
+            let parents = nodes.get(*name).map_or(&[][..], |node| &node.after);
             let places: Vec<usize> =
-                parents.iter().filter_map(|it| place.get(it.as_str()).copied()).collect();
+                parents.iter().filter_map(|parent| place.get(parent.as_str()).copied()).collect();
             // In thousandths, so that it is a whole number.
             places.iter().sum::<usize>() * 1_000 / places.len().max(1)
         };
@@ -119,8 +120,9 @@ fn arranged<'a>(mut layers: Vec<Vec<&'a str>>, nodes: &'a BTreeMap<String, NodeS
 }
 
 fn boxes<'a>(layers: &[Vec<&'a str>]) -> Vec<Boxed<'a>> {
-    let fold_above =
-        |most: usize| layers.iter().map(|it| if it.len() > most { 1 } else { it.len() }).sum::<usize>();
+    let fold_above = |most: usize| {
+        layers.iter().map(|layer| if layer.len() > most { 1 } else { layer.len() }).sum::<usize>()
+    };
     let most = if fold_above(LAYER_MAX) > BOXES_MAX { 1 } else { LAYER_MAX };
     let shared = layers.len().div_ceil(COLUMNS_MAX).max(1);
     let mut boxes = Vec::new();
@@ -129,10 +131,10 @@ fn boxes<'a>(layers: &[Vec<&'a str>]) -> Vec<Boxed<'a>> {
         let layers = column * shared..column * shared + together.len();
         match names.len() > most || together.len() > 1 {
             true => boxes.push(Boxed { column, layers, names }),
-            false => boxes.extend(names.iter().map(|it| Boxed {
+            false => boxes.extend(names.iter().map(|name| Boxed {
                 column,
                 layers: layers.clone(),
-                names: vec![*it],
+                names: vec![*name],
             })),
         }
     }
@@ -142,14 +144,14 @@ fn boxes<'a>(layers: &[Vec<&'a str>]) -> Vec<Boxed<'a>> {
 /// Between boxes, each once; what leads from a box into itself is inside of it.
 fn edges(boxes: &[Boxed<'_>], nodes: &BTreeMap<String, NodeStatus>) -> BTreeSet<(usize, usize)> {
     let mut box_of: HashMap<&str, usize> = HashMap::new();
-    for (place, it) in boxes.iter().enumerate() {
-        box_of.extend(it.names.iter().map(|name| (*name, place)));
+    for (place, boxed) in boxes.iter().enumerate() {
+        box_of.extend(boxed.names.iter().map(|name| (*name, place)));
     }
     let mut edges = BTreeSet::new();
     for (name, node) in nodes {
-        let parents = node.after.iter().filter_map(|it| box_of.get(it.as_str()));
+        let parents = node.after.iter().filter_map(|text| box_of.get(text.as_str()));
         let between = parents.filter_map(|parent| Some((*parent, *box_of.get(name.as_str())?)));
-        edges.extend(between.filter(|it| it.0 != it.1));
+        edges.extend(between.filter(|pair| pair.0 != pair.1));
     }
     edges
 }
@@ -158,14 +160,16 @@ fn one(
     context: &Context,
     workflow: &Workflow,
     nodes: &BTreeMap<String, NodeStatus>,
-    it: &Boxed<'_>,
+    boxed: &Boxed<'_>,
     at: Point,
 ) -> Markup {
-    match it.names.as_slice() {
+    match boxed.names.as_slice() {
         [name] => {
             html! { @if let Some(node) = nodes.get(*name) { (single(context, workflow, name, node, at)) } }
         }
-        names => folded(context, &it.layers, names.iter().filter_map(|it| nodes.get(*it)), names.len(), at),
+        names => {
+            folded(context, &boxed.layers, names.iter().filter_map(|name| nodes.get(*name)), names.len(), at)
+        }
     }
 }
 
@@ -180,7 +184,7 @@ pub(super) fn leads_to(context: &Context, workflow: &Workflow, name: &str, node:
 
 fn single(context: &Context, workflow: &Workflow, name: &str, node: &NodeStatus, (x, y): Point) -> Markup {
     let (word, tone) = node_word(node.state);
-    let undone = node.compensation.as_ref().map(|it| node_word(it.state).0);
+    let undone = node.compensation.as_ref().map(|compensation| node_word(compensation.state).0);
     html! {
         a href=(leads_to(context, workflow, name, node)) data-node=(name) data-state=(word) {
             title { (name) ": " (word) @if let Some(error) = &node.error { ": " (parts::short(error, 300)) } }
@@ -201,7 +205,7 @@ fn lettering((x, y): Point, inside: &Markup) -> Markup {
 fn below(word: &str, node: &NodeStatus) -> String {
     match &node.items {
         Some(items) => {
-            let over = items.iter().filter(|it| it.ended_at_ms.is_some()).count();
+            let over = items.iter().filter(|node| node.ended_at_ms.is_some()).count();
             format!("{word} · {over} of {} items", items.len())
         }
         None if node.attempt > 1 => format!("{word} · attempt {}", node.attempt),
@@ -222,14 +226,15 @@ fn folded<'a>(
         0 | 1 => layers.start.to_string(),
         _ => format!("{}-{}", layers.start, layers.end - 1),
     };
-    let said: Vec<String> = counts.iter().map(|it| format!("{} {}", texts::number(it.2), it.0)).collect();
+    let said: Vec<String> =
+        counts.iter().map(|count| format!("{} {}", texts::number(count.2), count.0)).collect();
     let mut from = 0;
     let bars: Vec<(&str, usize, usize)> = counts
         .iter()
-        .map(|it| {
-            let width = usize::try_from(it.2).unwrap_or(0) * (WIDTH - 2 * PADDING) / count.max(1);
+        .map(|row| {
+            let width = usize::try_from(row.2).unwrap_or(0) * (WIDTH - 2 * PADDING) / count.max(1);
             from += width;
-            (it.1, from - width, width)
+            (row.1, from - width, width)
         })
         .collect();
     html! {
@@ -250,8 +255,8 @@ pub(super) fn names_of_layers(
     let (first, last) = wanted.split_once('-').unwrap_or((wanted, wanted));
     let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
     let layers = layers(nodes);
-    let wanted = layers.iter().enumerate().filter(|it| (first..=last).contains(&it.0));
-    Some(wanted.flat_map(|it| it.1).map(|it| (*it).to_owned()).collect())
+    let wanted = layers.iter().enumerate().filter(|entry| (first..=last).contains(&entry.0));
+    Some(wanted.flat_map(|pair| pair.1).map(|text| (*text).to_owned()).collect())
 }
 
 #[cfg(test)]
@@ -267,7 +272,7 @@ mod tests {
             result: None,
             error: None,
             attempt: 0,
-            after: after.iter().map(|it| (*it).to_owned()).collect(),
+            after: after.iter().map(|text| (*text).to_owned()).collect(),
             begun_at: None,
             begun_at_ms: None,
             ended_at: None,
@@ -278,7 +283,7 @@ mod tests {
     }
 
     fn nodes(all: &[(&str, &[&str])]) -> BTreeMap<String, NodeStatus> {
-        all.iter().map(|it| (it.0.to_owned(), node(it.1))).collect()
+        all.iter().map(|pair| (pair.0.to_owned(), node(pair.1))).collect()
     }
 
     #[test]
@@ -303,7 +308,7 @@ mod tests {
         }
         let layers = layers(&nodes);
         let boxes = boxes(&layers);
-        assert_eq!(boxes.iter().map(|it| it.names.len()).collect::<Vec<_>>(), [1, 9_998, 1]);
+        assert_eq!(boxes.iter().map(|boxed| boxed.names.len()).collect::<Vec<_>>(), [1, 9_998, 1]);
         assert_eq!(edges(&boxes, &nodes), BTreeSet::from([(0, 1), (1, 2)]));
     }
 
@@ -316,7 +321,7 @@ mod tests {
         }
         let boxes = boxes(&layers(&nodes));
         assert_eq!(boxes.len(), 59);
-        assert_eq!(boxes.iter().map(|it| it.names.len()).sum::<usize>(), 1_000);
+        assert_eq!(boxes.iter().map(|boxed| boxed.names.len()).sum::<usize>(), 1_000);
         assert_eq!(edges(&boxes, &nodes).len(), 58);
         let first = names_of_layers(&nodes, "0-16").unwrap();
         assert_eq!(first.iter().map(String::as_str).collect::<Vec<_>>(), boxes[0].names);

@@ -16,17 +16,19 @@ pub(super) fn id(name: &str) -> String {
 }
 
 pub(super) fn table(context: &Context, workflow: &Workflow, nodes: &BTreeMap<String, NodeStatus>) -> Markup {
-    let state = context.query("state").and_then(|it| NODE_STATES.iter().find(|known| known.1 == it));
-    let layer = context.query("layer").and_then(|it| graph::names_of_layers(nodes, it));
-    let from: usize = context.query("from").and_then(|it| it.parse().ok()).unwrap_or(0);
+    let state = context.query("state").and_then(|query| NODE_STATES.iter().find(|known| known.1 == query));
+    let layer = context.query("layer").and_then(|query| graph::names_of_layers(nodes, query));
+    let from: usize = context.query("from").and_then(|query| query.parse().ok()).unwrap_or(0);
     let is_wanted = |name: &str, node: &NodeStatus| {
-        state.is_none_or(|it| it.0 == node.state) && layer.as_ref().is_none_or(|it| it.contains(name))
+        state.is_none_or(|state| state.0 == node.state)
+            && layer.as_ref().is_none_or(|layer| layer.contains(name))
     };
-    let found: Vec<(&String, &NodeStatus)> = nodes.iter().filter(|it| is_wanted(it.0, it.1)).collect();
+    let found: Vec<(&String, &NodeStatus)> =
+        nodes.iter().filter(|entry| is_wanted(entry.0, entry.1)).collect();
     html! {
         section.panel #nodes {
             h2 { "Nodes"
-                @if let Some(it) = state { ", " (it.1) " " a href=(context.here_with("state", "")) { "all states" } }
+                @if let Some(state) = state { ", " (state.1) " " a href=(context.here_with("state", "")) { "all states" } }
                 @if layer.is_some() { ", of one box " a href=(context.here_with("layer", "")) { "all of them" } }
             }
             div.scroll tabindex="0" role="region" aria-label="Nodes" { table.cards {
@@ -68,9 +70,9 @@ fn row(context: &Context, workflow: &Workflow, name: &str, node: &NodeStatus) ->
             td.num data-label="Attempt" { @if node.attempt > 0 { (node.attempt) } @else { (parts::dash()) } }
             td data-label="Begun" { @match node.begun_at_ms { Some(at) => (parts::ago(context, at)), None => (parts::dash()) } }
             td.num data-label="Took" { @match node.begun_at_ms { Some(at) => (took(at, node.ended_at_ms)), None => (parts::dash()) } }
-            td.wrap data-label="Why" { @match &node.error { Some(it) => (parts::short(it, 500)), None => (parts::dash()) } }
+            td.wrap data-label="Why" { @match &node.error { Some(error) => (parts::short(error, 500)), None => (parts::dash()) } }
             td data-label="Undone" { @match &node.compensation {
-                Some(it) => { @let (word, tone) = node_word(it.state); (parts::badge(word, tone)) @if let Some(task) = &it.task_ref { " " (parts::task_link(context, task)) } @if let Some(error) = &it.error { " " (parts::short(error, 300)) } },
+                Some(compensation) => { @let (word, tone) = node_word(compensation.state); (parts::badge(word, tone)) @if let Some(task) = &compensation.task_ref { " " (parts::task_link(context, task)) } @if let Some(error) = &compensation.error { " " (parts::short(error, 300)) } },
                 None => (parts::dash()),
             } }
         }
@@ -85,8 +87,8 @@ fn leads(context: &Context, workflow: &Workflow, name: &str, node: &NodeStatus) 
             (None, None, Some(items)) => {
                 details id={ "items-" (name) } {
                     summary { (texts::count(items.len() as u64, "item", "items")) }
-                    ol.chain start="0" { @for it in items.iter().take(ITEMS) { @let (word, tone) = node_word(it.state);
-                        li { (parts::badge(word, tone)) @if let Some(task) = &it.task_ref { " " (parts::task_link(context, task)) } @if let Some(sub) = &it.workflow_ref { " " a.ref href=(super::address(context, sub)) { (sub) } } @if let Some(error) = &it.error { " " (parts::short(error, 160)) } }
+                    ol.chain start="0" { @for node in items.iter().take(ITEMS) { @let (word, tone) = node_word(node.state);
+                        li { (parts::badge(word, tone)) @if let Some(task) = &node.task_ref { " " (parts::task_link(context, task)) } @if let Some(sub) = &node.workflow_ref { " " a.ref href=(super::address(context, sub)) { (sub) } } @if let Some(error) = &node.error { " " (parts::short(error, 160)) } }
                     } }
                     @if items.len() > ITEMS { p.dim { "The first " (ITEMS) "." } }
                 }

@@ -4,7 +4,7 @@
 use super::*;
 
 fn excluding(source: Schedule, exclude: &[&str], start: &str) -> Schedule {
-    let exclude = exclude.iter().map(|it| (*it).to_owned()).collect();
+    let exclude = exclude.iter().map(|text| (*text).to_owned()).collect();
     Schedule { exclude, start_at: Some(ms(start)), ..source }
 }
 
@@ -90,7 +90,7 @@ fn slowly(schedule: &Schedule, source: &Schedule, after: Millis, count: usize) -
     let mut next = source.next_after(after, &mut budget()).unwrap();
     while let Some(at) = next.filter(|_| found.len() < count) {
         let second = Millis(at.0.div_euclid(1_000) * 1_000);
-        if !exclusions.iter().any(|it| it.has(second, &mut budget()).unwrap()) {
+        if !exclusions.iter().any(|exclusion| exclusion.has(second, &mut budget()).unwrap()) {
             found.push(at);
         }
         next = source.next_after(at, &mut budget()).unwrap();

@@ -23,11 +23,11 @@ fn fnv(text: &str) -> String {
 fn expressions_run_on_the_days_of_changing_clocks_as_an_independent_implementation_says() {
     let (mut changes, mut cases, mut wrong) = (Vec::<i64>::new(), 0, Vec::new());
     let mut zone = "";
-    for line in GOLDEN.lines().filter(|it| !it.starts_with('#')) {
+    for line in GOLDEN.lines().filter(|line| !line.starts_with('#')) {
         if let Some(rest) = line.strip_prefix("zone\t") {
             let (name, instants) = rest.split_once('\t').unwrap();
             zone = name;
-            changes = instants.split(',').map(|it| it.parse().unwrap()).collect();
+            changes = instants.split(',').map(|part| part.parse().unwrap()).collect();
             continue;
         }
         let [count, expected, expression] = line.split('\t').collect::<Vec<_>>()[..] else {
@@ -38,7 +38,7 @@ fn expressions_run_on_the_days_of_changing_clocks_as_an_independent_implementati
         for change in &changes {
             let (from, until) = (Millis(change * 1_000 - WINDOW_MS), Millis(change * 1_000 + WINDOW_MS));
             let mut next = timing.next_after(from, &mut budget()).unwrap();
-            while let Some(at) = next.filter(|it| *it <= until) {
+            while let Some(at) = next.filter(|at| *at <= until) {
                 found.push(at.0 / 1_000);
                 next = timing.next_after(at, &mut budget()).unwrap();
             }

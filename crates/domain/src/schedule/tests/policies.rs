@@ -63,7 +63,7 @@ impl Clockwork {
 }
 
 fn told(step: &Step) -> Vec<(Outcome, String)> {
-    step.runs.iter().map(|it| (it.outcome, shown(&[it.at]).remove(0))).collect()
+    step.runs.iter().map(|run| (run.outcome, shown(&[run.at]).remove(0))).collect()
 }
 
 fn at(outcome: Outcome, minute: &str) -> (Outcome, String) {
@@ -87,7 +87,7 @@ fn a_run_that_was_taken_back_is_made_again_with_the_next_version_each_time() {
             take_back(&mut clockwork, version);
         }
         let late = clockwork.after(MINUTE_MS + 20_000);
-        let again = late.runs.iter().find(|it| it.at == ms("2026-11-23T10:01:00Z")).unwrap();
+        let again = late.runs.iter().find(|run| run.at == ms("2026-11-23T10:01:00Z")).unwrap();
         let wanted = if missed == Missed::Latest { (Outcome::Created, 4) } else { (Outcome::Missed, 0) };
         assert_eq!((again.outcome, again.version), wanted, "{overlap:?}");
     }
@@ -139,7 +139,7 @@ fn dear_payloads_end_a_step_and_no_instant_is_lost_by_that() {
         loop {
             let step = clockwork.step();
             assert!(step.runs.len() <= 3, "{missed:?}: {}", step.runs.len());
-            made.extend(step.runs.iter().map(|it| (it.at, it.outcome)));
+            made.extend(step.runs.iter().map(|run| (run.at, run.outcome)));
             steps += 1;
             // Others have their turn before.
             assert!(step.wake_at.is_some_and(|at| at > clockwork.now), "{missed:?}");
@@ -149,7 +149,7 @@ fn dear_payloads_end_a_step_and_no_instant_is_lost_by_that() {
         }
         assert!(steps > 5, "{steps}");
         let instants: Vec<Millis> =
-            made.iter().filter(|it| it.1 == Outcome::Created).map(|it| it.0).collect();
+            made.iter().filter(|pair| pair.1 == Outcome::Created).map(|pair| pair.0).collect();
         // Up to a minute ahead. One line stands for those that were left out.
         let first = if missed == Missed::All { 5_000 } else { 45_000 };
         let wanted: Vec<Millis> = (0..)
@@ -199,7 +199,7 @@ fn the_old_run_is_stopped_for_the_new_one() {
     clockwork.last_is_over = false;
     let step = clockwork.after(2 * MINUTE_MS);
     assert_eq!(told(&step), [at(Outcome::Created, "10:02")]);
-    assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")));
+    assert_eq!(step.cancels.map(|last_run| last_run.at), Some(ms("2026-11-23T10:01:00Z")));
 }
 
 /// Of several that are made up for in one step the run that goes on is the one to be stopped, and of the late ones one begins.
@@ -211,26 +211,27 @@ fn of_late_runs_that_stop_each_other_the_last_begins_and_the_run_before_them_is_
         clockwork.step();
         clockwork.last_is_over = false;
         let step = clockwork.after(4 * MINUTE_MS + 20_000);
-        let begun: Vec<&PlannedRun> = step.runs.iter().filter(|it| it.outcome == Outcome::Created).collect();
+        let begun: Vec<&PlannedRun> =
+            step.runs.iter().filter(|run| run.outcome == Outcome::Created).collect();
         assert_eq!(
-            begun.iter().map(|it| it.at).collect::<Vec<_>>(),
+            begun.iter().map(|run| run.at).collect::<Vec<_>>(),
             [ms("2026-11-23T10:04:00Z")],
             "{missed:?}"
         );
         assert_eq!(begun[0].reason.as_deref(), Some("the run of 2026-11-23T10:01:00Z was stopped"));
-        assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")), "{missed:?}");
+        assert_eq!(step.cancels.map(|last_run| last_run.at), Some(ms("2026-11-23T10:01:00Z")), "{missed:?}");
         let left_out: Vec<&PlannedRun> =
-            step.runs.iter().filter(|it| it.outcome == Outcome::Skipped).collect();
-        let wanted: Vec<Millis> = skipped.iter().map(|it| ms(&format!("2026-11-23T{it}:00Z"))).collect();
-        assert_eq!(left_out.iter().map(|it| it.at).collect::<Vec<_>>(), wanted, "{missed:?}");
+            step.runs.iter().filter(|run| run.outcome == Outcome::Skipped).collect();
+        let wanted: Vec<Millis> = skipped.iter().map(|text| ms(&format!("2026-11-23T{text}:00Z"))).collect();
+        assert_eq!(left_out.iter().map(|run| run.at).collect::<Vec<_>>(), wanted, "{missed:?}");
         assert!(
-            left_out.iter().all(|it| it.reason.as_ref().is_some_and(|why| why.ends_with("took its place")))
+            left_out.iter().all(|run| run.reason.as_ref().is_some_and(|why| why.ends_with("took its place")))
         );
         assert_eq!(
-            (clockwork.progress.runs, clockwork.progress.last.map(|it| it.at)),
+            (clockwork.progress.runs, clockwork.progress.last.map(|last_run| last_run.at)),
             (2, Some(begun[0].at))
         );
-        let numbers: Vec<u64> = begun.iter().map(|it| it.number).collect();
+        let numbers: Vec<u64> = begun.iter().map(|run| run.number).collect();
         assert_eq!(numbers, [2 + u64::try_from(skipped.len()).unwrap()], "{missed:?}: no number twice");
     }
 }
@@ -244,7 +245,7 @@ fn a_late_run_whose_place_the_next_takes_at_once_does_not_begin() {
     clockwork.last_is_over = false;
     let step = clockwork.after(3 * MINUTE_MS + 1_000);
     assert_eq!(told(&step), [at(Outcome::Skipped, "10:02"), at(Outcome::Created, "10:03")]);
-    assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")));
+    assert_eq!(step.cancels.map(|last_run| last_run.at), Some(ms("2026-11-23T10:01:00Z")));
     assert_eq!(step.runs[1].reason.as_deref(), Some("the run of 2026-11-23T10:01:00Z was stopped"));
 }
 
@@ -256,7 +257,7 @@ fn a_late_run_without_a_value_takes_nobody_s_place() {
     (clockwork.last_is_over, clockwork.unfilled) = (false, 3);
     let step = clockwork.after(3 * MINUTE_MS + 20_000);
     assert_eq!(told(&step), [at(Outcome::Created, "10:02"), at(Outcome::Skipped, "10:03")]);
-    assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")));
+    assert_eq!(step.cancels.map(|last_run| last_run.at), Some(ms("2026-11-23T10:01:00Z")));
 }
 
 #[test]
@@ -309,9 +310,12 @@ fn jitter_is_the_same_for_the_same_instant_and_bounded() {
     let first = clockwork.step();
     clockwork.progress = Progress::beginning(clockwork.now);
     assert_eq!(clockwork.step().runs, first.runs);
-    let late: Vec<i64> = first.runs.iter().map(|it| it.execute_at.since(it.at)).collect();
-    assert!(late.iter().all(|it| (0..=5_000).contains(it)), "{late:?}");
-    assert!(late.iter().any(|it| *it > 2_500) && late.iter().any(|it| *it < 2_500), "{late:?}");
+    let late: Vec<i64> = first.runs.iter().map(|run| run.execute_at.since(run.at)).collect();
+    assert!(late.iter().all(|number| (0..=5_000).contains(number)), "{late:?}");
+    assert!(
+        late.iter().any(|number| *number > 2_500) && late.iter().any(|number| *number < 2_500),
+        "{late:?}"
+    );
 }
 
 #[test]
@@ -335,7 +339,7 @@ fn a_run_whose_payload_has_no_value_holds_nothing_up_and_is_no_run() {
             clockwork.last_is_over = true;
             let step = clockwork.after(MINUTE_MS);
             assert_eq!(step.cancels, None);
-            made.extend(step.runs.into_iter().map(|it| (it.outcome, it.number)));
+            made.extend(step.runs.into_iter().map(|run| (run.outcome, run.number)));
         }
         assert_eq!(made, [(Outcome::Created, 2), (Outcome::Created, 3)], "{overlap:?}");
     }
@@ -396,7 +400,7 @@ fn what_was_taken_back_and_is_over_meanwhile_was_missed() {
         clockwork.progress.decided_until = clockwork.now;
         taken_back(&mut clockwork, &["2026-11-23T10:00:00Z", "2026-11-23T10:01:00Z"]);
         let step = clockwork.after(5 * MINUTE_MS);
-        assert_eq!(step.runs.iter().map(|it| it.outcome).collect::<Vec<_>>(), wanted, "{missed:?}");
+        assert_eq!(step.runs.iter().map(|run| run.outcome).collect::<Vec<_>>(), wanted, "{missed:?}");
         assert_eq!(clockwork.after(1_000).runs, []);
     }
 }

@@ -22,7 +22,7 @@ impl Role {
     /// None: no such code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        [Self::Action, Self::Compensation].into_iter().find(|it| it.code() == code)
+        [Self::Action, Self::Compensation].into_iter().find(|role| role.code() == code)
     }
 }
 
@@ -101,7 +101,7 @@ impl NodeState {
     /// None: no such code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.code() == code)
+        Self::ALL.into_iter().find(|state| state.code() == code)
     }
 
     #[must_use]

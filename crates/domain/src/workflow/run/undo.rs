@@ -12,12 +12,12 @@ impl Run {
         }
         let Some(ending) = self.ending else {
             let mut nodes = 0..u32::try_from(graph.len()).unwrap_or(u32::MAX);
-            if nodes.all(|it| self.state_of(it).has_ended()) {
+            if nodes.all(|node| self.state_of(node).has_ended()) {
                 self.state = WorkflowState::Succeeded;
             }
             return;
         };
-        if self.open().any(|it| it.0.role == Role::Action) {
+        if self.open().any(|pair| pair.0.role == Role::Action) {
             return;
         }
         self.undo(graph, ending);
@@ -32,31 +32,31 @@ impl Run {
         let whole = self.rows().iter().all(|(key, row)| {
             let items = || u32::try_from(self.items(key.node).count()).ok();
             let is_fan_out = key.item.is_none() && key.role == Role::Action;
-            key.node < nodes && (!is_fan_out || row.items.is_none_or(|it| items() == Some(it)))
+            key.node < nodes && (!is_fan_out || row.items.is_none_or(|number| items() == Some(number)))
         });
         whole && waits != self.state.is_finished()
     }
 
     fn undo(&mut self, graph: &Graph, ending: Ending) {
-        let undone = |it: &(&NodeKey, &NodeRow)| {
-            it.0.role == Role::Action
-                && it.1.state == NodeState::Succeeded
-                && it.1.items.is_none()
-                && graph.rules(it.0.node).is_some_and(|it| it.compensates)
+        let undone = |pair: &(&NodeKey, &NodeRow)| {
+            pair.0.role == Role::Action
+                && pair.1.state == NodeState::Succeeded
+                && pair.1.items.is_none()
+                && graph.rules(pair.0.node).is_some_and(|rules| rules.compensates)
         };
         let mut done: Vec<(Option<u64>, NodeKey)> =
-            self.rows().iter().filter(undone).map(|it| (it.1.order, *it.0)).collect();
+            self.rows().iter().filter(undone).map(|row| (row.1.order, *row.0)).collect();
         done.sort_unstable_by(|a, b| b.cmp(a));
         let mut all_undone = true;
-        for key in done.iter().map(|it| it.1.undoing()) {
-            match self.row(&key).map(|it| it.state) {
+        for key in done.iter().map(|pair| pair.1.undoing()) {
+            match self.row(&key).map(|row| row.state) {
                 None => {
                     self.state = WorkflowState::Compensating;
                     let row = NodeRow { state: NodeState::Open, attempt: 1, ..NodeRow::default() };
                     return self.put(key, row);
                 }
-                Some(it) if it.is_open() => return,
-                Some(it) => all_undone &= it == NodeState::Succeeded,
+                Some(state) if state.is_open() => return,
+                Some(state) => all_undone &= state == NodeState::Succeeded,
             }
         }
         self.state = match (done.is_empty(), all_undone, ending) {

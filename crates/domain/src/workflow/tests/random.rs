@@ -55,7 +55,7 @@ const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
 impl Plan {
     fn parents(&self, of: usize) -> Vec<usize> {
-        (0..of).filter(|it| self.nodes[of].parents >> it & 1 == 1).collect()
+        (0..of).filter(|nth| self.nodes[of].parents >> nth & 1 == 1).collect()
     }
 
     fn need(&self, of: usize) -> usize {
@@ -68,15 +68,15 @@ impl Plan {
     }
 
     fn definition(&self) -> Definition {
-        let nodes = self.nodes.iter().enumerate().map(|(nth, it)| {
-            let after: Vec<&str> = self.parents(nth).into_iter().map(|it| NAMES[it]).collect();
+        let nodes = self.nodes.iter().enumerate().map(|(nth, random)| {
+            let after: Vec<&str> = self.parents(nth).into_iter().map(|parent| NAMES[parent]).collect();
             let join = match self.need(nth) {
-                it if it == after.len() => Join::All,
-                it => Join::AtLeast(u32::try_from(it).unwrap()),
+                need if need == after.len() => Join::All,
+                need => Join::AtLeast(u32::try_from(need).unwrap()),
             };
-            let on_failure = if it.goes_on { OnFailure::Continue } else { OnFailure::Fail };
+            let on_failure = if random.goes_on { OnFailure::Continue } else { OnFailure::Fail };
             let undo = || TaskTemplate::new(super::name("q"), super::name("undo"));
-            let compensate = it.compensates.then(undo);
+            let compensate = random.compensates.then(undo);
             (NAMES[nth], Node { join, on_failure, compensate, ..node(&after) })
         });
         document(nodes.collect())
@@ -85,16 +85,16 @@ impl Plan {
     /// What each comes to, if nothing ends the workflow.
     fn fates(&self) -> Vec<NodeState> {
         let mut fates: Vec<NodeState> = Vec::new();
-        for (nth, it) in self.nodes.iter().enumerate() {
+        for (nth, node) in self.nodes.iter().enumerate() {
             let holds = |parent: &usize| match fates[*parent] {
                 NodeState::Succeeded => true,
                 NodeState::Failed => self.nodes[*parent].goes_on,
                 _ => false,
             };
-            let held = self.parents(nth).iter().filter(|it| holds(it)).count();
+            let held = self.parents(nth).iter().filter(|parent| holds(parent)).count();
             fates.push(match () {
-                () if held < self.need(nth) || it.skips => NodeState::Skipped,
-                () if it.fails && it.items != Some(0) => NodeState::Failed,
+                () if held < self.need(nth) || node.skips => NodeState::Skipped,
+                () if node.fails && node.items != Some(0) => NodeState::Failed,
                 () => NodeState::Succeeded,
             });
         }
@@ -102,13 +102,13 @@ impl Plan {
     }
 
     fn fails_for_good(&self) -> bool {
-        self.fates().iter().zip(&self.nodes).any(|(fate, it)| *fate == NodeState::Failed && !it.goes_on)
+        self.fates().iter().zip(&self.nodes).any(|(fate, node)| *fate == NodeState::Failed && !node.goes_on)
     }
 
     fn decision(&self, node: u32) -> Decision {
-        let it = &self.nodes[usize::try_from(node).unwrap()];
-        match it.items {
-            _ if it.skips => Decision::Skip,
+        let node = &self.nodes[usize::try_from(node).unwrap()];
+        match node.items {
+            _ if node.skips => Decision::Skip,
             None => Decision::Run,
             Some(items) => Decision::Each(u32::from(items)),
         }
@@ -116,9 +116,9 @@ impl Plan {
 
     /// Of a fan-out that fails, its last item does.
     fn end(&self, key: &NodeKey) -> End {
-        let it = &self.nodes[usize::try_from(key.node).unwrap()];
-        let is_last = key.item.is_none_or(|item| Some(item + 1) == it.items.map(u32::from));
-        if it.fails && is_last && key.role == Role::Action { End::Failed } else { End::Succeeded }
+        let node = &self.nodes[usize::try_from(key.node).unwrap()];
+        let is_last = key.item.is_none_or(|item| Some(item + 1) == node.items.map(u32::from));
+        if node.fails && is_last && key.role == Role::Action { End::Failed } else { End::Succeeded }
     }
 }
 
@@ -141,12 +141,12 @@ fn driven(plan: &Plan, graph: &Graph, run: &mut Run, choices: &[u8]) -> Vec<Node
     let mut undone = Vec::new();
     go_on(plan, graph, run);
     for nth in 0.. {
-        let open: Vec<NodeKey> = run.open().map(|it| *it.0).collect();
+        let open: Vec<NodeKey> = run.open().map(|pair| *pair.0).collect();
         if open.is_empty() {
             break;
         }
         assert!(nth < 1_000, "it comes to an end");
-        let undoing = open.iter().filter(|it| it.role == Role::Compensation).count();
+        let undoing = open.iter().filter(|key| key.role == Role::Compensation).count();
         assert!(undoing == 0 || (undoing == 1 && open.len() == 1), "one after the other, and nothing beside");
         let key = open[usize::from(choices[nth % choices.len()]) % open.len()];
         let attempt = run.row(&key).unwrap().attempt;
@@ -190,7 +190,7 @@ proptest! {
         let mut run = Run::default();
         go_on(&plan, &graph, &mut run);
         for choice in choices.iter().take(cancelled_after) {
-            let open: Vec<NodeKey> = run.open().map(|it| *it.0).collect();
+            let open: Vec<NodeKey> = run.open().map(|pair| *pair.0).collect();
             let Some(key) = open.get(usize::from(*choice) % open.len().max(1)) else { break };
             let attempt = run.row(key).unwrap().attempt;
             run.end(&graph, *key, attempt, plan.end(key));
@@ -214,10 +214,10 @@ proptest! {
             .map(|(key, row)| (row.order.unwrap(), *key))
             .collect();
         done.sort_unstable();
-        let wanted = done.iter().filter(|it| run.row(&it.1.undoing()).is_some()).count();
+        let wanted = done.iter().filter(|pair| run.row(&pair.1.undoing()).is_some()).count();
         prop_assert_eq!(wanted, done.len(), "each is undone");
         let order: Vec<u64> = undone.iter().map(|key| run.row(key).unwrap().order.unwrap()).collect();
-        prop_assert!(order.windows(2).all(|it| it[0] > it[1]), "{:?}", order);
+        prop_assert!(order.windows(2).all(|pair| pair[0] > pair[1]), "{:?}", order);
         prop_assert_eq!(run.state == WorkflowState::Compensated, !done.is_empty());
     }
 
@@ -227,7 +227,7 @@ proptest! {
         choices in prop::collection::vec(any::<u8>(), 1..20),
     ) {
         let mut failing = plan;
-        failing.nodes.iter_mut().for_each(|it| it.compensates = false);
+        failing.nodes.iter_mut().for_each(|node| node.compensates = false);
         let graph = Graph::of(&failing.definition()).unwrap();
         let mut run = Run::default();
         driven(&failing, &graph, &mut run, &choices);
@@ -236,7 +236,7 @@ proptest! {
         }
         run.retry(&graph).unwrap();
         // What fails for good works the second time.
-        failing.nodes.iter_mut().filter(|it| !it.goes_on).for_each(|it| it.fails = false);
+        failing.nodes.iter_mut().filter(|node| !node.goes_on).for_each(|node| node.fails = false);
         driven(&failing, &graph, &mut run, &choices);
         prop_assert_eq!(run.state, WorkflowState::Succeeded);
         for (nth, fate) in (0..).zip(failing.fates()) {

@@ -51,9 +51,9 @@ fn pause_ms(failures: u32) -> i64 {
 impl Unsent {
     /// Of what a scan has found, takes what could not be sent; answers the rest.
     pub(crate) fn sort_out(&self, mut found: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
-        let is_unsent = |it: &mut HotEntry| it.state == State::DispatchFailed;
+        let is_unsent = |entry: &mut HotEntry| entry.state == State::DispatchFailed;
         let mut inner = self.inner.lock();
-        found.extract_if(.., is_unsent).for_each(|it| inner.saw(it, now));
+        found.extract_if(.., is_unsent).for_each(|entry| inner.saw(entry, now));
         found
     }
 
@@ -65,15 +65,16 @@ impl Unsent {
         is_mine: impl Fn(Partition) -> bool,
     ) -> Vec<HotEntry> {
         let mut inner = self.inner.lock();
-        inner.failed.retain(|_, it| {
-            is_mine(it.entry.place.partition) && !(it.is_back && it.again_at.plus(FORGET_AFTER_MS) < now)
+        inner.failed.retain(|_, failed| {
+            is_mine(failed.entry.place.partition)
+                && !(failed.is_back && failed.again_at.plus(FORGET_AFTER_MS) < now)
         });
         let mut due: Vec<&mut Failed> =
-            inner.failed.values_mut().filter(|it| !it.is_back && it.again_at <= now).collect();
-        due.sort_unstable_by_key(|it| it.entry.key());
-        let back = due.into_iter().take(limit).map(|it| {
-            (it.is_back, it.again_at) = (true, now.plus(pause_ms(it.failures).max(PAUSE_MS)));
-            it.entry.clone()
+            inner.failed.values_mut().filter(|failed| !failed.is_back && failed.again_at <= now).collect();
+        due.sort_unstable_by_key(|failed| failed.entry.key());
+        let back = due.into_iter().take(limit).map(|failed| {
+            (failed.is_back, failed.again_at) = (true, now.plus(pause_ms(failed.failures).max(PAUSE_MS)));
+            failed.entry.clone()
         });
         back.collect()
     }
@@ -81,8 +82,8 @@ impl Unsent {
     /// They could not be brought back.
     pub(super) fn still_here(&self, entries: &[HotEntry], now: Millis) {
         let mut inner = self.inner.lock();
-        for it in entries {
-            if let Some(failed) = inner.failed.get_mut(&it.place.id) {
+        for entry in entries {
+            if let Some(failed) = inner.failed.get_mut(&entry.place.id) {
                 (failed.is_back, failed.again_at) = (false, now);
             }
         }
@@ -91,7 +92,7 @@ impl Unsent {
     /// When it comes back, as far as this engine knows.
     pub(crate) fn again_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let inner = self.inner.lock();
-        inner.failed.get(&id).filter(|it| it.entry.fence == fence).map(|it| it.again_at)
+        inner.failed.get(&id).filter(|failed| failed.entry.fence == fence).map(|failed| failed.again_at)
     }
 
     pub(crate) fn is_failing(&self, queue: &QueueKey) -> bool {
@@ -116,19 +117,19 @@ impl Unsent {
 impl Inner {
     fn saw(&mut self, entry: HotEntry, now: Millis) {
         let room = self.failed.len() < REMEMBERED_MAX;
-        let Some(it) = self.failed.get_mut(&entry.place.id) else {
+        let Some(failed) = self.failed.get_mut(&entry.place.id) else {
             if room {
                 let failed = Failed { failures: 1, again_at: now, is_back: false, entry };
                 self.failed.insert(failed.entry.place.id, failed);
             }
             return;
         };
-        if entry.fence > it.entry.fence {
-            it.failures = it.failures.saturating_add(1);
-            (it.again_at, it.is_back) = (now.plus(pause_ms(it.failures)), false);
-            it.entry = entry;
-        } else if entry.fence == it.entry.fence && it.is_back && it.again_at <= now {
-            it.is_back = false;
+        if entry.fence > failed.entry.fence {
+            failed.failures = failed.failures.saturating_add(1);
+            (failed.again_at, failed.is_back) = (now.plus(pause_ms(failed.failures)), false);
+            failed.entry = entry;
+        } else if entry.fence == failed.entry.fence && failed.is_back && failed.again_at <= now {
+            failed.is_back = false;
         }
     }
 }
@@ -145,31 +146,31 @@ mod tests {
     }
 
     fn ids(entries: &[HotEntry]) -> Vec<i64> {
-        entries.iter().map(|it| it.place.id).collect()
+        entries.iter().map(|entry| entry.place.id).collect()
     }
 
     #[test]
     fn each_failure_in_a_row_is_followed_by_a_longer_pause_up_to_a_minute() {
         let pauses: Vec<i64> = [1, 2, 3, 4, 5, u32::MAX].into_iter().map(pause_ms).collect();
         assert_eq!(pauses, [0, 10_000, 20_000, 40_000, 60_000, 60_000]);
-        let it = Unsent::default();
+        let unsent = Unsent::default();
         for (fence, seen_at, again_at) in [(1, 0, 0), (2, 50, 10_050), (3, 20_000, 40_000)] {
-            it.sort_out(vec![failed(7, fence)], Millis(seen_at));
-            assert!(it.take_due(Millis(again_at - 1), 9, ANY).is_empty(), "{fence}");
-            assert_eq!(ids(&it.take_due(Millis(again_at), 9, ANY)), [7], "{fence}");
+            unsent.sort_out(vec![failed(7, fence)], Millis(seen_at));
+            assert!(unsent.take_due(Millis(again_at - 1), 9, ANY).is_empty(), "{fence}");
+            assert_eq!(ids(&unsent.take_due(Millis(again_at), 9, ANY)), [7], "{fence}");
         }
     }
 
     #[test]
     fn what_is_on_its_way_is_not_brought_back_twice_unless_it_was_lost_on_it() {
-        let it = Unsent::default();
-        it.sort_out(vec![failed(7, 1)], Millis(0));
-        assert_eq!(it.take_due(Millis(0), 9, ANY).len(), 1);
-        it.sort_out(vec![failed(7, 1)], Millis(PAUSE_MS - 1));
-        assert!(it.take_due(Millis(PAUSE_MS - 1), 9, ANY).is_empty());
-        it.sort_out(vec![failed(7, 1)], Millis(PAUSE_MS));
+        let unsent = Unsent::default();
+        unsent.sort_out(vec![failed(7, 1)], Millis(0));
+        assert_eq!(unsent.take_due(Millis(0), 9, ANY).len(), 1);
+        unsent.sort_out(vec![failed(7, 1)], Millis(PAUSE_MS - 1));
+        assert!(unsent.take_due(Millis(PAUSE_MS - 1), 9, ANY).is_empty());
+        unsent.sort_out(vec![failed(7, 1)], Millis(PAUSE_MS));
         assert_eq!(
-            it.take_due(Millis(PAUSE_MS), 9, ANY).len(),
+            unsent.take_due(Millis(PAUSE_MS), 9, ANY).len(),
             1,
             "the store still says that it was not sent"
         );
@@ -177,14 +178,14 @@ mod tests {
 
     #[test]
     fn a_run_is_bounded_takes_the_longest_overdue_first_and_leaves_others_theirs() {
-        let it = Unsent::default();
-        let rest = it.sort_out(vec![failed(3, 1), entry(4, 4), failed(1, 1), failed(2, 1)], Millis(9));
+        let unsent = Unsent::default();
+        let rest = unsent.sort_out(vec![failed(3, 1), entry(4, 4), failed(1, 1), failed(2, 1)], Millis(9));
         assert_eq!(ids(&rest), [4], "what waits for its time is none of it");
-        let first = it.take_due(Millis(9), 2, ANY);
+        let first = unsent.take_due(Millis(9), 2, ANY);
         assert_eq!(ids(&first), [1, 2]);
-        it.still_here(&first, Millis(9));
-        assert_eq!(it.len(), 3);
-        assert!(it.take_due(Millis(9), 9, |_| false).is_empty());
-        assert_eq!(it.len(), 0, "another engine will see them");
+        unsent.still_here(&first, Millis(9));
+        assert_eq!(unsent.len(), 3);
+        assert!(unsent.take_due(Millis(9), 9, |_| false).is_empty());
+        assert_eq!(unsent.len(), 0, "another engine will see them");
     }
 }

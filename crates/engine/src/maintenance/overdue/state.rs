@@ -50,15 +50,17 @@ impl OverdueWatch {
     /// As of the last look.
     pub(crate) fn list(&self, now: Millis) -> Vec<OverduePartition> {
         let all = self.partitions.lock();
-        all.iter().map(|(partition, it)| (*partition, it.database, it.oldest(*partition, now))).collect()
+        all.iter()
+            .map(|(partition, watched)| (*partition, watched.database, watched.oldest(*partition, now)))
+            .collect()
     }
 
     /// The oldest of each queue, of those that are remembered.
     pub(crate) fn by_queue(&self, now: Millis) -> BTreeMap<QueueKey, Millis> {
         let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
         for watched in self.partitions.lock().values() {
-            for ((due_at, _), it) in watched.suspects.iter().filter(|it| it.1.seen_at < now) {
-                let Some(queue) = &it.queue else { continue };
+            for ((due_at, _), suspect) in watched.suspects.iter().filter(|suspect| suspect.1.seen_at < now) {
+                let Some(queue) = &suspect.queue else { continue };
                 let first = oldest.entry(queue.clone()).or_insert(*due_at);
                 *first = (*first).min(*due_at);
             }
@@ -73,7 +75,7 @@ impl OverdueWatch {
 
 impl Watched {
     fn oldest(&self, partition: Partition, now: Millis) -> Option<OverdueTask> {
-        let (key, _) = self.suspects.iter().find(|it| it.1.seen_at < now)?;
+        let (key, _) = self.suspects.iter().find(|suspect| suspect.1.seen_at < now)?;
         Some(OverdueTask { partition, database: self.database, due_at: key.0, id: key.1 })
     }
 }

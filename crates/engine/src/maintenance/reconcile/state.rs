@@ -58,7 +58,7 @@ pub(super) enum Leases {
 }
 
 fn is_over(last: Option<Millis>, every_ms: i64, now: Millis) -> bool {
-    !last.is_some_and(|it| (0..every_ms).contains(&now.since(it)))
+    !last.is_some_and(|at| (0..every_ms).contains(&now.since(at)))
 }
 
 impl Reconciler {
@@ -81,7 +81,7 @@ impl Reconciler {
     }
 
     pub(super) fn go_on(&self, next: Option<LeasePosition>) {
-        self.last.lock().leases = next.map_or(Leases::AllSeen, |it| Leases::From(Some(it)));
+        self.last.lock().leases = next.map_or(Leases::AllSeen, |position| Leases::From(Some(position)));
     }
 
     pub(super) fn begin_lanes(&self, now: Millis) -> bool {

@@ -50,16 +50,16 @@ impl Admissions {
     /// Versions that lately asked for the tasks of a queue here.
     pub(crate) fn versions(&self, queue: &QueueKey, now: Millis) -> Vec<String> {
         let queues = self.queues.lock();
-        let known = queues.get(queue).map(|it| &it.versions).into_iter().flatten();
-        known.filter(|it| now.since(*it.1) <= VERSION_GONE_MS).map(|it| it.0.clone()).collect()
+        let known = queues.get(queue).map(|queue| &queue.versions).into_iter().flatten();
+        known.filter(|pair| now.since(*pair.1) <= VERSION_GONE_MS).map(|pair| pair.0.clone()).collect()
     }
 
     /// How long until a rate of the queue lets something go that it kept back, as far as this engine knows.
     pub(crate) fn rate_wait(&self, queue: &QueueKey, now: Millis) -> Option<Duration> {
         let queues = self.queues.lock();
         let known = queues.get(queue)?;
-        let key_at = known.throttled.first_key_value().map(|it| it.0.0);
-        let next = known.starts_at.into_iter().chain(key_at).filter(|it| *it > now).min()?;
+        let key_at = known.throttled.first_key_value().map(|pair| pair.0.0);
+        let next = known.starts_at.into_iter().chain(key_at).filter(|start| *start > now).min()?;
         Some(Duration::from_millis(u64::try_from(next.since(now)).unwrap_or(0)))
     }
 
@@ -69,13 +69,14 @@ impl Admissions {
 
     /// Queues that nobody has asked for lately, with nothing parked and no rate to wait for.
     pub(crate) fn forget(&self, now: Millis) {
-        let is_in_use = |it: &Lately| {
-            let has_asked = it.versions.values().any(|at| now.since(*at) <= VERSION_GONE_MS);
-            let waits = it.throttled.keys().any(|it| it.0 > now) || it.starts_at.is_some_and(|it| it > now);
-            has_asked || waits || !it.ranges.is_empty()
+        let is_in_use = |lately: &Lately| {
+            let has_asked = lately.versions.values().any(|at| now.since(*at) <= VERSION_GONE_MS);
+            let waits = lately.throttled.keys().any(|key| key.0 > now)
+                || lately.starts_at.is_some_and(|starts_at| starts_at > now);
+            has_asked || waits || !lately.ranges.is_empty()
         };
         let mut queues = self.queues.lock();
-        queues.retain(|_, it| is_in_use(it));
+        queues.retain(|_, queue| is_in_use(queue));
         queues.shrink_to_fit();
         self.kinds.forget(now);
     }
@@ -91,17 +92,18 @@ impl Admissions {
     }
 }
 
-pub(crate) fn is_limited(it: &QueueSettings) -> bool {
-    it.concurrency.is_some()
-        || it.key_concurrency.is_some()
-        || it.retries.concurrency.is_some()
-        || it.rate.is_some()
-        || it.key_rate.is_some()
+pub(crate) fn is_limited(settings: &QueueSettings) -> bool {
+    settings.concurrency.is_some()
+        || settings.key_concurrency.is_some()
+        || settings.retries.concurrency.is_some()
+        || settings.rate.is_some()
+        || settings.key_rate.is_some()
 }
 
 impl Known {
     fn has_limits(&self) -> bool {
         let scopes = std::iter::once(&self.everything).chain(self.namespaces.values());
-        scopes.into_iter().any(|it| !it.lets_all_start()) || self.queues.values().any(|it| is_limited(it))
+        scopes.into_iter().any(|scope| !scope.lets_all_start())
+            || self.queues.values().any(|queue| is_limited(queue))
     }
 }

@@ -49,7 +49,7 @@ impl Ahead {
 
     /// The store was too slow lately: what is asked of it besides would make it slower.
     pub(super) fn is_too_slow(&self, part: usize, now: Millis) -> bool {
-        self.pace.lock().get(&part).is_some_and(|it| now < it.not_before)
+        self.pace.lock().get(&part).is_some_and(|pace| now < pace.not_before)
     }
 
     pub(super) fn has_no_shelves(&self) -> bool {
@@ -63,20 +63,21 @@ mod tests {
 
     #[test]
     fn a_store_that_answers_late_is_asked_less_and_less_until_it_is_in_time() {
-        let it = Ahead::default();
+        let ahead = Ahead::default();
         let mut at = Millis(1_000);
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            it.answered(0, false, at);
-            it.answered(0, false, at.plus(1));
-            let end = (0..=PAUSE_MAX_MS).map(|ms| at.plus(ms)).find(|now| !it.is_too_slow(0, *now)).unwrap();
+            ahead.answered(0, false, at);
+            ahead.answered(0, false, at.plus(1));
+            let end =
+                (0..=PAUSE_MAX_MS).map(|ms| at.plus(ms)).find(|now| !ahead.is_too_slow(0, *now)).unwrap();
             pauses.push(end.since(at));
             at = end;
         }
         assert_eq!(pauses, [200, 400, 800, 1_600, 3_200, 6_400, 6_400, 6_400]);
-        it.answered(0, true, at);
-        it.answered(0, false, at);
-        assert!(it.is_too_slow(0, at.plus(PAUSE_MS - 1)) && !it.is_too_slow(0, at.plus(PAUSE_MS)));
-        assert!(!it.is_too_slow(1, at), "another part answers in time");
+        ahead.answered(0, true, at);
+        ahead.answered(0, false, at);
+        assert!(ahead.is_too_slow(0, at.plus(PAUSE_MS - 1)) && !ahead.is_too_slow(0, at.plus(PAUSE_MS)));
+        assert!(!ahead.is_too_slow(1, at), "another part answers in time");
     }
 }

@@ -54,8 +54,8 @@ impl Bounds {
 
     /// An executor has given up a place.
     pub(crate) fn wake(&self, scope: &Scope) {
-        if let Some(it) = self.waiting.lock().get(scope) {
-            it.freed.notify_waiters();
+        if let Some(waiters) = self.waiting.lock().get(scope) {
+            waiters.freed.notify_waiters();
         }
     }
 }

@@ -15,8 +15,8 @@ pub(super) fn split_paused(
     dispatched: &[Dispatched],
 ) -> (Vec<HotEntry>, Vec<HotEntry>) {
     let (paused, done): (Vec<_>, Vec<_>) =
-        entries.into_iter().zip(dispatched).partition(|it| *it.1 == Dispatched::Paused);
-    let entries = |it: Vec<(HotEntry, &Dispatched)>| it.into_iter().map(|it| it.0).collect();
+        entries.into_iter().zip(dispatched).partition(|pair| *pair.1 == Dispatched::Paused);
+    let entries = |list: Vec<(HotEntry, &Dispatched)>| list.into_iter().map(|pair| pair.0).collect();
     (entries(done), entries(paused))
 }
 

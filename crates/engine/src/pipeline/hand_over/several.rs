@@ -81,9 +81,9 @@ pub(crate) async fn lease(
     max: usize,
     only: Restrictions,
 ) -> Result<Vec<Assignment>, Error> {
-    let wait = requests.first().map_or(Duration::ZERO, |it| Duration::from_millis(it.wait_ms));
+    let wait = requests.first().map_or(Duration::ZERO, |request| Duration::from_millis(request.wait_ms));
     let deadline = Instant::now() + wait;
-    let arrivals: Vec<_> = requests.iter().map(|it| core.arrivals.of(&it.queue)).collect();
+    let arrivals: Vec<_> = requests.iter().map(|request| core.arrivals.of(&request.queue)).collect();
     let line = |(request, arrival)| Line::new(core, request, arrival);
     let mut lines: Vec<Line<'_>> = requests.into_iter().zip(&arrivals).map(line).collect();
     fastrand::shuffle(&mut lines);
@@ -92,8 +92,8 @@ pub(crate) async fn lease(
     loop {
         // Said before the look: what comes after it wakes.
         let mut woken: FuturesUnordered<_> =
-            lines.iter().enumerate().map(|it| hears(it.0, it.1.arrival)).collect();
-        let freed = or_never(bound.as_ref().map(|it| it.freed()));
+            lines.iter().enumerate().map(|entry| hears(entry.0, entry.1.arrival)).collect();
+        let freed = or_never(bound.as_ref().map(|bound| bound.freed()));
         let is_late = Instant::now() >= deadline;
         for line in &mut lines {
             let wanted = line.request.max.min(max - leased.assignments.len());
@@ -111,20 +111,27 @@ pub(crate) async fn lease(
         if !leased.assignments.is_empty() || is_late {
             return Ok(leased.hand_over());
         }
-        let wake_at = lines.iter().filter_map(|it| it.look_at).min().map_or(deadline, |it| it.min(deadline));
+        let wake_at = lines
+            .iter()
+            .filter_map(|line| line.look_at)
+            .min()
+            .map_or(deadline, |instant| instant.min(deadline));
         tokio::select! {
             more = late.next() => {
                 leased.assignments = more;
                 return Ok(leased.hand_over());
             }
             Some(nth) = woken.next() => goes_first(&mut lines, nth),
-            () = freed => lines.iter_mut().for_each(|it| it.look_at = None),
+            () = freed => lines.iter_mut().for_each(|line| line.look_at = None),
             () = tokio::time::sleep_until(wake_at) => {}
             () = core.work.stopping.cancelled() => return Ok(Vec::new()),
         }
         if core.breaks() != leased.breaks {
             // What woke this one goes to the next.
-            lines.iter().filter(|it| it.look_at.is_none()).for_each(|it| core.arrived(&it.request.queue, 1));
+            lines
+                .iter()
+                .filter(|line| line.look_at.is_none())
+                .for_each(|line| core.arrived(&line.request.queue, 1));
             return Ok(Vec::new());
         }
     }
@@ -141,8 +148,8 @@ fn hears(nth: usize, arrival: &Arrival) -> impl Future<Output = usize> {
 
 /// What woke the caller is not looked for by anybody else.
 fn goes_first(lines: &mut [Line<'_>], nth: usize) {
-    if let Some(it) = lines.get_mut(nth) {
-        it.look_at = None;
+    if let Some(line) = lines.get_mut(nth) {
+        line.look_at = None;
         lines.swap(0, nth);
     }
 }

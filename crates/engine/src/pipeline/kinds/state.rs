@@ -24,7 +24,7 @@ pub(super) struct Lanes {
 
 impl ParkedKinds {
     pub(super) fn of(&self, queue: &QueueKey) -> BTreeSet<Name> {
-        self.0.lock().get(queue).map(|it| it.parked.clone()).unwrap_or_default()
+        self.0.lock().get(queue).map(|parked_kind| parked_kind.parked.clone()).unwrap_or_default()
     }
 
     pub(super) fn add(&self, queue: &Arc<QueueKey>, kind: &Name) {
@@ -32,8 +32,8 @@ impl ParkedKinds {
     }
 
     pub(super) fn remove(&self, queue: &QueueKey, kind: &Name) {
-        if let Some(it) = self.0.lock().get_mut(queue) {
-            it.parked.remove(kind);
+        if let Some(parked_kind) = self.0.lock().get_mut(queue) {
+            parked_kind.parked.remove(kind);
         }
     }
 
@@ -51,11 +51,11 @@ impl ParkedKinds {
     }
 
     pub(crate) fn forget(&self, now: Millis) {
-        let is_in_use = |it: &Lanes| {
-            !it.parked.is_empty() || it.looked_at.is_some_and(|at| now.since(at) <= LANES_KNOWN_MS)
+        let is_in_use = |lanes: &Lanes| {
+            !lanes.parked.is_empty() || lanes.looked_at.is_some_and(|at| now.since(at) <= LANES_KNOWN_MS)
         };
         let mut all = self.0.lock();
-        all.retain(|_, it| is_in_use(it));
+        all.retain(|_, lanes| is_in_use(lanes));
         all.shrink_to_fit();
     }
 

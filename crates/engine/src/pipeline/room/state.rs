@@ -48,14 +48,18 @@ mod tests {
 
     #[test]
     fn the_horizon_shrinks_when_room_is_short_and_does_not_flicker() {
-        let it = Room::default();
+        let room = Room::default();
         let mut horizons = Vec::new();
         for fullness in [799, 800, 799, 700, 699, 799, 2_000] {
-            it.learn(fullness);
-            horizons.push(it.horizon_ms(3_600_000));
+            room.learn(fullness);
+            horizons.push(room.horizon_ms(3_600_000));
         }
         let (long, short) = (3_600_000, NEARER_MS);
         assert_eq!(horizons, [long, short, short, short, long, long, short]);
-        assert_eq!((it.fullness(), it.horizon_ms(10_000)), (2_000, 10_000), "never longer than it was set");
+        assert_eq!(
+            (room.fullness(), room.horizon_ms(10_000)),
+            (2_000, 10_000),
+            "never longer than it was set"
+        );
     }
 }

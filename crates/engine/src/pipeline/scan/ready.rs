@@ -61,17 +61,17 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
 /// are. Answers how many have fired only now, which each of them says.
 pub(super) fn hold(core: &Core, won: &[(HotEntry, bool)], most: usize) -> usize {
     let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
-    for (it, is_new) in won {
+    for (entry, is_new) in won {
         let has_fired = {
             let mut table = core.live.lock();
             // It has fired here, and was counted, before.
-            let has_fired = table.unpersisted_at(it.place.id, it.fence).is_some();
-            table.persisted_until(it.place.id, it.fence);
+            let has_fired = table.unpersisted_at(entry.place.id, entry.fence).is_some();
+            table.persisted_until(entry.place.id, entry.fence);
             has_fired
         };
-        let (count, lateness_ms) = queues.entry(Arc::clone(&it.queue)).or_default();
+        let (count, lateness_ms) = queues.entry(Arc::clone(&entry.queue)).or_default();
         *count += 1;
-        lateness_ms.extend((*is_new && !has_fired).then(|| it.fired_at.since(it.due_at)));
+        lateness_ms.extend((*is_new && !has_fired).then(|| entry.fired_at.since(entry.due_at)));
     }
     let fired = won.iter().filter(|(_, is_new)| *is_new).count();
     serve(core, &won.iter().take(most).map(|(entry, _)| entry.clone()).collect::<Vec<_>>());

@@ -29,8 +29,8 @@ pub(super) struct Gathered {
 impl Announcer {
     pub(crate) fn due(&self, partition: Partition, due_at: Millis) {
         {
-            let mut it = self.gathered.lock();
-            let earliest = it.due.entry(partition).or_insert(due_at);
+            let mut gathered = self.gathered.lock();
+            let earliest = gathered.due.entry(partition).or_insert(due_at);
             *earliest = due_at.min(*earliest);
         }
         self.something.notify_one();
@@ -85,11 +85,11 @@ mod tests {
 
     #[test]
     fn what_is_gathered_is_one_line_a_partition_with_its_earliest_time() {
-        let it = Announcer::default();
+        let announcer = Announcer::default();
         for due_at in [7, 5, 9] {
-            it.due(Partition(3), Millis(due_at));
+            announcer.due(Partition(3), Millis(due_at));
         }
-        assert_eq!(it.gathered("a"), [Signal::Due { partition: Partition(3), due_at: Millis(5) }]);
-        assert_eq!(it.gathered("a"), []);
+        assert_eq!(announcer.gathered("a"), [Signal::Due { partition: Partition(3), due_at: Millis(5) }]);
+        assert_eq!(announcer.gathered("a"), []);
     }
 }

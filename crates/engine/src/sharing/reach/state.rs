@@ -37,12 +37,12 @@ pub(super) struct Way {
 impl Way {
     fn away_for(&self, now: Instant) -> Duration {
         let since = self.away_since.or(self.asked_at);
-        since.map_or(Duration::ZERO, |it| now.saturating_duration_since(it))
+        since.map_or(Duration::ZERO, |instant| now.saturating_duration_since(instant))
     }
 
     fn reached(&self, now: Instant) -> Reached {
         let away_for = self.away_for(now);
-        let is_young = |it: &Instant| now.saturating_duration_since(*it) < TRUSTED_AFTER;
+        let is_young = |instant: &Instant| now.saturating_duration_since(*instant) < TRUSTED_AFTER;
         if away_for > GIVEN_UP_AFTER {
             Reached::No
         } else if away_for > SAID_AFTER || self.back_at.as_ref().is_some_and(is_young) {
@@ -82,14 +82,14 @@ impl Reach {
     }
 
     pub(crate) fn of(&self, part: usize) -> Reached {
-        self.with(part, |it| it.reached(Instant::now()))
+        self.with(part, |way| way.reached(Instant::now()))
     }
 
     /// Those that it says it does not reach.
     pub(crate) fn without(&self) -> Vec<usize> {
         let (ways, now) = (self.0.lock(), Instant::now());
-        let away = ways.iter().enumerate().filter(|it| it.1.reached(now) != Reached::Yes);
-        away.map(|it| it.0).collect()
+        let away = ways.iter().enumerate().filter(|away| away.1.reached(now) != Reached::Yes);
+        away.map(|pair| pair.0).collect()
     }
 }
 

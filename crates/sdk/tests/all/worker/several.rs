@@ -26,10 +26,10 @@ async fn several_queues_are_asked_for_with_one_call_and_all_slots_are_for_any_of
     let running = Running::start(worker);
     fake.until(|kept| kept.polling == 1).await;
     fake.change(|kept| {
-        let all = (0..9).map(|it| LeasedTask {
-            token: format!("o{it}"),
+        let all = (0..9).map(|nth| LeasedTask {
+            token: format!("o{nth}"),
             queue: "other".into(),
-            ..of_queue("other", it)
+            ..of_queue("other", nth)
         });
         kept.waiting.insert("other".to_owned(), all.collect());
     });
@@ -37,7 +37,7 @@ async fn several_queues_are_asked_for_with_one_call_and_all_slots_are_for_any_of
     {
         let kept = fake.kept();
         let (_, first) = &kept.leases[0];
-        let names: Vec<_> = first.queues.iter().map(|it| (it.name.as_str(), it.max)).collect();
+        let names: Vec<_> = first.queues.iter().map(|queue| (queue.name.as_str(), queue.max)).collect();
         assert_eq!((names, first.max, kept.leases.len()), (vec![("q", None), ("other", None)], 8, 1));
     }
     fake.until(|kept| kept.reports.concat().len() == 9).await;
@@ -62,11 +62,11 @@ async fn of_a_queue_with_a_bound_no_more_run_at_once_and_the_others_have_the_oth
         }
     });
     let running = Running::start(worker);
-    (0..6).for_each(|it| fake.put_task("slow", of_queue("slow", it)));
+    (0..6).for_each(|nth| fake.put_task("slow", of_queue("slow", nth)));
     fake.until(|kept| kept.held.len() == 2).await;
-    fake.until(|kept| kept.leases.last().is_some_and(|it| it.1.queues.len() == 1)).await;
+    fake.until(|kept| kept.leases.last().is_some_and(|lease| lease.1.queues.len() == 1)).await;
     let began = Instant::now();
-    (0..20).for_each(|it| fake.put_task("q", of_queue("q", it)));
+    (0..20).for_each(|nth| fake.put_task("q", of_queue("q", nth)));
     fake.until(|kept| kept.reports.concat().len() == 20).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     fake.until(|kept| kept.reports.concat().len() == 26).await;
@@ -80,15 +80,15 @@ async fn of_a_queue_with_a_bound_no_more_run_at_once_and_the_others_have_the_oth
 async fn more_queues_than_one_call_takes_all_have_their_turn() {
     let fake = Fake::new();
     fake.change(|kept| kept.takes_several = true);
-    let queues = (0..39).map(|it| format!("q{it}"));
+    let queues = (0..39).map(|nth| format!("q{nth}"));
     let worker = queues.clone().fold(fake.worker(), Worker::queue).concurrency(2);
     let running = Running::start(worker.handle_any(|_| async { Ok(()) }));
     a_minute().await;
     let began = Instant::now();
-    queues.for_each(|it| fake.put_task(&it, of_queue(&it, 0)));
+    queues.for_each(|queue| fake.put_task(&queue, of_queue(&queue, 0)));
     fake.until(|kept| kept.reports.concat().len() == 39).await;
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-    assert!(fake.kept().leases.iter().all(|it| (1..=16).contains(&it.1.queues.len())));
+    assert!(fake.kept().leases.iter().all(|lease| (1..=16).contains(&lease.1.queues.len())));
     running.end().await;
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The number of a database's archives, which is that of its store; None: it has none.
 pub(in crate::mysql) async fn of(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
     let found = sqlx::query(sql!(shards, read_meta)).bind(PLACE).fetch_optional(conn).await?;
-    found.map(|it| it.try_get(0)).transpose()
+    found.map(|row| row.try_get(0)).transpose()
 }
 
 impl MysqlStore {
@@ -29,21 +29,21 @@ impl MysqlStore {
     pub async fn with_archive(mut self, cold: Arc<ColdStorage>) -> Result<Self, Error> {
         let mut places = Vec::new();
         for (nth, shard) in self.inner.members().iter().enumerate() {
-            places.extend(known(nth, shard).await?.map(|it| (nth, it)));
+            places.extend(known(nth, shard).await?.map(|known| (nth, known)));
         }
         // Looked for last: another engine that starts now takes the place before it says so to a database.
         let found = cold.place().await?;
-        if let Some((nth, _)) = places.into_iter().find(|it| Some(it.1) != found) {
+        if let Some((nth, _)) = places.into_iter().find(|place| Some(place.1) != found) {
             return Err(Error::OtherArchives { at: at(nth), found });
         }
         // Before any database says so; an engine that dies in between has only taken the place.
-        let number = self.number().await.map_err(|it| failed(0, it))?;
+        let number = self.number().await.map_err(|error| failed(0, error))?;
         let place = cold.take_place(number).await?;
         if place != number {
             return Err(Error::OtherArchives { at: at(0), found: Some(place) });
         }
         for (nth, shard) in self.inner.members().iter().enumerate() {
-            keep(shard, place).await.map_err(|it| failed(nth, it))?;
+            keep(shard, place).await.map_err(|error| failed(nth, error))?;
         }
         self.archive = Some(Archive::new(cold, place));
         Ok(self)
@@ -74,7 +74,7 @@ impl MysqlStore {
 
 async fn known(nth: usize, shard: &Shard) -> Result<Option<i64>, Error> {
     let read = async { of(&mut *shard.readers.acquire().await?).await };
-    within(READ, read).await.map_err(|it| failed(nth, it))
+    within(READ, read).await.map_err(|error| failed(nth, error))
 }
 
 async fn keep(shard: &Shard, place: i64) -> sqlx::Result<()> {

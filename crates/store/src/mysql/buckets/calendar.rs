@@ -38,7 +38,7 @@ pub(crate) fn ahead(ends: &[Option<i64>], now: i64) -> Option<(i64, i64)> {
     let until = ends.iter().flatten().copied().max()?;
     let mut narrow_until = now;
     let mut begins_at = i64::MIN;
-    for ends_at in ends.iter().flatten().filter(|it| **it > now) {
+    for ends_at in ends.iter().flatten().filter(|number| **number > now) {
         // The one of the present may be wide: what nobody made buckets for became one.
         if begins_at > now && ends_at.saturating_sub(begins_at) > NARROW_MS {
             break;
@@ -187,11 +187,11 @@ mod tests {
 
     /// As a run leaves them: the same as the database would list them.
     fn run(axis: Axis, mut buckets: Vec<Bucket>) -> Vec<Bucket> {
-        let last_end = buckets.iter().rev().find_map(|it| it.ends_at);
+        let last_end = buckets.iter().rev().find_map(|bucket| bucket.ends_at);
         let mut listed = Vec::new();
-        for it in buckets.drain(..) {
-            let pieces = axis.pieces(&it, last_end);
-            if pieces.is_empty() { listed.push((it.name, it.ends_at)) } else { listed.extend(pieces) }
+        for bucket in buckets.drain(..) {
+            let pieces = axis.pieces(&bucket, last_end);
+            if pieces.is_empty() { listed.push((bucket.name, bucket.ends_at)) } else { listed.extend(pieces) }
         }
         in_order(listed)
     }
@@ -213,30 +213,37 @@ mod tests {
 
     #[test]
     fn a_bucket_is_no_wider_than_a_quarter_of_its_distance_and_near_ones_are_as_asked_for() {
-        for it in run(axis(NOW), fresh()).iter().skip(1) {
-            let Some(ends_at) = it.ends_at else { continue };
-            let (width, away) = (ends_at - it.begins_at, it.begins_at - NOW);
-            assert!(width == DAY || width <= away / WIDTHS_AWAY, "{it:?}");
-            assert!(away > 8 * DAY || width == DAY, "{it:?}");
+        for bucket in run(axis(NOW), fresh()).iter().skip(1) {
+            let Some(ends_at) = bucket.ends_at else { continue };
+            let (width, away) = (ends_at - bucket.begins_at, bucket.begins_at - NOW);
+            assert!(width == DAY || width <= away / WIDTHS_AWAY, "{bucket:?}");
+            assert!(away > 8 * DAY || width == DAY, "{bucket:?}");
         }
     }
 
     #[test]
     fn buckets_are_cut_as_they_come_near_and_their_number_stays_small_over_centuries() {
         let mut buckets = run(axis(NOW), fresh());
-        for day in (1..40_000).map(|it| it * 7 + it % 7) {
+        for day in (1..40_000).map(|number| number * 7 + number % 7) {
             let now = NOW + day * DAY;
             buckets = run(axis(now), buckets);
             // As housekeeping drops what is old.
-            let old =
-                buckets.iter().take_while(|it| it.ends_at.is_some_and(|end| end < now - 8 * DAY)).count();
+            let old = buckets
+                .iter()
+                .take_while(|bucket| bucket.ends_at.is_some_and(|end| end < now - 8 * DAY))
+                .count();
             buckets.drain(..old);
             assert!(buckets.len() < 120, "{} after {day} days", buckets.len());
-            let ends: Vec<i64> = buckets.iter().filter_map(|it| it.ends_at).collect();
+            let ends: Vec<i64> = buckets.iter().filter_map(|bucket| bucket.ends_at).collect();
             assert!(ends.is_sorted_by(|a, b| a < b));
-            let near = buckets.iter().filter(|it| it.begins_at > now && it.begins_at <= now + 8 * DAY);
-            assert!(near.filter_map(|it| Some(it.ends_at? - it.begins_at)).all(|it| it <= DAY), "day {day}");
-            let mut names: Vec<&str> = buckets.iter().map(|it| it.name.as_str()).collect();
+            let near =
+                buckets.iter().filter(|bucket| bucket.begins_at > now && bucket.begins_at <= now + 8 * DAY);
+            assert!(
+                near.filter_map(|bucket| Some(bucket.ends_at? - bucket.begins_at))
+                    .all(|number| number <= DAY),
+                "day {day}"
+            );
+            let mut names: Vec<&str> = buckets.iter().map(|bucket| bucket.name.as_str()).collect();
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), buckets.len(), "names differ");
@@ -268,7 +275,9 @@ mod tests {
             let axis = Axis { now, until: now + 3 * DAY, width_ms: width_hours * HOUR_MS };
             buckets = run(axis, buckets);
             assert!(
-                buckets.windows(2).all(|it| it[0].name != it[1].name && it[0].begins_at < it[1].begins_at),
+                buckets
+                    .windows(2)
+                    .all(|pair| pair[0].name != pair[1].name && pair[0].begins_at < pair[1].begins_at),
                 "{buckets:?}"
             );
         }

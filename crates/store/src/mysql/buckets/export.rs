@@ -119,7 +119,7 @@ impl Source for Gone<'_> {
 
 /// What of a task may be long.
 fn bytes_of(task: &Task) -> usize {
-    let errors = task.history.iter().filter_map(|it| it.error.as_ref()).chain(&task.last_error);
+    let errors = task.history.iter().filter_map(|entry| entry.error.as_ref()).chain(&task.last_error);
     task.ask.payload.bytes.len() + errors.map(String::len).sum::<usize>()
 }
 
@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn everything_that_is_ever_forgotten_is_archived() {
-        let over = [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).join(", ");
+        let over =
+            [State::Dead, State::Cancelled, State::Stopped].map(|state| state.code().to_string()).join(", ");
         assert!(sql!(dropped_buckets, list_exportable).contains(&format!("task.state IN ({over})\n")));
         assert!(!sql!(dropped_buckets, list_exportable).contains("keep_until <="), "whatever its time");
         assert!(sql!(dropped_buckets, delete_entries).contains(&format!("state IN ({over})")));
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn whole_tasks_are_read_in_the_order_in_which_they_are_decoded() {
-        let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words(sql!(dropped_buckets, list_exportable)).contains(&words(TASK_COLUMNS)));
     }
 

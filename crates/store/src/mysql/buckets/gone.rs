@@ -89,7 +89,7 @@ impl Settling {
 
 async fn one_is_leaving(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     let rows = sqlx::query(sql!(hosted, lock_hosted)).fetch_all(conn).await?;
-    let states: Vec<i8> = rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<_>>()?;
+    let states: Vec<i8> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
     Ok(states.contains(&(hosted::State::Closed as i8)))
 }
 
@@ -103,7 +103,7 @@ fn leave(ledger: &mut Ledger, tally: &Tally) -> i64 {
 }
 
 fn tally(row: &MySqlRow) -> sqlx::Result<Tally> {
-    let name = |at| Name::new(row.try_get::<&str, _>(at)?).map_err(|it| sqlx::Error::Decode(it.into()));
+    let name = |at| Name::new(row.try_get::<&str, _>(at)?).map_err(|error| sqlx::Error::Decode(error.into()));
     let code = row.try_get::<i8, _>(2)?;
     let state = u8::try_from(code).ok().and_then(State::from_code);
     Ok(Tally {
@@ -123,7 +123,7 @@ pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(T
     let done_to = done_to(conn).await?;
     let rows =
         done_to.bind_after(sqlx::query(sql!(dropped_buckets, count_unsettled))).fetch_all(conn).await?;
-    rows.iter().map(|it| Ok((tally(it)?, it.try_get::<Option<i64>, _>(4)?.unwrap_or(0)))).collect()
+    rows.iter().map(|row| Ok((tally(row)?, row.try_get::<Option<i64>, _>(4)?.unwrap_or(0)))).collect()
 }
 
 pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn what_may_be_forgotten_is_finished_and_no_success() {
         let over: Vec<String> =
-            [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).into();
+            [State::Dead, State::Cancelled, State::Stopped].map(|state| state.code().to_string()).into();
         let over = format!("({})", over.join(", "));
         for file in [
             sql!(dropped_buckets, delete_entries),
@@ -163,10 +163,10 @@ mod tests {
             let of_tasks = file.replace("hosted.state IN (1, 2)", "");
             let lists: Vec<&str> = of_tasks
                 .split("state ")
-                .filter(|it| it.starts_with("IN (") || it.starts_with("NOT IN ("))
+                .filter(|part| part.starts_with("IN (") || part.starts_with("NOT IN ("))
                 .collect();
             assert_eq!(lists.len(), 1, "{file}");
-            assert!(lists.iter().all(|it| it.split_once("IN ").unwrap().1.starts_with(&over)), "{file}");
+            assert!(lists.iter().all(|text| text.split_once("IN ").unwrap().1.starts_with(&over)), "{file}");
         }
     }
 }

@@ -98,7 +98,7 @@ const BEGIN: Look = Look {
 
 impl Looks {
     pub(super) fn keep_only(&mut self, buckets: &[Bucket]) {
-        self.0.retain(|name, _| buckets.iter().any(|it| it.name == *name));
+        self.0.retain(|name, _| buckets.iter().any(|bucket| bucket.name == *name));
     }
 
     /// From where on something has to be carried over; it is done up to `at`.

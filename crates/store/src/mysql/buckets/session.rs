@@ -64,7 +64,7 @@ impl Session {
     pub(super) async fn buckets(&mut self) -> sqlx::Result<Vec<Bucket>> {
         let rows = sqlx::query(sql!(buckets, list)).fetch_all(&mut self.conn).await?;
         let listed: sqlx::Result<Vec<_>> =
-            rows.iter().map(|it| Ok((it.try_get(0)?, it.try_get(1)?))).collect();
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
         Ok(calendar::in_order(listed?))
     }
 
@@ -179,8 +179,8 @@ impl Session {
         let mut tx = self.conn.begin().await?;
         let mut locked = Vec::with_capacity(places.len());
         for part in places.chunks(place::ROWS_MAX) {
-            for it in sqlx::query(sql!(moves, lock_places)).bind(wanted(part)).fetch_all(&mut *tx).await? {
-                locked.extend(part.get(row::small::<usize>(&it, 0)?));
+            for rows in sqlx::query(sql!(moves, lock_places)).bind(wanted(part)).fetch_all(&mut *tx).await? {
+                locked.extend(part.get(row::small::<usize>(&rows, 0)?));
             }
         }
         place::carry(&mut tx, &locked, to).await?;
@@ -237,17 +237,17 @@ impl Session {
 /// The server does not know the words.
 fn is_unknown(error: &sqlx::Error) -> bool {
     const SYNTAX: &str = "42000";
-    error.as_database_error().is_some_and(|it| it.code().as_deref() == Some(SYNTAX))
+    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(SYNTAX))
 }
 
 /// The line of one piece, for each.
 fn cut(bucket: &str, pieces: &[Piece]) -> String {
     let one = |line: &str, (name, ends_at): &Piece| {
-        let ends_at = ends_at.map_or_else(|| "MAXVALUE".to_owned(), |it| it.to_string());
+        let ends_at = ends_at.map_or_else(|| "MAXVALUE".to_owned(), |ends_at| ends_at.to_string());
         filled(&filled(line, "{name}", name), "{ends_at}", &ends_at)
     };
     let lines = sql!(buckets, split).lines().map(|line| match line.contains("{name}") {
-        true => pieces.iter().map(|it| one(line, it)).collect::<Vec<_>>().join(",\n"),
+        true => pieces.iter().map(|piece| one(line, piece)).collect::<Vec<_>>().join(",\n"),
         false => line.replace("{bucket}", bucket),
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -310,7 +310,8 @@ mod tests {
     #[test]
     fn a_cut_names_every_piece_and_the_last_may_have_no_end() {
         let text = cut("pmax", &[("p1".to_owned(), Some(10)), ("pmax".to_owned(), None)]);
-        let statement: Vec<&str> = text.lines().filter(|it| !it.starts_with("--")).map(str::trim).collect();
+        let statement: Vec<&str> =
+            text.lines().filter(|line| !line.starts_with("--")).map(str::trim).collect();
         assert_eq!(
             statement.join(" "),
             "ALTER TABLE task REORGANIZE PARTITION pmax INTO ( PARTITION p1 VALUES LESS THAN (10), \

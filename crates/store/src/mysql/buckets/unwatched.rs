@@ -68,7 +68,7 @@ async fn piece(session: &mut Session, bucket: &Bucket, at: &mut Place, now: Mill
     let ended_before = Millis(now.0.saturating_sub(ENDED_BEFORE_MS));
     let found = session.unwatched(bucket, (*at, end), ended_before, ROWS).await?;
     let is_full = u32::try_from(found.len()).unwrap_or(u32::MAX) >= ROWS;
-    *at = found.last().filter(|_| is_full).map_or(end, |it| Place::at(*it));
+    *at = found.last().filter(|_| is_full).map_or(end, |place| Place::at(*place));
     if found.is_empty() {
         return Ok(0);
     }

@@ -24,12 +24,12 @@ pub(super) async fn between(
     let mut found = Vec::new();
     for (part, text) in LIST_BETWEEN.parts(&partitions) {
         let mut values = MySqlArguments::default();
-        for it in part {
-            bind!(values, row::partition_no(*it));
+        for partition in part {
+            bind!(values, row::partition_no(*partition));
         }
         bind!(values, namespace, from, to, most);
-        for it in sqlx::query_with(text, values).fetch_all(&mut *conn).await? {
-            found.push((row::partition(&it, 0)?, it.try_get(1)?));
+        for rows in sqlx::query_with(text, values).fetch_all(&mut *conn).await? {
+            found.push((row::partition(&rows, 0)?, rows.try_get(1)?));
         }
     }
     Ok(found)

@@ -36,15 +36,15 @@ pub(super) async fn create(
 ) -> sqlx::Result<()> {
     for (part, text) in INSERT_ENTRIES.parts(rows) {
         let mut values = MySqlArguments::default();
-        for it in part {
-            bind_key(&mut values, it)?;
+        for row in part {
+            bind_key(&mut values, row)?;
         }
         sqlx::query_with(text, values).execute(&mut *conn).await?;
     }
     let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(Row::place);
     let mut entries = Entries::default();
-    rows.iter().for_each(|it| it.entered(&mut entries, pauses, it.place()));
+    rows.iter().for_each(|row| row.entered(&mut entries, pauses, row.place()));
     entries.add(conn).await?;
     let mut line = Line::default();
     let (plain, others): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.iter().copied().partition(is_plain);
@@ -53,19 +53,19 @@ pub(super) async fn create(
     {
         for (part, text) in statement.parts(&rows) {
             let mut values = MySqlArguments::default();
-            for it in part {
-                bind(&mut values, it, line.of(it.ask))?;
+            for row in part {
+                bind(&mut values, row, line.of(row.ask))?;
             }
             sqlx::query_with(text, values).execute(&mut *conn).await?;
         }
     }
-    for it in &rows {
-        if row::inline(&it.ask.task.payload).is_none() {
-            keep_body(conn, it.place(), &it.ask.task.payload.bytes).await?;
+    for row in &rows {
+        if row::inline(&row.ask.task.payload).is_none() {
+            keep_body(conn, row.place(), &row.ask.task.payload.bytes).await?;
         }
-        let (queue, bytes) = (&it.ask.task.queue, row::size(&it.ask.task.payload));
-        let names = [queue.namespace.as_str(), queue.queue.as_str(), it.ask.task.kind.as_str()];
-        ledger.chunks.enter(names, it.id);
+        let (queue, bytes) = (&row.ask.task.queue, row::size(&row.ask.task.payload));
+        let names = [queue.namespace.as_str(), queue.queue.as_str(), row.ask.task.kind.as_str()];
+        ledger.chunks.enter(names, row.id);
         ledger.moved((queue.namespace.as_str(), queue.queue.as_str()), None, Some(State::Scheduled), bytes);
     }
     ledger.accepted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
@@ -78,17 +78,17 @@ pub(super) async fn keep_body(conn: &mut MySqlConnection, place: TaskRef, bytes:
     Ok(())
 }
 
-fn bind_key(values: &mut MySqlArguments, it: &Row<'_>) -> sqlx::Result<()> {
-    let (partition, namespace, task_id, version) = it.key();
-    bind!(values, row::partition_no(partition), namespace, task_id, version, it.id, it.ask.due_at().0);
+fn bind_key(values: &mut MySqlArguments, row: &Row<'_>) -> sqlx::Result<()> {
+    let (partition, namespace, task_id, version) = row.key();
+    bind!(values, row::partition_no(partition), namespace, task_id, version, row.id, row.ask.due_at().0);
     Ok(())
 }
 
 type Bind = fn(&mut MySqlArguments, &Row<'_>, &str) -> sqlx::Result<()>;
 
 /// It has nothing that `insert_plain_tasks` in insert.sql leaves out.
-fn is_plain(it: &Row<'_>) -> bool {
-    let task = &it.ask.task;
+fn is_plain(row: &Row<'_>) -> bool {
+    let task = &row.ask.task;
     task.timeout_ms.is_none()
         && task.deadline_ms.is_none()
         && task.retry == RetryPolicy::default()
@@ -97,20 +97,20 @@ fn is_plain(it: &Row<'_>) -> bool {
         && extras::is_none(task)
 }
 
-fn bind_plain(values: &mut MySqlArguments, it: &Row<'_>, line: &str) -> sqlx::Result<()> {
-    let (place, Ask { task, now, .. }) = (it.place(), it.ask);
+fn bind_plain(values: &mut MySqlArguments, row: &Row<'_>, line: &str) -> sqlx::Result<()> {
+    let (place, Ask { task, now, .. }) = (row.place(), row.ask);
     bind!(values, row::partition_no(place.partition), place.due_at.0, place.id);
-    bind!(values, task.queue.namespace.as_str(), it.task_id, task.task_version, task.queue.queue.as_str());
+    bind!(values, task.queue.namespace.as_str(), row.task_id, task.task_version, task.queue.queue.as_str());
     bind!(values, task.kind.as_str(), task.priority.level(), i64::from(task.max_attempts));
     bind!(values, task.execute_at.0, now.0, i64::from(task.payload.code()));
     bind!(values, row::inline(&task.payload), line);
     Ok(())
 }
 
-fn bind_task(values: &mut MySqlArguments, it: &Row<'_>, line: &str) -> sqlx::Result<()> {
-    let (place, Ask { task, now, .. }) = (it.place(), it.ask);
+fn bind_task(values: &mut MySqlArguments, row: &Row<'_>, line: &str) -> sqlx::Result<()> {
+    let (place, Ask { task, now, .. }) = (row.place(), row.ask);
     bind!(values, row::partition_no(place.partition), place.due_at.0, place.id);
-    bind!(values, task.queue.namespace.as_str(), it.task_id, task.task_version, task.queue.queue.as_str());
+    bind!(values, task.queue.namespace.as_str(), row.task_id, task.task_version, task.queue.queue.as_str());
     bind!(values, task.kind.as_str(), task.priority.level(), i64::from(task.max_attempts));
     bind!(values, task.execute_at.0, place.due_at.0, now.0, now.0, task.timeout_ms, task.deadline_ms);
     bind!(values, row::retry_text(&task.retry), row::labels_text(&task.labels), task.traceparent.as_deref());

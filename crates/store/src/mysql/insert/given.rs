@@ -18,18 +18,19 @@ pub(super) async fn pass_over_taken(
 ) -> sqlx::Result<()> {
     let of_callers: HashSet<(&str, i64)> = rows
         .iter()
-        .filter(|it| !it.ask.task.is_anonymous())
-        .map(|it| (it.ask.namespace(), it.task_id))
+        .filter(|row| !row.ask.task.is_anonymous())
+        .map(|row| (row.ask.namespace(), row.task_id))
         .collect();
-    let mut unchecked: Vec<&mut Row<'_>> = rows.iter_mut().filter(|it| it.ask.task.is_anonymous()).collect();
+    let mut unchecked: Vec<&mut Row<'_>> =
+        rows.iter_mut().filter(|row| row.ask.task.is_anonymous()).collect();
     while !unchecked.is_empty() {
         let taken = taken(conn, &unchecked).await?;
-        unchecked.retain(|it| {
-            taken.contains(&(it.ask.partition, it.task_id))
-                || of_callers.contains(&(it.ask.namespace(), it.task_id))
+        unchecked.retain(|row| {
+            taken.contains(&(row.ask.partition, row.task_id))
+                || of_callers.contains(&(row.ask.namespace(), row.task_id))
         });
-        for it in &mut unchecked {
-            (it.id, it.task_id) = next(context, it).await?;
+        for row in &mut unchecked {
+            (row.id, row.task_id) = next(context, row).await?;
         }
     }
     Ok(())
@@ -51,14 +52,14 @@ async fn next(context: &Context, row: &Row<'_>) -> sqlx::Result<(i64, i64)> {
 async fn taken(conn: &mut MySqlConnection, rows: &[&mut Row<'_>]) -> sqlx::Result<Taken> {
     let mut found = Taken::new();
     let mut namespaces: BTreeMap<&str, Vec<(i64, Partition)>> = BTreeMap::new();
-    for it in rows {
-        namespaces.entry(it.ask.namespace()).or_default().push((it.task_id, it.ask.partition));
+    for row in rows {
+        namespaces.entry(row.ask.namespace()).or_default().push((row.task_id, row.ask.partition));
     }
     for (namespace, mut ids) in namespaces {
         ids.sort_unstable();
         for near in ids.chunk_by(|a, b| b.0 - a.0 <= GAP_MAX) {
             let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
-            let partitions = near.iter().map(|it| it.1).collect();
+            let partitions = near.iter().map(|pair| pair.1).collect();
             found.extend(between(conn, namespace, partitions, (first.0, last.0), i64::MAX).await?);
         }
     }

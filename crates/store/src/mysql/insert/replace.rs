@@ -36,7 +36,7 @@ pub(super) async fn replace<'a>(
         row.entered(&mut entries, pauses, task.place);
     }
     entries.add(conn).await?;
-    let places: Vec<TaskRef> = replaced.iter().map(|it| it.1.place).collect();
+    let places: Vec<TaskRef> = replaced.iter().map(|pair| pair.1.place).collect();
     let tasks = query::read(conn, &places, Hold::Nothing).await?;
     let now = replaced.into_iter().zip(tasks);
     now.map(|((row, _), task)| Ok((row, task.ok_or(sqlx::Error::RowNotFound)?))).collect()
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_statement_leaves_the_states_of_the_table_and_no_others() {
         let file = whole("mysql/insert", "replace");
-        let mut codes: Vec<u8> = Event::Replace.sources().iter().map(|it| State::code(*it)).collect();
+        let mut codes: Vec<u8> = Event::Replace.sources().iter().map(|source| State::code(*source)).collect();
         codes.sort_unstable();
         let codes: Vec<String> = codes.iter().map(u8::to_string).collect();
         let (from, to) = (codes.join(", "), Event::Replace.target().code());

@@ -43,23 +43,24 @@ pub(super) async fn standing(
     rows: &[Row<'_>],
 ) -> sqlx::Result<HashMap<usize, Standing>> {
     let mut highest: HashMap<(usize, i64), (i64, TaskRef)> = HashMap::new();
-    let callers: Vec<Row<'_>> = rows.iter().filter(|it| !it.ask.task.is_anonymous()).copied().collect();
-    let mut namespaces: Vec<&str> = callers.iter().map(|it| it.ask.namespace()).collect();
+    let callers: Vec<Row<'_>> = rows.iter().filter(|row| !row.ask.task.is_anonymous()).copied().collect();
+    let mut namespaces: Vec<&str> = callers.iter().map(|caller| caller.ask.namespace()).collect();
     namespaces.sort_unstable();
     namespaces.dedup();
     for namespace in namespaces {
-        let of: Vec<_> = callers.iter().filter(|it| it.ask.namespace() == namespace).copied().collect();
-        let is_keyed = of.iter().any(|it| it.ask.second_id.is_some());
+        let of: Vec<_> =
+            callers.iter().filter(|caller| caller.ask.namespace() == namespace).copied().collect();
+        let is_keyed = of.iter().any(|row| row.ask.second_id.is_some());
         if !is_keyed && near::none_stands(conn, namespace, &of).await? {
             continue;
         }
         let wanted = wanted(&of);
         let look = sqlx::query(sql!(insert, lock_existing)).bind(text(&wanted)).bind(namespace);
-        for it in look.fetch_all(&mut *conn).await? {
-            let (nth, version) = (row::small::<u32>(&it, 0)? as usize, it.try_get(1)?);
+        for rows in look.fetch_all(&mut *conn).await? {
+            let (nth, version) = (row::small::<u32>(&rows, 0)? as usize, rows.try_get(1)?);
             let Some(Wanted { row, task_id, .. }) = wanted.get(nth) else { continue };
-            let due_at = row::millis(&it, 3)?;
-            let place = TaskRef { partition: row.ask.partition, due_at, id: it.try_get(2)? };
+            let due_at = row::millis(&rows, 3)?;
+            let place = TaskRef { partition: row.ask.partition, due_at, id: rows.try_get(2)? };
             let known = highest.entry((row.nth, *task_id)).or_insert((version, place));
             if known.0 < version {
                 *known = (version, place);
@@ -84,7 +85,7 @@ fn wanted<'a>(rows: &[Row<'a>]) -> Vec<Wanted<'a>> {
         wanted.extend([of(row.ask.task_id), of(second)]);
     }
     // The order of the registry: whoever inserts the same at once, locks in the same order.
-    wanted.sort_by_key(|it| (it.row.ask.partition, it.task_id));
+    wanted.sort_by_key(|wanted| (wanted.row.ask.partition, wanted.task_id));
     wanted
 }
 
@@ -92,18 +93,18 @@ fn identified(rows: &[Row<'_>], mut tasks: HashMap<(usize, i64), Task>) -> HashM
     let mut standing = HashMap::with_capacity(tasks.len());
     for row in rows {
         let mut under = |task_id: i64| tasks.remove(&(row.nth, task_id));
-        let is_own = |it: &Task| it.ask.key == row.ask.task.key;
+        let is_own = |task: &Task| task.ask.key == row.ask.task.key;
         let first = row.task_id;
         let (task_id, task) = match row.ask.second_id {
             None => (None, under(first)),
             Some(second) => match (under(first), under(second)) {
-                (Some(it), _) if is_own(&it) => (Some(first), Some(it)),
-                (_, Some(it)) if is_own(&it) => (Some(second), Some(it)),
+                (Some(task), _) if is_own(&task) => (Some(first), Some(task)),
+                (_, Some(task)) if is_own(&task) => (Some(second), Some(task)),
                 (None, _) => (Some(first), None),
-                (_, it) => (Some(second), it),
+                (_, task) => (Some(second), task),
             },
         };
-        let task = task.filter(|it| !is_own(it) || it.ask.task_version >= row.ask.task.task_version);
+        let task = task.filter(|task| !is_own(task) || task.ask.task_version >= row.ask.task.task_version);
         standing.insert(row.nth, Standing { task_id, task });
     }
     standing
@@ -118,12 +119,12 @@ async fn whole(
     if places.is_empty() {
         return Ok(HashMap::new());
     }
-    places.sort_unstable_by_key(|it| it.1);
-    let refs: Vec<TaskRef> = places.iter().map(|it| it.1).collect();
+    places.sort_unstable_by_key(|place| place.1);
+    let refs: Vec<TaskRef> = places.iter().map(|place| place.1).collect();
     let mut tasks = query::read(conn, &refs, Hold::Locked).await?;
     if tasks.iter().any(Option::is_none) {
-        let missing = refs.iter().zip(&tasks).filter(|it| it.1.is_none());
-        take_back(conn, &missing.map(|it| *it.0).collect::<Vec<_>>()).await?;
+        let missing = refs.iter().zip(&tasks).filter(|pair| pair.1.is_none());
+        take_back(conn, &missing.map(|pair| *pair.0).collect::<Vec<_>>()).await?;
         tasks = query::read(conn, &refs, Hold::Locked).await?;
     }
     let found =
@@ -149,10 +150,10 @@ async fn take_back(conn: &mut MySqlConnection, missing: &[TaskRef]) -> sqlx::Res
 /// As one parameter: `[[number of the wanted, partition, task_id, task_version], ...]`.
 fn text(wanted: &[Wanted<'_>]) -> String {
     let mut json = String::with_capacity(wanted.len() * 40 + 2);
-    for (nth, it) in wanted.iter().enumerate() {
+    for (nth, wanted) in wanted.iter().enumerate() {
         let comma = if json.is_empty() { '[' } else { ',' };
-        let Partition(partition) = it.row.ask.partition;
-        let _ = write!(json, "{comma}[{nth},{partition},{},{}]", it.task_id, it.version);
+        let Partition(partition) = wanted.row.ask.partition;
+        let _ = write!(json, "{comma}[{nth},{partition},{},{}]", wanted.task_id, wanted.version);
     }
     json.push(']');
     json

@@ -82,10 +82,10 @@ impl Pair {
         if is_closed && original.iter().any(Sum::flies) {
             self.copy_leases(piece).await?;
         }
-        for it in original {
-            round.rows += it.tasks.unsigned_abs();
-            let (tasks, bytes) = round.account.entry(it.account).or_default();
-            (*tasks, *bytes) = (*tasks + it.tasks, *bytes + it.bytes);
+        for sum in original {
+            round.rows += sum.tasks.unsigned_abs();
+            let (tasks, bytes) = round.account.entry(sum.account).or_default();
+            (*tasks, *bytes) = (*tasks + sum.tasks, *bytes + sum.bytes);
         }
         Ok(())
     }
@@ -108,14 +108,15 @@ impl Pair {
     async fn remove(&mut self, keys: &[Key]) -> Result<(), Error> {
         let places = self.places(keys);
         let mut alive = vec![false; places.len()];
-        for it in
+        for rows in
             sqlx::query(sql!(moving, list_alive)).bind(wanted(&places)).fetch_all(&mut self.from.conn).await?
         {
-            if let Some(alive) = alive.get_mut(row::small::<usize>(&it, 0)?) {
+            if let Some(alive) = alive.get_mut(row::small::<usize>(&rows, 0)?) {
                 *alive = true;
             }
         }
-        let gone: Vec<TaskRef> = places.iter().zip(&alive).filter(|it| !it.1).map(|it| *it.0).collect();
+        let gone: Vec<TaskRef> =
+            places.iter().zip(&alive).filter(|pair| !pair.1).map(|pair| *pair.0).collect();
         let mut tx = self.to.begin(State::Arriving, self.term).await?;
         sqlx::query(sql!(moving, delete_copies)).bind(wanted(&places)).execute(&mut *tx).await?;
         if !gone.is_empty() {
@@ -126,7 +127,7 @@ impl Pair {
 
     /// Rows as they stand now: of some that stood when they were compared there may be none any more.
     async fn bring(&mut self, part: &[Short]) -> Result<(), Error> {
-        let keys: Vec<Key> = part.iter().map(|it| it.key).collect();
+        let keys: Vec<Key> = part.iter().map(|short| short.key).collect();
         let places = self.places(&keys);
         let read = sqlx::query(sql!(moving, read_rows)).bind(wanted(&places));
         let rows = read.fetch_all(&mut self.from.conn).await?;
@@ -134,12 +135,12 @@ impl Pair {
             return Ok(());
         }
         let came: Vec<TaskRef> =
-            rows.iter().map(|it| place(self.from.partition, it)).collect::<sqlx::Result<_>>()?;
+            rows.iter().map(|row| place(self.from.partition, row)).collect::<sqlx::Result<_>>()?;
         let mut tx = self.to.begin(State::Arriving, self.term).await?;
         for (part, text) in INSERT.parts(&rows) {
             let mut values = MySqlArguments::default();
-            for it in part {
-                bind_row(&mut values, it)?;
+            for row in part {
+                bind_row(&mut values, row)?;
             }
             sqlx::query_with(text, values).execute(&mut *tx).await?;
         }
@@ -169,10 +170,10 @@ impl Pair {
         let flying =
             piece.bind(sql!(moving, list_in_flight), partition).fetch_all(&mut self.from.conn).await?;
         let mut ends = Ends::default();
-        for it in &flying {
-            let key = Key::read(it)?;
+        for row in &flying {
+            let key = Key::read(row)?;
             let place = TaskRef { partition, due_at: Millis(key.due_at), id: key.id };
-            ends.add(place, it.try_get(2)?, row::millis(it, 3)?);
+            ends.add(place, row.try_get(2)?, row::millis(row, 3)?);
         }
         let mut tx = self.to.begin(State::Arriving, self.term).await?;
         ended::keep(&mut tx, ends).await?;
@@ -181,7 +182,7 @@ impl Pair {
 
     fn places(&self, keys: &[Key]) -> Vec<TaskRef> {
         let place =
-            |it: &Key| TaskRef { partition: self.from.partition, due_at: Millis(it.due_at), id: it.id };
+            |key: &Key| TaskRef { partition: self.from.partition, due_at: Millis(key.due_at), id: key.id };
         keys.iter().map(place).collect()
     }
 }
@@ -205,22 +206,24 @@ async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) 
     // Held: what is declared meanwhile begins with the tasks that are here then.
     sqlx::query(sql!(settings, hold_pause_epoch)).fetch_one(&mut *conn).await?;
     let declared = labels::declared(conn).await?;
-    let column = |name: &str| COLUMNS.iter().position(|it| it.0 == name).unwrap_or(COLUMNS.len());
+    let column = |name: &str| COLUMNS.iter().position(|column| column.0 == name).unwrap_or(COLUMNS.len());
     let (state, labels) = (column("state"), column("labels"));
     let (mut entries, mut notes) = (lookup::Entries::default(), Vec::new());
-    for (it, place) in rows.iter().zip(came) {
-        let (namespace, queue): (&str, &str) = (it.try_get(3)?, it.try_get(6)?);
+    for (row, place) in rows.iter().zip(came) {
+        let (namespace, queue): (&str, &str) = (row.try_get(3)?, row.try_get(6)?);
         let chunk = chunks::of(place.id);
-        notes.push(Note::new([namespace, queue, it.try_get(column("kind"))?], chunk));
+        notes.push(Note::new([namespace, queue, row.try_get(column("kind"))?], chunk));
         notes.push(Note::new([namespace, "", ""], chunk));
-        if row::state(it, state)? == TaskState::Dead {
+        if row::state(row, state)? == TaskState::Dead {
             entries.dead(*place, namespace);
         }
-        let is_of_queue = |it: &QueueKey| it.namespace.as_str() == namespace && it.queue.as_str() == queue;
+        let is_of_queue = |queue_key: &QueueKey| {
+            queue_key.namespace.as_str() == namespace && queue_key.queue.as_str() == queue
+        };
         let keys: Vec<String> =
-            declared.iter().filter(|it| is_of_queue(&it.0)).map(|it| it.1.clone()).collect();
+            declared.iter().filter(|pair| is_of_queue(&pair.0)).map(|pair| pair.1.clone()).collect();
         if !keys.is_empty() {
-            entries.labels(*place, namespace, &keys, &labels::labels_of(it, labels)?);
+            entries.labels(*place, namespace, &keys, &labels::labels_of(row, labels)?);
         }
     }
     entries.add(conn).await?;
@@ -242,8 +245,8 @@ fn portions(rows: &[Short]) -> Vec<&[Short]> {
     let mut rest = rows;
     while !rest.is_empty() {
         let mut bytes = 0;
-        let fits = |it: &&Short| {
-            bytes += it.bytes;
+        let fits = |short: &&Short| {
+            bytes += short.bytes;
             bytes <= COPIED_BYTES
         };
         let count = rest.iter().take(COPIED_ROWS).take_while(fits).count().max(1);

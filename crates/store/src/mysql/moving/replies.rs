@@ -21,8 +21,8 @@ async fn namespaces(
     partitions: u16,
 ) -> sqlx::Result<Vec<String>> {
     let all: Vec<String> = sqlx::query_scalar(sql!(moving, list_reply_namespaces)).fetch_all(conn).await?;
-    let is_of = |it: &String| {
-        Name::new(it.as_str()).is_ok_and(|it| partition_of_replies(&it, partitions) == partition)
+    let is_of = |text: &String| {
+        Name::new(text.as_str()).is_ok_and(|name| partition_of_replies(&name, partitions) == partition)
     };
     Ok(all.into_iter().filter(is_of).collect())
 }
@@ -34,10 +34,10 @@ pub(super) async fn copy(pair: &mut Pair, partitions: u16) -> Result<(), Error> 
             let original = page(&mut pair.from.conn, &namespace, (&after, &LAST_KEY)).await?;
             let Some((upto, _)) = original.last_key_value() else { break };
             let copy = page(&mut pair.to.conn, &namespace, (&after, upto)).await?;
-            for (key, _) in original.iter().filter(|it| copy.get(it.0) != Some(it.1)) {
+            for (key, _) in original.iter().filter(|pair| copy.get(pair.0) != Some(pair.1)) {
                 one(pair, &namespace, key).await?;
             }
-            let is_last = i64::try_from(original.len()).is_ok_and(|it| it < PAGE);
+            let is_last = i64::try_from(original.len()).is_ok_and(|length| length < PAGE);
             after.clone_from(upto);
             if is_last {
                 break;
@@ -53,7 +53,7 @@ async fn page(
     (after, upto): (&[u8], &[u8]),
 ) -> sqlx::Result<BTreeMap<Vec<u8>, String>> {
     let page = sqlx::query(sql!(moving, list_reply_sums)).bind(namespace).bind(after).bind(upto).bind(PAGE);
-    page.fetch_all(conn).await?.iter().map(|it| Ok((it.try_get(0)?, it.try_get(1)?))).collect()
+    page.fetch_all(conn).await?.iter().map(|rows| Ok((rows.try_get(0)?, rows.try_get(1)?))).collect()
 }
 
 async fn one(pair: &mut Pair, namespace: &str, key: &[u8]) -> Result<(), Error> {
@@ -78,7 +78,7 @@ pub(super) async fn empty(
             let delete = sqlx::query(sql!(moving, delete_remaining_replies)).bind(&namespace).bind(PAGE);
             let rows = delete.execute(&mut *tx).await?.rows_affected();
             tx.commit().await?;
-            if i64::try_from(rows).is_ok_and(|it| it < PAGE) {
+            if i64::try_from(rows).is_ok_and(|rows| rows < PAGE) {
                 break;
             }
         }

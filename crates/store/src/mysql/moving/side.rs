@@ -37,7 +37,7 @@ impl Side {
     pub(super) async fn alone(door: &Door, partition: Partition) -> Result<Self, Error> {
         let began = Instant::now();
         while began.elapsed() < BUCKETS_WAIT {
-            let Known { mut conn, number } = door.own().await.map_err(|it| door.failed(it))?;
+            let Known { mut conn, number } = door.own().await.map_err(|error| door.failed(error))?;
             let alone: Option<i64> =
                 sqlx::query_scalar(sql!(buckets, lock_maintenance)).fetch_one(&mut conn).await?;
             let is_free = alone == Some(1)
@@ -147,7 +147,7 @@ impl Side {
                 let rows = delete.execute(&mut *tx).await?.rows_affected();
                 tx.commit().await?;
                 deleted(rows)?;
-                if i64::try_from(rows).is_ok_and(|it| it < rows_max) {
+                if i64::try_from(rows).is_ok_and(|rows| rows < rows_max) {
                     break;
                 }
             }

@@ -49,16 +49,16 @@ pub(crate) async fn list(catalog: &mut MySqlConnection) -> sqlx::Result<Vec<Row>
     rows.iter().map(read).collect()
 }
 
-fn read(it: &MySqlRow) -> sqlx::Result<Row> {
-    let step: i8 = it.try_get(3)?;
+fn read(row: &MySqlRow) -> sqlx::Result<Row> {
+    let step: i8 = row.try_get(3)?;
     let known = Step::ALL.into_iter().find(|known| *known as i8 == step);
     Ok(Row {
-        partition: row::partition(it, 0)?,
-        from: row::small(it, 1)?,
-        to: row::small(it, 2)?,
+        partition: row::partition(row, 0)?,
+        from: row::small(row, 1)?,
+        to: row::small(row, 2)?,
         step: known.ok_or_else(|| row::odd(3, format!("{step} is no step of a move")))?,
-        term: it.try_get(4)?,
-        is_overdue: it.try_get::<i64, _>(5)? == 1,
+        term: row.try_get(4)?,
+        is_overdue: row.try_get::<i64, _>(5)? == 1,
     })
 }
 
@@ -218,28 +218,28 @@ pub(crate) async fn mend(catalog: &Connections, doors: &[Door]) -> Result<(), Er
     if moves.is_empty() {
         return Ok(());
     }
-    for mut it in moves {
-        match it.step {
-            Step::Closing if it.is_overdue => {
+    for mut row in moves {
+        match row.step {
+            Step::Closing if row.is_overdue => {
                 let (term, is_ours) = on_its_own(WRITE, catalog.door(), async |conn| {
                     let term = new_term(conn).await?;
                     let overdue = sqlx::query(sql!(moving, reopen_overdue)).bind(term);
-                    let overdue = overdue.bind(row::partition_no(it.partition)).bind(it.term);
+                    let overdue = overdue.bind(row::partition_no(row.partition)).bind(row.term);
                     Ok::<_, Error>((term, overdue.execute(conn).await?.rows_affected() == 1))
                 })
                 .await?;
                 if is_ours {
-                    let partition = it.partition.0;
+                    let partition = row.partition.0;
                     tracing::warn!(partition, "a mover left a partition closed; it is opened where it was");
-                    it.term = term;
-                    it.reopen(doors).await?;
+                    row.term = term;
+                    row.reopen(doors).await?;
                 }
             }
-            Step::Copying => it.reopen(doors).await?,
+            Step::Copying => row.reopen(doors).await?,
             Step::Decided => {
-                it.take_effect(doors).await?;
-                let term = it.term;
-                on_its_own(WRITE, catalog.door(), async |conn| it.turn(conn, Step::Cleaning, term).await)
+                row.take_effect(doors).await?;
+                let term = row.term;
+                on_its_own(WRITE, catalog.door(), async |conn| row.turn(conn, Step::Cleaning, term).await)
                     .await?;
             }
             Step::Closing | Step::Cleaning | Step::Undoing => {}

@@ -40,8 +40,8 @@ impl Piece {
         partition: Partition,
     ) -> Query<'static, MySql, MySqlArguments> {
         let number = row::partition_no(partition);
-        [self.after, self.upto].into_iter().fold(sqlx::query(text), |query, it| {
-            query.bind(number).bind(it.due_at).bind(number).bind(it.due_at).bind(it.id)
+        [self.after, self.upto].into_iter().fold(sqlx::query(text), |query, key| {
+            query.bind(number).bind(key.due_at).bind(number).bind(key.due_at).bind(key.id)
         })
     }
 }
@@ -94,15 +94,15 @@ pub(super) struct Difference {
 
 pub(super) fn difference(original: &[Short], copy: &[Short]) -> Difference {
     let there: hashbrown::HashMap<(i64, i64), i64> =
-        copy.iter().map(|it| ((it.key.due_at, it.key.id), it.sum)).collect();
+        copy.iter().map(|short| ((short.key.due_at, short.key.id), short.sum)).collect();
     let wanted: hashbrown::HashMap<(i64, i64), i64> =
-        original.iter().map(|it| ((it.key.due_at, it.key.id), it.sum)).collect();
-    let same = |all: &hashbrown::HashMap<(i64, i64), i64>, it: &Short| {
-        all.get(&(it.key.due_at, it.key.id)) == Some(&it.sum)
+        original.iter().map(|short| ((short.key.due_at, short.key.id), short.sum)).collect();
+    let same = |all: &hashbrown::HashMap<(i64, i64), i64>, short: &Short| {
+        all.get(&(short.key.due_at, short.key.id)) == Some(&short.sum)
     };
     Difference {
-        gone: copy.iter().filter(|it| !same(&wanted, it)).map(|it| it.key).collect(),
-        new: original.iter().filter(|it| !same(&there, it)).copied().collect(),
+        gone: copy.iter().filter(|short| !same(&wanted, short)).map(|short| short.key).collect(),
+        new: original.iter().filter(|short| !same(&there, short)).copied().collect(),
     }
 }
 
@@ -119,8 +119,8 @@ mod tests {
         let (original, copy) =
             ([short(1, 1), short(2, 2), short(3, 3)], [short(1, 1), short(2, 9), short(4, 4)]);
         let found = difference(&original, &copy);
-        assert_eq!(found.gone.iter().map(|it| it.id).collect::<Vec<_>>(), [2, 4]);
-        assert_eq!(found.new.iter().map(|it| it.key.id).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(found.gone.iter().map(|key| key.id).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(found.new.iter().map(|short| short.key.id).collect::<Vec<_>>(), [2, 3]);
         assert_eq!(difference(&original, &original), Difference::default());
     }
 }

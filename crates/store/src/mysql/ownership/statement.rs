@@ -61,9 +61,9 @@ impl Statement {
 
     /// Neither empty nor longer than the longest length. All lists of a statement are equally long.
     pub(super) fn list(mut self, values: &[i64]) -> Self {
-        self.length = LENGTHS.into_iter().find(|it| *it >= values.len()).unwrap_or(values.len());
+        self.length = LENGTHS.into_iter().find(|length| *length >= values.len()).unwrap_or(values.len());
         let last = values.last().into_iter().cycle();
-        self.values.extend(values.iter().chain(last).take(self.length).map(|it| Value::Int(*it)));
+        self.values.extend(values.iter().chain(last).take(self.length).map(|value| Value::Int(*value)));
         self
     }
 
@@ -88,8 +88,8 @@ impl Statement {
     fn query(&self) -> Query<'_, MySql, MySqlArguments> {
         let query = sqlx::query(AssertSqlSafe(repeated(self.text, self.length)));
         self.values.iter().fold(query, |query, value| match value {
-            Value::Text(it) => query.bind(it.as_str()),
-            Value::Int(it) => query.bind(*it),
+            Value::Text(text) => query.bind(text.as_str()),
+            Value::Int(number) => query.bind(*number),
             Value::Bytes(bytes) => query.bind(bytes.as_slice()),
         })
     }
@@ -127,10 +127,13 @@ mod tests {
         for (given, length) in [(1, 1), (2, 10), (10, 10), (11, 100), (499, 500)] {
             let values: Vec<i64> = (0..given).collect();
             let statement = Statement::new("").list(&values);
-            let bound: Vec<i64> =
-                statement.values.iter().map(|it| if let Value::Int(it) = it { *it } else { -1 }).collect();
+            let bound: Vec<i64> = statement
+                .values
+                .iter()
+                .map(|value| if let Value::Int(number) = value { *number } else { -1 })
+                .collect();
             assert_eq!((bound.len(), statement.length), (length, length));
-            assert!(bound.iter().skip(values.len()).all(|it| Some(it) == values.last()));
+            assert!(bound.iter().skip(values.len()).all(|number| Some(number) == values.last()));
         }
     }
 }

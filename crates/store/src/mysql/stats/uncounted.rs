@@ -101,8 +101,8 @@ async fn missing(conn: &mut MySqlConnection, shard_no: usize) -> Result<Bytes, E
     let partitions = hosted::here(conn).await?;
     for (nth, partition) in partitions.iter().enumerate() {
         let rows = sqlx::query(sql!(ledger, sum_uncounted)).bind(row::partition_no(*partition));
-        for it in rows.fetch_all(&mut *conn).await? {
-            *missing.entry(row::queue_key(&it, 0, 1)?).or_default() += it.try_get::<i64, _>(2)?;
+        for rows in rows.fetch_all(&mut *conn).await? {
+            *missing.entry(row::queue_key(&rows, 0, 1)?).or_default() += rows.try_get::<i64, _>(2)?;
         }
         let (counted, of) = (nth + 1, partitions.len());
         tracing::info!(

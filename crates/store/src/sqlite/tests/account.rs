@@ -98,8 +98,9 @@ impl World {
     fn insert(&mut self, id: i64, version: i64, queue: u8) {
         let mut ask = NewTask { task_id: (id > 0).then_some(id), ..numbered(id, version) };
         ask.queue.queue = Name::new(&format!("q{queue}")).unwrap();
-        self.tasks
-            .extend(now(self.store.insert(vec![ask], "test", NOW)).unwrap().into_iter().map(|it| it.task));
+        self.tasks.extend(
+            now(self.store.insert(vec![ask], "test", NOW)).unwrap().into_iter().map(|inserted| inserted.task),
+        );
     }
 
     /// The move happens exactly if the table has it, and the row says so.
@@ -139,7 +140,7 @@ impl World {
         };
         let given = now(self.store.dispatch(vec![grant], NOW)).unwrap().remove(0).made();
         assert_eq!(given.is_some(), task.state.after(Event::Dispatch).is_ok());
-        assert!(given.is_none_or(|it| it.fence > task.fence && it.attempt == task.attempt + 1));
+        assert!(given.is_none_or(|lease| lease.fence > task.fence && lease.attempt == task.attempt + 1));
     }
 
     fn beat(&self, nth: usize) {
@@ -163,7 +164,7 @@ impl World {
         assert_eq!(books, now(self.store.audit()).unwrap());
         assert_eq!(books.unaccounted(), 0);
         let in_class = |class: fn(&punctual_contract::store::Tally) -> bool| -> i64 {
-            books.standing.iter().filter(|it| class(it)).map(|it| it.tasks).sum()
+            books.standing.iter().filter(|tally| class(tally)).map(|tally| tally.tasks).sum()
         };
         let scan = |partition| {
             let scan =
@@ -171,9 +172,9 @@ impl World {
             now(self.store.scan(scan)).unwrap().len()
         };
         let waiting: usize = (0..self.store.partitions()).map(scan).sum();
-        assert_eq!(i64::try_from(waiting).unwrap(), in_class(|it| it.state.is_waiting()));
+        assert_eq!(i64::try_from(waiting).unwrap(), in_class(|tally| tally.state.is_waiting()));
         let leased = now(self.store.leases_ended(Millis::MAX, 10_000)).unwrap().len();
-        assert_eq!(i64::try_from(leased).unwrap(), in_class(|it| it.state.is_in_flight()));
+        assert_eq!(i64::try_from(leased).unwrap(), in_class(|tally| tally.state.is_in_flight()));
     }
 
     fn tables(&self) -> Vec<pristine::Table> {
@@ -203,8 +204,8 @@ proptest! {
     #[test]
     fn the_books_equal_the_rows_after_any_operations(ops in proptest::collection::vec(op(), 400)) {
         let mut world = World { store: memory(), tasks: Vec::new() };
-        for it in &ops {
-            world.run(it);
+        for op in &ops {
+            world.run(op);
         }
         world.check();
     }

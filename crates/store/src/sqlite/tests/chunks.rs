@@ -14,7 +14,7 @@ async fn found(store: &SqliteStore, queue: &str) -> Vec<i64> {
     let (mut query, mut ids) = (of(queue), Vec::new());
     loop {
         let page = store.list(&query).await.unwrap();
-        ids.extend(page.tasks.iter().map(|it| it.place.id));
+        ids.extend(page.tasks.iter().map(|task| task.place.id));
         query.before_id = page.next_before_id;
         if query.before_id.is_none() {
             return ids;
@@ -24,15 +24,15 @@ async fn found(store: &SqliteStore, queue: &str) -> Vec<i64> {
 
 fn rows(conn: &Connection) -> Vec<(String, i64)> {
     let mut all = conn.prepare("SELECT DISTINCT queue, chunk FROM task_chunk ORDER BY 1, 2").unwrap();
-    let row = |it: &rusqlite::Row<'_>| Ok((it.get(0)?, it.get(1)?));
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     all.query_map([], row).unwrap().collect::<rusqlite::Result<_>>().unwrap()
 }
 
 async fn fill(store: &SqliteStore) -> Vec<i64> {
     let asks = (0..3_000).map(|nth| ask(if nth % 500 == 7 { "orders" } else { "mail" })).collect();
     let stored = store.insert(asks, "test", NOW).await.unwrap();
-    let orders = stored.iter().filter(|it| it.task.ask.queue.queue.as_str() == "orders");
-    let mut ids: Vec<i64> = orders.map(|it| it.task.place.id).collect();
+    let orders = stored.iter().filter(|inserted| inserted.task.ask.queue.queue.as_str() == "orders");
+    let mut ids: Vec<i64> = orders.map(|order| order.task.place.id).collect();
     ids.reverse();
     ids
 }
@@ -76,9 +76,9 @@ async fn a_chunk_without_tasks_is_forgotten_and_the_one_that_is_filled_is_not() 
     store.close();
     let conn = Connection::open(place.path()).unwrap();
     conn.execute_batch("DELETE FROM task WHERE id < 1024").unwrap();
-    assert!(rows(&conn).iter().all(|it| it.1 > 0), "{:?}", rows(&conn));
+    assert!(rows(&conn).iter().all(|row| row.1 > 0), "{:?}", rows(&conn));
     conn.execute_batch("DELETE FROM task").unwrap();
-    assert!(!rows(&conn).is_empty() && rows(&conn).iter().all(|it| it.1 == 2), "{:?}", rows(&conn));
+    assert!(!rows(&conn).is_empty() && rows(&conn).iter().all(|row| row.1 == 2), "{:?}", rows(&conn));
     let store = place.open();
     let id = one(&store, ask("mail")).await.place.id;
     assert_eq!(found(&store, "mail").await, [id]);

@@ -37,7 +37,7 @@ impl Place {
 
 fn threads(store: &SqliteStore) -> &Threads {
     match &store.runs {
-        Runs::OnThreads(it) => it,
+        Runs::OnThreads(threads) => threads,
         Runs::Inline(_) => panic!("a store on a file has threads"),
     }
 }
@@ -101,7 +101,10 @@ async fn payloads_of_tasks_from_before_an_upgrade_are_counted_by_it() {
     drop(before);
     let store = place.open();
     let books = store.books().await.unwrap();
-    assert_eq!(books.pending_bytes.iter().map(|it| it.bytes).sum::<i64>(), 2 + 70_000 + 3_000_000);
+    assert_eq!(
+        books.pending_bytes.iter().map(|pending_bytes| pending_bytes.bytes).sum::<i64>(),
+        2 + 70_000 + 3_000_000
+    );
     assert_eq!(books, store.audit().await.unwrap());
 }
 
@@ -192,8 +195,8 @@ async fn calls_that_come_together_share_a_transaction() {
     };
     let answers: Vec<_> = (0..jobs).map(insert).collect();
     drop(release);
-    for it in answers {
-        assert_eq!(threads::answer("insert", it).await.unwrap().len(), 1);
+    for answer in answers {
+        assert_eq!(threads::answer("insert", answer).await.unwrap().len(), 1);
     }
     let activity = store.activity();
     assert_eq!((activity.jobs, activity.transactions), (jobs + 1, 2));
@@ -216,8 +219,8 @@ async fn a_job_that_fails_or_panics_spoils_no_other_and_leaves_nothing() {
     let answers: Vec<_> = ["good", "fail", "good", "panic", "good"].into_iter().map(insert).collect();
     drop(release);
     let mut results = Vec::new();
-    for it in answers {
-        results.push(threads::answer("insert", it).await.map_err(|it| it.happened));
+    for answer in answers {
+        results.push(threads::answer("insert", answer).await.map_err(|error| error.happened));
     }
     assert_eq!(results, [Ok(()), Err(Happened::No), Ok(()), Err(Happened::No), Ok(())]);
     let books = store.books().await.unwrap();
@@ -247,7 +250,7 @@ async fn a_full_disk_is_an_answer_and_is_survived() {
     one(&store, ask("mail")).await;
     let pages = |count: i64| {
         let job = move |conn: &Connection, _: &mut super::super::ledger::Ledger| {
-            conn.query_row(&format!("PRAGMA max_page_count = {count}"), [], |it| it.get::<_, i64>(0))
+            conn.query_row(&format!("PRAGMA max_page_count = {count}"), [], |row| row.get::<_, i64>(0))
         };
         threads::answer("limit", threads(&store).write("limit", Lane::Urgent, 1, job))
     };
@@ -271,14 +274,14 @@ async fn a_part_of_an_insert_that_fails_makes_the_whole_uncertain() {
     let place = Place::new();
     let store = place.open();
     let taken = store.insert((0..700).map(|_| ask("mail")).collect(), "test", NOW).await.unwrap();
-    assert!(taken.is_sorted_by_key(|it| it.task.place.id), "in the order of what was asked");
+    assert!(taken.is_sorted_by_key(|inserted| inserted.task.place.id), "in the order of what was asked");
     let trigger = |conn: &Connection, _: &mut super::super::ledger::Ledger| {
         conn.execute_batch(
             "CREATE TRIGGER no BEFORE INSERT ON task WHEN new.task_id = 600 BEGIN SELECT RAISE(ABORT, 'no'); END",
         )
     };
     threads::answer("trap", threads(&store).write("trap", Lane::Urgent, 1, trigger)).await.unwrap();
-    let error = store.insert((0..700).map(|it| numbered(it, 0)).collect(), "test", NOW).await.unwrap_err();
+    let error = store.insert((0..700).map(|nth| numbered(nth, 0)).collect(), "test", NOW).await.unwrap_err();
     assert_eq!(error.happened, Happened::Maybe, "the first 500 were committed: {error}");
     assert_eq!(store.books().await.unwrap(), store.audit().await.unwrap());
     let again = store.insert(vec![numbered(600, 0)], "test", NOW).await.unwrap_err();
@@ -289,11 +292,11 @@ async fn a_part_of_an_insert_that_fails_makes_the_whole_uncertain() {
 async fn the_log_is_moved_while_the_store_runs_and_gone_when_it_is_closed() {
     let place = Place::new();
     let store = place.open();
-    let log = || fs::metadata(place.path().with_extension("db-wal")).map_or(0, |it| it.len());
+    let log = || fs::metadata(place.path().with_extension("db-wal")).map_or(0, |metadata| metadata.len());
     one(&store, ask("mail")).await;
     assert!(log() > 0 && store.activity().log_pages > 0);
     store.close();
     assert_eq!(log(), 0);
     let conn = Connection::open(place.path()).unwrap();
-    assert_eq!(conn.query_row("SELECT count(*) FROM task", [], |it| it.get::<_, i64>(0)).unwrap(), 1);
+    assert_eq!(conn.query_row("SELECT count(*) FROM task", [], |row| row.get::<_, i64>(0)).unwrap(), 1);
 }

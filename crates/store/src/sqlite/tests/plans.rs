@@ -131,7 +131,7 @@ fn scripts() -> Vec<(String, String)> {
 fn plan(text: &str) -> Vec<String> {
     let (conn, _) = open::memory(&Options::default()).unwrap();
     let mut explain = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
-    let lines = explain.raw_query().mapped(|it| it.get(3)).collect::<rusqlite::Result<_>>();
+    let lines = explain.raw_query().mapped(|row| row.get(3)).collect::<rusqlite::Result<_>>();
     lines.unwrap()
 }
 
@@ -139,9 +139,10 @@ fn plan(text: &str) -> Vec<String> {
 fn no_statement_reads_a_table_from_end_to_end_or_sorts() {
     for (name, text) in scripts() {
         let plan = plan(&text);
-        let whole =
-            |it: &String| it.starts_with("SCAN") && !it.contains("VIRTUAL TABLE") && !it.contains("CONSTANT");
-        let bad = plan.iter().any(|it| whole(it) || it.contains("TEMP B-TREE"));
+        let whole = |text: &String| {
+            text.starts_with("SCAN") && !text.contains("VIRTUAL TABLE") && !text.contains("CONSTANT")
+        };
+        let bad = plan.iter().any(|text| whole(text) || text.contains("TEMP B-TREE"));
         let subquery = name == "retention/delete_expired_replies";
         assert_eq!(bad && !subquery, SCANS.contains(&name.as_str()), "{name}: {plan:#?}");
     }
@@ -151,15 +152,15 @@ fn no_statement_reads_a_table_from_end_to_end_or_sorts() {
 fn every_statement_that_looks_for_something_uses_the_index_made_for_it() {
     let scripts = scripts();
     for (name, want) in PLANS {
-        let (_, text) = scripts.iter().find(|it| it.0 == *name).unwrap();
+        let (_, text) = scripts.iter().find(|script| script.0 == *name).unwrap();
         let plan = plan(text);
-        assert!(plan.iter().any(|it| it == want), "{name}: {plan:#?}");
+        assert!(plan.iter().any(|text| text == want), "{name}: {plan:#?}");
     }
 }
 
 #[test]
 fn every_move_finds_its_row_by_id() {
-    let moves: Vec<_> = scripts().into_iter().filter(|it| it.0.starts_with("moves/")).collect();
+    let moves: Vec<_> = scripts().into_iter().filter(|script| script.0.starts_with("moves/")).collect();
     assert!(moves.len() > 20);
     for (name, text) in moves {
         assert_eq!(plan(&text), ["SEARCH task USING INTEGER PRIMARY KEY (rowid=?)"], "{name}");
@@ -175,9 +176,10 @@ fn a_row_is_in_an_index_exactly_in_the_states_of_the_domains_class() {
         ("CONSTRAINT rests CHECK ((keep_until IS NOT NULL) = (", State::is_finished),
     ];
     for (constraint, class) in classes {
-        let mut codes: Vec<u8> = State::ALL.into_iter().filter(|it| class(*it)).map(State::code).collect();
+        let mut codes: Vec<u8> =
+            State::ALL.into_iter().filter(|state| class(*state)).map(State::code).collect();
         codes.sort_unstable();
-        let chain: Vec<String> = codes.iter().map(|it| format!("state = {it}")).collect();
+        let chain: Vec<String> = codes.iter().map(|code| format!("state = {code}")).collect();
         let want = format!("{constraint}{}))", chain.join(" OR "));
         assert!(MIGRATION.contains(&want), "{want}");
     }
@@ -206,7 +208,7 @@ fn every_migration_file_is_known_in_order() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/sqlite");
     let mut files: Vec<String> = fs::read_dir(dir)
         .unwrap()
-        .map(|it| it.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
     files.sort();
     assert_eq!(files, open::migrations());

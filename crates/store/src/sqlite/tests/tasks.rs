@@ -25,8 +25,8 @@ fn an_insert_answers_what_a_read_answers() {
     full.deadline_ms = Some(10);
     full.traceparent = Some("00-1".to_owned());
     full.payload = Content::json("{}");
-    for it in [full, ask("mail")] {
-        let task = now(one(&store, it));
+    for new_task in [full, ask("mail")] {
+        let task = now(one(&store, new_task));
         assert_eq!(now(read(&store, &task)), Some(task));
     }
 }
@@ -48,18 +48,18 @@ fn a_long_payload_comes_and_goes_with_its_task() {
     let store = memory();
     let (long, short) = (Content::binary(vec![1; 9_000]), Content::json("1"));
     let bodies = || match &store.runs {
-        super::super::Runs::Inline(it) => {
-            let count = |it: &rusqlite::Row<'_>| it.get::<_, i64>(0);
-            it.lock().conn().query_row("SELECT count(*) FROM body", [], count).unwrap()
+        super::super::Runs::Inline(session) => {
+            let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+            session.lock().conn().query_row("SELECT count(*) FROM body", [], count).unwrap()
         }
         super::super::Runs::OnThreads(_) => -1,
     };
     let task = now(one(&store, NewTask { payload: long.clone(), ..numbered(1, 1) }));
     let payload = || now(read(&store, &task)).unwrap().ask.payload;
-    let plan = |it: &Content| Change::Reschedule {
+    let plan = |content: &Content| Change::Reschedule {
         execute_at: None,
         priority: None,
-        payload: Some(it.clone()),
+        payload: Some(content.clone()),
         queue: None,
     };
     assert_eq!((payload(), bodies()), (long.clone(), 1));
@@ -89,7 +89,7 @@ fn a_search_reaches_every_task_across_gaps_in_bounded_pages() {
     let mut pages = 0;
     loop {
         let page = now(store.list(&query)).unwrap();
-        found.extend(page.tasks.iter().map(|it| it.place));
+        found.extend(page.tasks.iter().map(|task| task.place));
         pages += 1;
         query.before_id = page.next_before_id;
         if query.before_id.is_none() {
@@ -110,7 +110,7 @@ fn labels_are_found_whatever_characters_they_have() {
         let task = now(one(&store, NewTask { labels, ..ask("mail") }));
         let label = Some((key.to_owned(), value.to_owned()));
         let page = now(store.list(&Query { label, limit: 5, ..Query::default() })).unwrap();
-        assert_eq!(page.tasks.iter().map(|it| it.place).collect::<Vec<_>>(), [task.place]);
+        assert_eq!(page.tasks.iter().map(|task| task.place).collect::<Vec<_>>(), [task.place]);
     }
 }
 

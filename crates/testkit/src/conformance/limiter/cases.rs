@@ -134,7 +134,7 @@ pub async fn members_are_found_by_when_to_look_at_them(limiter: Arc<dyn Limiter>
     limiter.restore(all).await.unwrap();
     let found = async |until, skip, limit| {
         let found = limiter.members(Millis(until), skip, limit).await.unwrap();
-        found.iter().map(|it| it.member.id).collect::<Vec<_>>()
+        found.iter().map(|held| held.member.id).collect::<Vec<_>>()
     };
     assert_eq!(found(1_000, 0, 9).await, [5, 4, 3, 2, 1]);
     assert_eq!(found(70, 0, 9).await, [5, 4, 3], "until is inclusive");
@@ -142,8 +142,8 @@ pub async fn members_are_found_by_when_to_look_at_them(limiter: Arc<dyn Limiter>
     limiter.prolong(&[(member(5), Millis(500)), (member(77), Millis(5))]).await.unwrap();
     assert_eq!(found(1_000, 0, 9).await, [4, 3, 2, 1, 5]);
     let mut held = limiter.find(&[member(5), member(77), member(2)]).await.unwrap();
-    held.sort_by_key(|it| it.member);
-    let until: Vec<_> = held.iter().map(|it| (it.member.id, it.until.0)).collect();
+    held.sort_by_key(|held| held.member);
+    let until: Vec<_> = held.iter().map(|held| (held.member.id, held.until.0)).collect();
     assert_eq!((until, limiter.find(&[]).await.unwrap()), (vec![(2, 80), (5, 500)], vec![]));
     assert_eq!(count(&*limiter, &queue("mail")).await, 5, "who holds nothing is not given anything");
 }
@@ -208,7 +208,11 @@ pub async fn demands_are_known_to_all_and_forgotten_when_nobody_says_them_again(
     assert_eq!((alone.len(), &alone[0]), (1, &mail));
     let both = limiter.demands("b", &[sms.clone(), mail.clone()], NOW.plus(1_000)).await.unwrap();
     assert_eq!(both.len(), 3, "{both:?}");
-    assert_eq!(both.iter().filter(|it| **it == mail).count(), 2, "two engines may speak of one queue");
+    assert_eq!(
+        both.iter().filter(|demand| **demand == mail).count(),
+        2,
+        "two engines may speak of one queue"
+    );
     let less = limiter.demands("a", &[], NOW.plus(2_000)).await.unwrap();
     assert_eq!(less, [sms, mail.clone()], "in the place of what it said before");
     let both = limiter.demands("a", &[], NOW.plus(1_000 + DEMANDS_KNOWN_MS)).await.unwrap();
@@ -247,7 +251,7 @@ pub async fn a_rate_gives_its_burst_and_then_as_it_flows(limiter: Arc<dyn Limite
             Answer::Throttled { ref scope, wait_ms } => {
                 assert_eq!(*scope, queue("mail"));
                 let next = (ms / 100 + 1) * 100;
-                assert!(wait_ms.is_some_and(|it| ms + it <= next), "{ms}: {wait_ms:?}");
+                assert!(wait_ms.is_some_and(|wait_ms| ms + wait_ms <= next), "{ms}: {wait_ms:?}");
             }
             ref other => panic!("{other:?}"),
         }
@@ -324,6 +328,6 @@ pub async fn of_many_who_ask_at_once_no_more_than_the_limit_get_a_place(limiter:
     }
     let got: HashSet<i64> = engines.join_all().await.concat().into_iter().collect();
     let holders = limiter.holders(&queue("mail"), 1_000).await.unwrap();
-    assert_eq!(holders.first.iter().map(|it| it.member.id).collect::<HashSet<_>>(), got);
+    assert_eq!(holders.first.iter().map(|held| held.member.id).collect::<HashSet<_>>(), got);
     assert!(got.len() <= 10);
 }

@@ -57,7 +57,7 @@ fn limits(id: i64) -> Vec<Limit> {
 }
 
 fn scopes(id: i64) -> Vec<Scope> {
-    limits(id).into_iter().map(|it| it.scope).collect()
+    limits(id).into_iter().map(|limit| limit.scope).collect()
 }
 
 /// What the store knows, what engines have in their hands, and who should be a member.
@@ -77,32 +77,33 @@ impl Model {
     }
 
     fn is_leased(&self, id: i64) -> bool {
-        self.leased.iter().any(|it| it.id == id)
+        self.leased.iter().any(|member| member.id == id)
     }
 
     fn count(members: &BTreeSet<Member>, scope: &Scope) -> usize {
-        members.iter().filter(|it| scopes(it.id).contains(scope)).count()
+        members.iter().filter(|member| scopes(member.id).contains(scope)).count()
     }
 
-    fn answer(&mut self, it: Member) -> Answer {
+    fn answer(&mut self, member: Member) -> Answer {
         if !self.is_whole {
             return Answer::NotWhole;
         }
-        if self.members.contains(&it) {
+        if self.members.contains(&member) {
             return Answer::Granted;
         }
-        let full = |it: &Limit| Self::count(&self.members, &it.scope) >= usize::try_from(it.most).unwrap();
-        if let Some(it) = limits(it.id).into_iter().find(full) {
-            return Answer::Blocked(it.scope);
+        let full =
+            |limit: &Limit| Self::count(&self.members, &limit.scope) >= usize::try_from(limit.most).unwrap();
+        if let Some(limit) = limits(member.id).into_iter().find(full) {
+            return Answer::Blocked(limit.scope);
         }
-        self.members.insert(it);
+        self.members.insert(member);
         Answer::Granted
     }
 }
 
-fn held(it: Member) -> Held {
-    let scopes = scopes(it.id);
-    Held { member: it, place: place(it.id), granted_at: Millis(1), until: Millis(1), scopes }
+fn held(member: Member) -> Held {
+    let scopes = scopes(member.id);
+    Held { member, place: place(member.id), granted_at: Millis(1), until: Millis(1), scopes }
 }
 
 async fn step<F: Future<Output = Arc<dyn Limiter>>>(
@@ -113,38 +114,38 @@ async fn step<F: Future<Output = Arc<dyn Limiter>>>(
 ) -> Result<(), TestCaseError> {
     match step {
         Step::Grant(ids) => {
-            let waits = |it: &i64| !model.is_leased(*it);
+            let waits = |id: &i64| !model.is_leased(*id);
             let asked: Vec<Member> = ids.into_iter().filter(waits).map(|id| model.next(id)).collect();
-            let wish = |it: &Member| {
-                let (place, limits) = (place(it.id), limits(it.id));
-                Wish { member: *it, place, until: Millis(1), limits, rates: Vec::new() }
+            let wish = |member: &Member| {
+                let (place, limits) = (place(member.id), limits(member.id));
+                Wish { member: *member, place, until: Millis(1), limits, rates: Vec::new() }
             };
             let answers = limiter.grant(asked.iter().map(wish).collect(), Millis(1)).await.unwrap();
-            for (it, answer) in asked.into_iter().zip(answers) {
-                prop_assert_eq!(&answer, &model.answer(it));
-                if answer == Answer::Granted && !model.in_hand.contains(&it) {
-                    model.in_hand.push(it);
+            for (member, answer) in asked.into_iter().zip(answers) {
+                prop_assert_eq!(&answer, &model.answer(member));
+                if answer == Answer::Granted && !model.in_hand.contains(&member) {
+                    model.in_hand.push(member);
                 }
             }
         }
         Step::Lease(nth) => {
             if !model.in_hand.is_empty() {
                 let nth = nth % model.in_hand.len();
-                let it = model.in_hand.swap_remove(nth);
-                model.fences.insert(it.id, it.fence);
-                model.leased.insert(it);
+                let member = model.in_hand.swap_remove(nth);
+                model.fences.insert(member.id, member.fence);
+                model.leased.insert(member);
             }
         }
         Step::Crash => model.in_hand.clear(),
         Step::End { nth, gives_up } => {
-            if let Some(it) = model.leased.iter().nth(nth % model.leased.len().max(1)).copied() {
-                model.leased.remove(&it);
+            if let Some(member) = model.leased.iter().nth(nth % model.leased.len().max(1)).copied() {
+                model.leased.remove(&member);
                 if gives_up {
-                    let was = model.members.remove(&it);
-                    let released = limiter.release(&[it]).await.unwrap();
-                    let when_aside = |it: Held| Held { granted_at: Millis(1), ..it };
-                    let released: Vec<_> = released.into_iter().map(|it| it.map(when_aside)).collect();
-                    prop_assert_eq!(released, [was.then(|| held(it))]);
+                    let was = model.members.remove(&member);
+                    let released = limiter.release(&[member]).await.unwrap();
+                    let when_aside = |held: Held| Held { granted_at: Millis(1), ..held };
+                    let released: Vec<_> = released.into_iter().map(|held| held.map(when_aside)).collect();
+                    prop_assert_eq!(released, [was.then(|| held(member))]);
                 }
             }
         }
@@ -173,26 +174,26 @@ async fn reconcile(limiter: &dyn Limiter, model: &mut Model) {
     while let page = limiter.members(Millis::MAX, found.len(), 3).await.unwrap()
         && !page.is_empty()
     {
-        found.extend(page.into_iter().map(|it| it.member));
+        found.extend(page.into_iter().map(|held| held.member));
     }
-    let in_use = |it: &Member| model.leased.contains(it) || model.in_hand.contains(it);
-    let gone: Vec<Member> = found.iter().filter(|it| !in_use(it)).copied().collect();
+    let in_use = |member: &Member| model.leased.contains(member) || model.in_hand.contains(member);
+    let gone: Vec<Member> = found.iter().filter(|member| !in_use(member)).copied().collect();
     limiter.release(&gone).await.unwrap();
-    let missing = model.leased.iter().filter(|it| !found.contains(it)).copied();
+    let missing = model.leased.iter().filter(|member| !found.contains(member)).copied();
     limiter.restore(missing.map(held).collect()).await.unwrap();
     model.members = model.leased.iter().chain(&model.in_hand).copied().collect();
 }
 
 async fn check(limiter: &dyn Limiter, model: &Model) -> Result<(), TestCaseError> {
-    for it in (0..6).flat_map(limits) {
-        let most = usize::try_from(it.most).unwrap();
-        let holders = limiter.holders(&it.scope, 100).await.unwrap();
-        let found: BTreeSet<Member> = holders.first.iter().map(|it| it.member).collect();
-        let wanted = model.members.iter().filter(|one| scopes(one.id).contains(&it.scope));
+    for limit in (0..6).flat_map(limits) {
+        let most = usize::try_from(limit.most).unwrap();
+        let holders = limiter.holders(&limit.scope, 100).await.unwrap();
+        let found: BTreeSet<Member> = holders.first.iter().map(|held| held.member).collect();
+        let wanted = model.members.iter().filter(|one| scopes(one.id).contains(&limit.scope));
         prop_assert_eq!(found, wanted.copied().collect());
-        prop_assert!(holders.count <= most, "{} of {most} in {}", holders.count, it.scope);
-        let in_flight = Model::count(&model.leased, &it.scope);
-        prop_assert!(in_flight <= most, "{in_flight} of {most} in flight in {}", it.scope);
+        prop_assert!(holders.count <= most, "{} of {most} in {}", holders.count, limit.scope);
+        let in_flight = Model::count(&model.leased, &limit.scope);
+        prop_assert!(in_flight <= most, "{in_flight} of {most} in flight in {}", limit.scope);
     }
     Ok(())
 }
@@ -208,13 +209,13 @@ pub fn agrees_with<F: Future<Output = Arc<dyn Limiter>>>(cases: u32, fresh: impl
     let outcome = TestRunner::new(config).run(&lists, |list| {
         runtime.block_on(async {
             let (mut limiter, mut model) = (fresh().await, Model::default());
-            for it in list {
-                step(&mut limiter, &mut model, it, &fresh).await?;
+            for each_step in list {
+                step(&mut limiter, &mut model, each_step, &fresh).await?;
             }
             let ends = Step::End { nth: 0, gives_up: false };
             let quiet = [Step::Rebuild, Step::Crash].into_iter().chain(vec![ends; model.leased.len()]);
-            for it in quiet.chain([Step::Reconcile]) {
-                step(&mut limiter, &mut model, it, &fresh).await?;
+            for each_step in quiet.chain([Step::Reconcile]) {
+                step(&mut limiter, &mut model, each_step, &fresh).await?;
             }
             prop_assert_eq!(limiter.members(Millis::MAX, 0, 9).await.unwrap(), [], "nothing is left");
             Ok(())

@@ -47,7 +47,7 @@ fn query() -> AuditQuery {
 async fn found(store: &dyn Store, query: AuditQuery) -> Vec<AuditEntry> {
     let page = store.audit_entries(query).await.unwrap();
     assert_eq!(page.next_before_id, None, "all of them are in one page");
-    page.entries.into_iter().map(|it| it.1).collect()
+    page.entries.into_iter().map(|pair| pair.1).collect()
 }
 
 pub async fn an_empty_audit_has_no_entries(store: Arc<dyn Store>) {
@@ -117,7 +117,7 @@ pub async fn pages_of_the_audit_find_everything_once_the_newest_first(store: Arc
     loop {
         let page = store.audit_entries(AuditQuery { before_id, limit: 3, ..query() }).await.unwrap();
         assert!(page.entries.len() <= 3);
-        actions.extend(page.entries.into_iter().map(|it| it.1.action));
+        actions.extend(page.entries.into_iter().map(|pair| pair.1.action));
         before_id = page.next_before_id;
         if before_id.is_none() {
             break;
@@ -131,7 +131,7 @@ pub async fn the_oldest_entries_are_forgotten_first_and_so_many_at_most(store: A
         store.append_audit(AuditEntry { at: Millis(at), ..entry("a") }).await.unwrap();
     }
     assert_eq!(store.trim_audit(Millis(4_000), 2).await.unwrap(), 2);
-    let left = |all: Vec<AuditEntry>| all.into_iter().map(|it| it.at.0).collect::<Vec<_>>();
+    let left = |all: Vec<AuditEntry>| all.into_iter().map(|entry| entry.at.0).collect::<Vec<_>>();
     assert_eq!(left(found(&*store, query()).await), [4_000, 3_000, 5_000]);
     assert_eq!(store.trim_audit(Millis(4_000), 2).await.unwrap(), 1);
     assert_eq!(store.trim_audit(Millis(4_000), 2).await.unwrap(), 0);

@@ -113,7 +113,13 @@ pub async fn a_task_that_goes_into_another_queue_takes_its_account_along(store: 
     balanced(&*store).await;
     let moved = super::sample::read(&*store, place.place).await;
     assert_eq!((moved.ask.queue, moved.due_at), (queue("fax"), NOW.plus(9)));
-    let fax = store.books().await.unwrap().pending_bytes.into_iter().find(|it| it.queue == queue("fax"));
+    let fax = store
+        .books()
+        .await
+        .unwrap()
+        .pending_bytes
+        .into_iter()
+        .find(|pending_bytes| pending_bytes.queue == queue("fax"));
     assert_eq!(fax, Some(pending(queue("fax"), 5_000)));
 }
 
@@ -127,7 +133,11 @@ pub async fn books_have_the_bytes_of_payloads_as_long_as_their_tasks_wait(store:
     let of_mail = async |store: &dyn Store| {
         balanced(store).await;
         let books = store.books().await.unwrap();
-        books.pending_bytes.iter().map(|it| usize::try_from(it.bytes).unwrap()).sum::<usize>()
+        books
+            .pending_bytes
+            .iter()
+            .map(|pending_bytes| usize::try_from(pending_bytes.bytes).unwrap())
+            .sum::<usize>()
     };
     let mut waiting = 0;
     for (nth, size) in sizes.into_iter().enumerate() {

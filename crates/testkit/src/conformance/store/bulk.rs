@@ -117,18 +117,18 @@ pub async fn of_many_who_advance_one_step_one_is_applied(store: Arc<dyn BulkStor
             store.advance_bulk(asked, NOW).await.unwrap() == Applied::Moved
         });
     }
-    assert_eq!(asking.join_all().await.into_iter().filter(|it| *it).count(), 1);
+    assert_eq!(asking.join_all().await.into_iter().filter(|flag| *flag).count(), 1);
     assert_eq!(failures(&*store, &one).await.len(), 1);
 }
 
 pub async fn failures_stand_and_go_with_their_advance(store: Arc<dyn BulkStore>, _: Arc<dyn Store>) {
     let (mut one, other) = (made(&*store).await, made(&*store).await);
     let failed = vec![failure(3, "a \u{1F600}"), failure(1, "b"), failure(2, "c")];
-    for it in [&one, &other] {
-        let asked = AdvanceBulk { failed: failed.clone(), ..advance(it, BulkState::Running, None) };
+    for bulk in [&one, &other] {
+        let asked = AdvanceBulk { failed: failed.clone(), ..advance(bulk, BulkState::Running, None) };
         assert_eq!(store.advance_bulk(asked, NOW).await.unwrap(), Applied::Moved);
     }
-    let ids = |all: Vec<BulkFailure>| all.iter().map(|it| it.place.id).collect::<Vec<_>>();
+    let ids = |all: Vec<BulkFailure>| all.iter().map(|failure| failure.place.id).collect::<Vec<_>>();
     assert_eq!(failures(&*store, &one).await, [failure(1, "b"), failure(2, "c"), failure(3, "a \u{1F600}")]);
     assert_eq!(ids(store.bulk_failures(one.id, 1, 1).await.unwrap()), [2]);
     one = stands(&*store, &one).await;
@@ -155,12 +155,18 @@ pub async fn only_what_is_due_and_of_the_asked_slots_is_found(store: Arc<dyn Bul
     assert_eq!(store.next_bulk_wake().await.unwrap(), None);
     let mut all = Vec::new();
     for wake_at in [Some(NOW.plus(2)), Some(NOW), Some(NOW.plus(1)), None] {
-        let it = made(&*store).await;
-        store.advance_bulk(advance(&it, BulkState::Running, wake_at), NOW).await.unwrap();
-        all.push(stands(&*store, &it).await);
+        let bulk = made(&*store).await;
+        store.advance_bulk(advance(&bulk, BulkState::Running, wake_at), NOW).await.unwrap();
+        all.push(stands(&*store, &bulk).await);
     }
     let found = async |slots: u32, now: i64, limit: usize| -> Vec<i64> {
-        store.due_bulks(slots, NOW.plus(now), limit).await.unwrap().iter().map(|it| it.id).collect()
+        store
+            .due_bulks(slots, NOW.plus(now), limit)
+            .await
+            .unwrap()
+            .iter()
+            .map(|due_bulk| due_bulk.id)
+            .collect()
     };
     assert_eq!(store.next_bulk_wake().await.unwrap(), Some(NOW));
     assert_eq!(found(ALL_SLOTS, -1, 9).await, [0; 0]);
@@ -183,7 +189,7 @@ pub async fn operations_are_listed_the_newest_first_of_their_namespace(
     ids.reverse();
     let listed = async |below: i64, limit: usize| -> Vec<i64> {
         let page = store.bulks(&Name::default_namespace(), below, limit).await.unwrap();
-        page.iter().map(|it| it.id).collect()
+        page.iter().map(|bulk| bulk.id).collect()
     };
     assert_eq!(listed(i64::MAX, 9).await, ids);
     assert_eq!(listed(i64::MAX, 2).await, ids[..2]);
@@ -196,18 +202,22 @@ pub async fn what_has_ended_long_ago_is_forgotten_and_what_is_at_work_stays(
 ) {
     let mut all = Vec::new();
     for state in BulkState::ALL {
-        let it = made(&*store).await;
+        let bulk = made(&*store).await;
         let failed = vec![failure(1, "no")];
-        store.advance_bulk(AdvanceBulk { failed, ..advance(&it, state, None) }, NOW).await.unwrap();
-        all.push((state, it));
+        store.advance_bulk(AdvanceBulk { failed, ..advance(&bulk, state, None) }, NOW).await.unwrap();
+        all.push((state, bulk));
     }
     assert_eq!(store.forget_bulks(NOW, 9).await.unwrap(), 0, "none is older than that");
     assert_eq!(store.forget_bulks(NOW.plus(1), 2).await.unwrap(), 2, "so many at most");
     assert_eq!(store.forget_bulks(NOW.plus(1), 9).await.unwrap(), 1);
-    for (state, it) in all {
-        let is_there = store.bulk(&it.namespace, it.id).await.unwrap().is_some();
+    for (state, bulk) in all {
+        let is_there = store.bulk(&bulk.namespace, bulk.id).await.unwrap().is_some();
         let stays = matches!(state, BulkState::Running | BulkState::Paused);
-        assert_eq!((is_there, failures(&*store, &it).await.len()), (stays, usize::from(stays)), "{state:?}");
+        assert_eq!(
+            (is_there, failures(&*store, &bulk).await.len()),
+            (stays, usize::from(stays)),
+            "{state:?}"
+        );
     }
 }
 
@@ -223,7 +233,7 @@ async fn places(store: &dyn BulkStore, look: &Look) -> Vec<TaskRef> {
         assert!(page.places.len() <= look.limit, "bounded");
         all.extend(page.places);
         let Some(next) = page.next_before_id else { return all };
-        assert!(look.before_id.is_none_or(|it| next < it), "each page goes on below the last");
+        assert!(look.before_id.is_none_or(|before_id| next < before_id), "each page goes on below the last");
         look.before_id = Some(next);
     }
     panic!("a look that never ends");
@@ -266,13 +276,13 @@ pub async fn each_condition_of_a_look_holds_and_all_hold_together(
         let found = places(&*bulks, &look).await;
         let tasks = store.read(&found).await.unwrap();
         let ids: Vec<i64> =
-            tasks.iter().map(|it| it.as_ref().expect("its place is its reference").task_id()).collect();
+            tasks.iter().map(|task| task.as_ref().expect("its place is its reference").task_id()).collect();
         assert_eq!(ids, wanted, "{look:?}");
     }
     insert_at(&*store, ask(8), LATER).await;
     let before = Look { created_until: Some(LATER.plus(-1)), queue: Some(name("mail")), ..any() };
     let newest = store.read(&places(&*bulks, &before).await).await.unwrap();
-    assert!(newest.iter().flatten().all(|it| it.task_id() != 8), "it was made later");
+    assert!(newest.iter().flatten().all(|task| task.task_id() != 8), "it was made later");
     let of_what = Look { error: Some("no such text".to_owned()), ..any() };
     assert_eq!(places(&*bulks, &of_what).await, []);
 }
@@ -283,13 +293,14 @@ pub async fn a_look_at_some_partitions_finds_what_is_there_and_nothing_else(
 ) {
     let labelled = |id| NewTask { labels: [("team".to_owned(), "blue".to_owned())].into(), ..ask(id) };
     let inserted = store.insert((0..40).map(labelled).collect(), CALLER, NOW).await.unwrap();
-    let mut all: Vec<TaskRef> = inserted.iter().map(|it| it.task.place).collect();
+    let mut all: Vec<TaskRef> = inserted.iter().map(|inserted| inserted.task.place).collect();
     all.reverse();
-    let some: BTreeSet<Partition> = all.iter().map(|it| it.partition).take(3).collect();
-    let there: Vec<TaskRef> = all.iter().copied().filter(|it| some.contains(&it.partition)).collect();
+    let some: BTreeSet<Partition> = all.iter().map(|place| place.partition).take(3).collect();
+    let there: Vec<TaskRef> = all.iter().copied().filter(|place| some.contains(&place.partition)).collect();
     let others: BTreeSet<Partition> =
-        (0..store.partitions()).map(Partition).filter(|it| !some.contains(it)).collect();
-    let elsewhere: Vec<TaskRef> = all.iter().copied().filter(|it| !some.contains(&it.partition)).collect();
+        (0..store.partitions()).map(Partition).filter(|partition| !some.contains(partition)).collect();
+    let elsewhere: Vec<TaskRef> =
+        all.iter().copied().filter(|place| !some.contains(&place.partition)).collect();
     assert!(!there.is_empty() && !elsewhere.is_empty());
     let look = Look { namespace: Some(Name::default_namespace()), queue: Some(name("mail")), ..any() };
     let of_label = Look { label: Some(("team".to_owned(), "blue".to_owned())), ..look.clone() };
@@ -368,7 +379,7 @@ pub async fn pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile(
     let mut found = Vec::new();
     loop {
         let page = bulks.matching(&look).await.unwrap();
-        found.extend(page.places.iter().map(|it| it.id));
+        found.extend(page.places.iter().map(|place| place.id));
         // Moved in time, each of them: it stands elsewhere in every key but that of ids.
         let change =
             Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None, queue: None };
@@ -395,16 +406,16 @@ pub async fn a_deleted_namespace_takes_its_operations_along(
 ) {
     let other = bulks.create_bulk(new("other"), NOW).await.unwrap();
     for _ in 0..3 {
-        let it = made(&*bulks).await;
+        let bulk = made(&*bulks).await;
         let failed = (0..3).map(|id| failure(id, "no")).collect();
-        let asked = AdvanceBulk { failed, ..advance(&it, BulkState::Running, Some(NOW)) };
+        let asked = AdvanceBulk { failed, ..advance(&bulk, BulkState::Running, Some(NOW)) };
         bulks.advance_bulk(asked, NOW).await.unwrap();
     }
     let all = bulks.bulks(&Name::default_namespace(), i64::MAX, 9).await.unwrap();
     while store.delete_traces(&Name::default_namespace(), 2).await.unwrap() > 0 {}
-    for it in all {
-        assert_eq!(failures(&*bulks, &it).await, []);
-        assert_eq!(bulks.bulk(&it.namespace, it.id).await.unwrap(), None);
+    for bulk in all {
+        assert_eq!(failures(&*bulks, &bulk).await, []);
+        assert_eq!(bulks.bulk(&bulk.namespace, bulk.id).await.unwrap(), None);
     }
     assert_eq!(stands(&*bulks, &other).await, other);
 }

@@ -44,7 +44,7 @@ pub async fn a_retry_or_a_snooze_does_not_move_the_deadline(store: Arc<dyn Store
         dispatch(&*store, grant(&task, NOW), NOW).await.unwrap();
         let task = read(&*store, task.place).await;
         let task = moved(&*store, &task, change, NOW).await;
-        let deadline_at = task.ask.deadline_ms.map(|it| task.ask.execute_at.plus(it));
+        let deadline_at = task.ask.deadline_ms.map(|deadline_ms| task.ask.execute_at.plus(deadline_ms));
         assert_eq!((task.due_at, deadline_at), (NEXT, Some(NOW.plus(500))));
     }
 }
@@ -113,7 +113,7 @@ pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>)
         Change::Abort { keep_until: KEEP },
     ];
     let each =
-        ways.iter().flat_map(|it| [State::Dispatched, State::Running].map(|state| (it.clone(), state)));
+        ways.iter().flat_map(|way| [State::Dispatched, State::Running].map(|state| (way.clone(), state)));
     for (id, (change, state)) in (0..).zip(each) {
         for (id, fired_at) in [(2 * id, None), (2 * id + 1, Some(NOW.plus(7)))] {
             let before = walk_to(&*store, id, state).await;
@@ -121,7 +121,10 @@ pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>)
             assert_eq!(apply(&*store, wanted, LATER).await, Applied::Moved);
             let after = read(&*store, before.place).await;
             assert_eq!(after.fired_at, fired_at.or(before.fired_at), "{change:?} of {state:?}");
-            assert_eq!(after.lateness_ms(), after.fired_at.map(|it| it.since(after.ask.execute_at)));
+            assert_eq!(
+                after.lateness_ms(),
+                after.fired_at.map(|fired_at| fired_at.since(after.ask.execute_at))
+            );
         }
     }
     let retried = walk_to(&*store, 100, State::Running).await;
@@ -138,23 +141,24 @@ pub async fn each_of_many_outcomes_says_when_its_own_attempt_fired(store: Arc<dy
             let due = |nth: i64| NOW.plus(-(nth * 37 % 101));
             let ask = |nth: i64| NewTask { execute_at: due(nth), ..ask(10_000 * round + 1_000 * turn + nth) };
             let inserted = store.insert((0..count).map(ask).collect(), "test", NOW.plus(-200)).await.unwrap();
-            let grants = inserted.iter().map(|it| grant(&it.task, it.task.due_at)).collect();
+            let grants =
+                inserted.iter().map(|inserted| grant(&inserted.task, inserted.task.due_at)).collect();
             let leased = store.dispatch(grants, NOW).await.unwrap();
-            let leased: Vec<_> = leased.into_iter().map(|it| it.made().unwrap()).collect();
+            let leased: Vec<_> = leased.into_iter().map(|dispatched| dispatched.made().unwrap()).collect();
             let is_known = |nth: i64| nth % 3 != 1;
-            let outcome = |(nth, it): (i64, &Assignment)| Step {
-                place: it.place,
-                fence: Some(it.fence),
+            let outcome = |(nth, lease): (i64, &Assignment)| Step {
+                place: lease.place,
+                fence: Some(lease.fence),
                 change: Change::Succeed { result: result(Content::default()), keep_until: KEEP },
                 note: Note::default(),
-                fired_at: is_known(nth).then(|| it.due_at.plus(late(nth))),
+                fired_at: is_known(nth).then(|| lease.due_at.plus(late(nth))),
                 known: None,
             };
             let steps: Vec<Step> = (0..).zip(&leased).map(outcome).collect();
             let applied = store.apply(steps, LATER).await.unwrap();
-            assert!(applied.iter().all(|it| *it == Applied::Moved), "{count}");
-            for (nth, it) in (0..).zip(&leased) {
-                let after = read(&*store, it.place).await;
+            assert!(applied.iter().all(|stepped| *stepped == Applied::Moved), "{count}");
+            for (nth, lease) in (0..).zip(&leased) {
+                let after = read(&*store, lease.place).await;
                 let late_ms = if is_known(nth) { late(nth) } else { 0 };
                 assert_eq!(after.lateness_ms(), Some(late_ms), "{nth} of {count}");
                 assert_eq!(after.state, State::Succeeded);
@@ -201,7 +205,8 @@ pub async fn a_dead_task_is_changed_where_it_stands_and_only_what_is_given(store
     let made = insert(&*store, full(1)).await.task;
     let dead = moved(&*store, &made, Change::DeadLetter { keep_until: KEEP }, LATER).await;
     let same = moved(&*store, &dead, nothing(None), NEXT).await;
-    let stays = |it: &Task| (it.state, it.due_at, it.keep_until, it.attempt, it.last_error.clone());
+    let stays =
+        |task: &Task| (task.state, task.due_at, task.keep_until, task.attempt, task.last_error.clone());
     assert_eq!((&same.ask, stays(&same)), (&dead.ask, stays(&dead)), "nothing given, nothing changed");
     assert_eq!((same.fence, same.updated_at), (dead.fence + 1, NEXT));
     for payload in [Content::binary(vec![7; 200_000]), Content::json("{}"), Content::binary(vec![8; 9])] {
@@ -233,7 +238,10 @@ pub async fn a_dead_task_is_changed_where_it_stands_and_only_what_is_given(store
         assert_eq!(moved(&*store, &all, default, NEXT).await.ask.retry, RetryPolicy::default());
     }
     let last = read(&*store, made.place).await;
-    assert_eq!(last.history.last().map(|it| (it.event, it.to)), Some((Some(Event::Amend), State::Dead)));
+    assert_eq!(
+        last.history.last().map(|entry| (entry.event, entry.to)),
+        Some((Some(Event::Amend), State::Dead))
+    );
     let alive = moved(&*store, &last, Change::Redrive { execute_at: NEXT }, NEXT).await;
     assert_eq!((alive.ask.max_attempts, alive.ask.payload.bytes.len()), (77, 9));
     assert_eq!(apply(&*store, step(&last, nothing(Some(1))), NEXT).await, Applied::Lost, "an old fence");
@@ -268,7 +276,7 @@ fn assert_chained(history: &[Entry]) {
 
 pub async fn histories_chain_from_the_insert_to_the_present(store: Arc<dyn Store>) {
     let task = a_long_life(&*store, 1).await;
-    let events: Vec<_> = task.history.iter().map(|it| it.event).collect();
+    let events: Vec<_> = task.history.iter().map(|entry| entry.event).collect();
     let lived = [
         Event::Claim,
         Event::Dispatch,
@@ -283,7 +291,7 @@ pub async fn histories_chain_from_the_insert_to_the_present(store: Arc<dyn Store
     assert_eq!(events, [None].into_iter().chain(lived.map(Some)).collect::<Vec<_>>());
     assert_chained(&task.history);
     assert_eq!(task.history.last().unwrap().to, task.state);
-    let attempts: Vec<u32> = task.history.iter().map(|it| it.attempt).collect();
+    let attempts: Vec<u32> = task.history.iter().map(|entry| entry.attempt).collect();
     assert_eq!(attempts, [0, 0, 1, 1, 1, 1, 1, 2, 2, 0]);
 }
 
@@ -326,7 +334,7 @@ pub async fn errors_of_64_kib_are_kept_whole_and_longer_ones_say_that_they_were_
         retry.note.error = Some(error.clone());
         assert_eq!(apply(&*store, retry, NOW).await, Applied::Moved);
         task = read(&*store, task.place).await;
-        let newest = task.history.iter().rev().find_map(|it| it.error.clone());
+        let newest = task.history.iter().rev().find_map(|entry| entry.error.clone());
         assert_eq!((newest.as_ref(), task.last_error.as_ref()), (Some(&error), Some(&error)), "whole");
         task = moved(&*store, &task, Change::Claim, NOW).await;
         dispatch(&*store, grant(&task, NOW), NOW).await.unwrap();

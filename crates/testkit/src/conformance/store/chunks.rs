@@ -55,7 +55,9 @@ pub async fn thirty_two_of_sixty_five_thousand_are_one_page(store: Arc<dyn Store
     for from in (0..TASKS).step_by(usize::try_from(BATCH).unwrap()) {
         let asks = (from..from + BATCH).map(one).collect();
         let stored = store.insert(asks, CALLER, NOW).await.unwrap();
-        odd_ones.extend(stored.into_iter().map(|it| it.task).filter(|it| it.task_id() % 2_031 == 1_500));
+        odd_ones.extend(
+            stored.into_iter().map(|inserted| inserted.task).filter(|task| task.task_id() % 2_031 == 1_500),
+        );
     }
     let each = |nth: i64| (0..TASKS).rev().filter(move |id| id % 2_031 == nth).collect::<Vec<_>>();
     let orders = store.list(&of("orders")).await.unwrap();
@@ -69,8 +71,8 @@ pub async fn thirty_two_of_sixty_five_thousand_are_one_page(store: Arc<dyn Store
     assert_eq!((kind.as_slice(), looks <= 4), (each(1_000).as_slice(), true), "{looks} looks");
     let (none, looks) = pages(&*store, &of("nobody")).await;
     assert_eq!((none.as_slice(), looks), ([].as_slice(), 1), "nothing is walked for a queue without tasks");
-    for it in &odd_ones {
-        moved(&*store, it, Change::Cancel { keep_until: KEEP }, NOW).await;
+    for task in &odd_ones {
+        moved(&*store, task, Change::Cancel { keep_until: KEEP }, NOW).await;
     }
     let cancelled = Query { state: Some(State::Cancelled), ..of("mail") };
     assert_eq!(pages(&*store, &cancelled).await.0, each(1_500));

@@ -32,18 +32,18 @@ fn query() -> EventQuery {
 }
 
 async fn keys(store: &dyn ClusterStore, query: EventQuery) -> Vec<String> {
-    store.events(query).await.unwrap().into_iter().map(|it| it.1.key).collect()
+    store.events(query).await.unwrap().into_iter().map(|event| event.1.key).collect()
 }
 
 pub async fn an_event_comes_back_as_it_was_appended(store: Arc<dyn ClusterStore>, _: Arc<dyn Store>) {
     assert_eq!(store.events(query()).await.unwrap(), []);
     let plain = Event { engine: None, details: "{}".to_owned(), ..event("b") };
-    for it in [event("a"), plain.clone()] {
-        assert_eq!(store.append_event(it).await.unwrap(), Applied::Moved);
+    for event in [event("a"), plain.clone()] {
+        assert_eq!(store.append_event(event).await.unwrap(), Applied::Moved);
     }
     let found = store.events(query()).await.unwrap();
     assert!(found[0].0 > found[1].0, "later ones have higher numbers");
-    assert_eq!(found.into_iter().map(|it| it.1).collect::<Vec<_>>(), [plain, event("a")]);
+    assert_eq!(found.into_iter().map(|pair| pair.1).collect::<Vec<_>>(), [plain, event("a")]);
 }
 
 pub async fn no_partition_moves_unless_somebody_moves_one(store: Arc<dyn ClusterStore>, _: Arc<dyn Store>) {
@@ -55,7 +55,7 @@ pub async fn of_events_with_one_key_the_first_stands(store: Arc<dyn ClusterStore
     let again = Event { text: "another engine says it too".to_owned(), at: LATER, ..event("a") };
     assert_eq!(store.append_event(again).await.unwrap(), Applied::Lost);
     let found = store.events(query()).await.unwrap();
-    assert_eq!(found.into_iter().map(|it| it.1).collect::<Vec<_>>(), [event("a")]);
+    assert_eq!(found.into_iter().map(|pair| pair.1).collect::<Vec<_>>(), [event("a")]);
     let long = "k".repeat(10_000);
     store.append_event(event(&long)).await.unwrap();
 }
@@ -65,8 +65,8 @@ pub async fn each_condition_on_events_holds_and_pages_find_everything_once(
     _: Arc<dyn Store>,
 ) {
     let other = Event { kind: EventKind::HotSetLost, at: LATER, engine: None, ..event("c") };
-    for it in [event("a"), Event { at: LATER, ..event("b") }, other] {
-        store.append_event(it).await.unwrap();
+    for event in [event("a"), Event { at: LATER, ..event("b") }, other] {
+        store.append_event(event).await.unwrap();
     }
     for (asked, expected) in [
         (query(), vec!["c", "b", "a"]),
@@ -83,8 +83,8 @@ pub async fn each_condition_on_events_holds_and_pages_find_everything_once(
     let (mut before_id, mut found) = (None, Vec::new());
     for _ in 0..4 {
         let page = store.events(EventQuery { before_id, limit: 1, ..query() }).await.unwrap();
-        before_id = page.last().map(|it| it.0).or(before_id);
-        found.extend(page.into_iter().map(|it| it.1.key));
+        before_id = page.last().map(|pair| pair.0).or(before_id);
+        found.extend(page.into_iter().map(|pair| pair.1.key));
     }
     assert_eq!(found, ["c", "b", "a"]);
 }
@@ -112,8 +112,10 @@ pub async fn a_sample_takes_the_place_of_its_engines_last_of_that_step(
         engine: engine.to_owned(),
         body: body.to_owned(),
     };
-    for it in [sample(2, "a", "{}"), sample(1, "b", "x"), sample(1, "a", "y"), sample(2, "a", r#"{"n":1}"#)] {
-        store.save_sample(it).await.unwrap();
+    for sample in
+        [sample(2, "a", "{}"), sample(1, "b", "x"), sample(1, "a", "y"), sample(2, "a", r#"{"n":1}"#)]
+    {
+        store.save_sample(sample).await.unwrap();
     }
     let all = [sample(1, "a", "y"), sample(1, "b", "x"), sample(2, "a", r#"{"n":1}"#)];
     assert_eq!(store.samples(Millis(0)).await.unwrap(), all);
@@ -136,8 +138,8 @@ pub async fn samples_of_queues_are_kept_beside_and_read_by_queue(
     };
     let body = r#"{"started_ms":5,"until_ms":9,"is_cut":false,"queues":{"a.b/q.1:x-y_z":{"fired":3,"lateness":[1,2]},"a.b/other":{}}}"#;
     let idle = r#"{"started_ms":6,"until_ms":8,"queues":{}}"#;
-    for it in [sample(1, "a", "{}"), sample(1, "a", body), sample(2, "\u{1F980}", idle)] {
-        store.save_queue_sample(it).await.unwrap();
+    for sample in [sample(1, "a", "{}"), sample(1, "a", body), sample(2, "\u{1F980}", idle)] {
+        store.save_queue_sample(sample).await.unwrap();
     }
     let all = [sample(1, "a", body), sample(2, "\u{1F980}", idle)];
     assert_eq!(store.queue_samples(Millis(0), None).await.unwrap(), all);
@@ -145,7 +147,8 @@ pub async fn samples_of_queues_are_kept_beside_and_read_by_queue(
     assert_eq!(store.samples(Millis(0)).await.unwrap(), []);
     let of = async |name: &str, since| {
         let found = store.queue_samples(Millis(since), Some(&queue(name))).await.unwrap();
-        let read = |it: Sample| (it.step_at.0, it.engine, serde_json::from_str(&it.body).unwrap());
+        let read =
+            |sample: Sample| (sample.step_at.0, sample.engine, serde_json::from_str(&sample.body).unwrap());
         found.into_iter().map(read).collect::<Vec<(i64, String, serde_json::Value)>>()
     };
     let told = |started: i64, until: i64, counts| serde_json::json!({ "started_ms": started, "until_ms": until, "counts": counts });
@@ -192,7 +195,7 @@ pub async fn what_waits_for_its_time_is_counted_by_step_and_nothing_else(
             found.insert((partition, *step), *tasks);
         }
         let few = cluster.due_counts(DueLook { limit: 1, ..look }).await.unwrap();
-        let of_few: u64 = few.steps.iter().map(|it| it.1).sum();
+        let of_few: u64 = few.steps.iter().map(|step| step.1).sum();
         assert!(of_few <= 1 && (few.is_cut || counts.steps.is_empty()), "{few:?}");
     }
     assert_eq!(found, expected);
@@ -203,7 +206,7 @@ pub async fn a_database_says_its_name(cluster: Arc<dyn ClusterStore>, store: Arc
     for part in 0..store.parts() {
         let database = cluster.database(part).await.unwrap();
         assert!(!database.name.is_empty());
-        assert!(database.bytes.is_some_and(|it| it > 0), "{database:?}");
+        assert!(database.bytes.is_some_and(|bytes| bytes > 0), "{database:?}");
     }
     assert!(cluster.signs_of_life().await.unwrap().is_empty(), "nobody lives here");
 }

@@ -154,7 +154,7 @@ pub async fn the_furthest_numbers_come_back_identical(store: Arc<dyn Store>) {
             assert_eq!(read(&*store, inserted.task.place).await.ask, asked);
         }
         let found = store.versions(&name("default"), id, None, 9).await.unwrap();
-        let numbers: Vec<i64> = found.iter().map(|it| it.ask.task_version).collect();
+        let numbers: Vec<i64> = found.iter().map(|task| task.ask.task_version).collect();
         assert_eq!(numbers, [i64::MAX, 0, -1, i64::MIN]);
         let newest = &found[0];
         let claimed = moved(&*store, newest, Change::Claim, NOW).await;

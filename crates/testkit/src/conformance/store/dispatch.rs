@@ -40,12 +40,16 @@ pub async fn each_of_many_keeps_its_own_instant_of_firing(store: Arc<dyn Store>)
         let inserted = store.insert((0..count).map(ask).collect(), "test", NOW.plus(-200)).await.unwrap();
         let fired = |nth: i64| NOW.plus(nth * 53 % 89);
         let mut grants: Vec<Grant> =
-            (0..).zip(&inserted).map(|(nth, it)| grant(&it.task, fired(nth))).collect();
+            (0..).zip(&inserted).map(|(nth, inserted)| grant(&inserted.task, fired(nth))).collect();
         grants.reverse();
         let made = store.dispatch(grants, LATER).await.unwrap();
-        assert!(made.iter().all(|it| matches!(it, Dispatched::Made(_))), "{count}");
-        for (nth, it) in (0..).zip(&inserted) {
-            assert_eq!(read(&*store, it.task.place).await.fired_at, Some(fired(nth)), "{nth} of {count}");
+        assert!(made.iter().all(|dispatched| matches!(dispatched, Dispatched::Made(_))), "{count}");
+        for (nth, inserted) in (0..).zip(&inserted) {
+            assert_eq!(
+                read(&*store, inserted.task.place).await.fired_at,
+                Some(fired(nth)),
+                "{nth} of {count}"
+            );
         }
     }
 }
@@ -53,14 +57,18 @@ pub async fn each_of_many_keeps_its_own_instant_of_firing(store: Arc<dyn Store>)
 pub async fn an_assignment_says_all_that_an_executor_needs(store: Arc<dyn Store>) {
     let asked = NewTask { execute_at: NOW.plus(-7), ..full(1) };
     let task = claimed(&*store, asked.clone()).await;
-    let it = dispatch(&*store, grant(&task, NOW.plus(2)), NOW).await.unwrap();
-    assert_eq!((it.place.id, it.place.partition), (task.place.id, task.place.partition));
-    assert_eq!((it.task_id, it.task_version, it.attempt, it.max_attempts), (1, 3, 1, 7));
-    assert_eq!((it.queue, it.kind, it.priority), (asked.queue, asked.kind, asked.priority));
-    assert_eq!((it.payload, it.traceparent), (asked.payload, asked.traceparent));
-    assert_eq!((it.timeout_ms, it.labels), (asked.timeout_ms, asked.labels));
-    assert_eq!((it.execute_at, it.due_at), (NOW.plus(-7), NOW));
-    assert_eq!((it.fired_at, it.lease_until), (NOW.plus(2), NOW.plus(30_002)), "it begins when it fires");
+    let lease = dispatch(&*store, grant(&task, NOW.plus(2)), NOW).await.unwrap();
+    assert_eq!((lease.place.id, lease.place.partition), (task.place.id, task.place.partition));
+    assert_eq!((lease.task_id, lease.task_version, lease.attempt, lease.max_attempts), (1, 3, 1, 7));
+    assert_eq!((lease.queue, lease.kind, lease.priority), (asked.queue, asked.kind, asked.priority));
+    assert_eq!((lease.payload, lease.traceparent), (asked.payload, asked.traceparent));
+    assert_eq!((lease.timeout_ms, lease.labels), (asked.timeout_ms, asked.labels));
+    assert_eq!((lease.execute_at, lease.due_at), (NOW.plus(-7), NOW));
+    assert_eq!(
+        (lease.fired_at, lease.lease_until),
+        (NOW.plus(2), NOW.plus(30_002)),
+        "it begins when it fires"
+    );
 }
 
 pub async fn a_lease_ends_no_later_than_the_timeout_allows(store: Arc<dyn Store>) {
@@ -87,7 +95,7 @@ pub async fn one_task_twice_in_a_batch_is_handed_over_once(store: Arc<dyn Store>
     let task = claimed(&*store, version(1, 0)).await;
     let other = Grant { executor: "executor-2".to_owned(), ..grant(&task, NOW) };
     let assigned = store.dispatch(vec![grant(&task, NOW), other], NOW).await.unwrap();
-    let made = |it: &Dispatched| matches!(it, Dispatched::Made(_));
+    let made = |dispatched: &Dispatched| matches!(dispatched, Dispatched::Made(_));
     assert_eq!(assigned.iter().map(made).collect::<Vec<_>>(), [true, false]);
     let task = read(&*store, task.place).await;
     assert_eq!((task.lease.unwrap().executor.as_str(), task.attempt), (EXECUTOR, 1));
@@ -103,10 +111,10 @@ pub async fn grants_are_answered_in_their_order(store: Arc<dyn Store>) {
     }
     fastrand::Rng::with_seed(5).shuffle(&mut grants);
     let ids: Vec<i64> = grants.iter().map(|(id, _)| *id).collect();
-    let assigned = store.dispatch(grants.into_iter().map(|(_, it)| it).collect(), NOW).await.unwrap();
+    let assigned = store.dispatch(grants.into_iter().map(|(_, grant)| grant).collect(), NOW).await.unwrap();
     assert_eq!(assigned.len(), 200);
-    for (id, it) in ids.iter().zip(assigned) {
-        assert_eq!(it.made().map(|it| it.task_id), (id % 4 != 1).then_some(*id));
+    for (id, dispatched) in ids.iter().zip(assigned) {
+        assert_eq!(dispatched.made().map(|lease| lease.task_id), (id % 4 != 1).then_some(*id));
     }
 }
 
@@ -118,7 +126,7 @@ pub async fn of_many_who_dispatch_one_task_one_gets_it(store: Arc<dyn Store>) {
         let store = Arc::clone(&store);
         engines.spawn(async move { (grant.executor.clone(), dispatch(&*store, grant, NOW).await) });
     }
-    let won: Vec<_> = engines.join_all().await.into_iter().filter(|(_, it)| it.is_some()).collect();
+    let won: Vec<_> = engines.join_all().await.into_iter().filter(|(_, lease)| lease.is_some()).collect();
     assert_eq!(won.len(), 1);
     let task = read(&*store, task.place).await;
     assert_eq!((task.attempt, &task.lease.unwrap().executor), (1, &won[0].0));
@@ -132,7 +140,7 @@ pub async fn a_cancel_and_a_dispatch_never_both_win(store: Arc<dyn Store>) {
         race.spawn(async move { apply(&*one, cancel, NOW).await == Applied::Moved });
         let (two, grant) = (Arc::clone(&store), grant(&task, NOW));
         race.spawn(async move { dispatch(&*two, grant, NOW).await.is_some() });
-        let won = race.join_all().await.into_iter().filter(|it| *it).count();
+        let won = race.join_all().await.into_iter().filter(|flag| *flag).count();
         assert_eq!(won, 1, "exactly one");
         let state = read(&*store, task.place).await.state;
         assert!(matches!(state, State::Cancelled | State::Dispatched));

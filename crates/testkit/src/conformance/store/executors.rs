@@ -59,10 +59,10 @@ pub async fn what_a_sign_does_not_say_stays(store: Arc<dyn Store>) {
     let said = Profile { capacity: Some(2), holds: Some(Vec::new()), running: Some(0), ..Profile::default() };
     let later = Sign { profile: said, alive_until: ALIVE.plus(5), ..sign("x1", NOW.plus(5)) };
     store.note_executors(vec![later]).await.unwrap();
-    let it = one(&*store, "x1").await;
+    let executor = one(&*store, "x1").await;
     let want = Profile { capacity: Some(2), holds: Some(Vec::new()), running: Some(0), ..profile() };
-    assert_eq!((it.profile, it.first_seen_at, it.seen_at), (want, NOW, NOW.plus(5)));
-    assert_eq!(it.alive_until, ALIVE.plus(5));
+    assert_eq!((executor.profile, executor.first_seen_at, executor.seen_at), (want, NOW, NOW.plus(5)));
+    assert_eq!(executor.alive_until, ALIVE.plus(5));
 }
 
 pub async fn an_older_sign_changes_nothing(store: Arc<dyn Store>) {
@@ -76,12 +76,12 @@ pub async fn an_older_sign_changes_nothing(store: Arc<dyn Store>) {
 
 pub async fn executors_are_listed_by_name_from_a_name_on(store: Arc<dyn Store>) {
     let names = ["b", "a", "c-1", "c.1", "B"];
-    store.note_executors(names.iter().map(|it| sign(it, NOW)).collect()).await.unwrap();
+    store.note_executors(names.iter().map(|name| sign(name, NOW)).collect()).await.unwrap();
     let namespace = name("other");
     store.note_executors(vec![Sign { namespace, ..sign("a", NOW) }]).await.unwrap();
     let listed = async |from: &str, limit| {
         let found = store.executors(&Name::default_namespace(), from, limit).await.unwrap();
-        found.into_iter().map(|it| it.name.as_str().to_owned()).collect::<Vec<_>>()
+        found.into_iter().map(|executor| executor.name.as_str().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(listed("", 10).await, ["B", "a", "b", "c-1", "c.1"]);
     assert_eq!(listed("b", 2).await, ["b", "c-1"]);
@@ -124,7 +124,7 @@ pub async fn each_death_is_found_once_and_the_dead_are_forgotten(store: Arc<dyn 
     };
     assert_eq!(roll(NOW, Millis(0), Millis(0)).await, Roll::default());
     let names = ["x1", "x2", "x3", "x4"];
-    store.note_executors(names.iter().map(|it| sign(it, NOW)).collect()).await.unwrap();
+    store.note_executors(names.iter().map(|name| sign(name, NOW)).collect()).await.unwrap();
     let later = Sign { alive_until: ALIVE.plus(1), ..sign("x2", NOW.plus(1)) };
     store.note_executors(vec![later, Sign { leaving: true, ..sign("x4", NOW.plus(1)) }]).await.unwrap();
     store.wish_of_executor(&Name::default_namespace(), &name("x2"), Wish::Quiet).await.unwrap();
@@ -142,5 +142,5 @@ pub async fn each_death_is_found_once_and_the_dead_are_forgotten(store: Arc<dyn 
     let again = roll(ALIVE.plus(2), ALIVE.plus(1), ALIVE).await;
     assert_eq!(again, Roll { dead: 2, died: 2, ..Roll::default() }, "x1 and x2 now; x3 and x4 are forgotten");
     let left = list(&*store, "default").await;
-    assert_eq!(left.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["x1", "x2"]);
+    assert_eq!(left.iter().map(|executor| executor.name.as_str()).collect::<Vec<_>>(), ["x1", "x2"]);
 }

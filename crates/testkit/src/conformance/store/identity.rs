@@ -48,10 +48,10 @@ pub async fn a_key_is_kept_with_its_task_and_stands_for_an_id(store: Arc<dyn Sto
 
 pub async fn keys_are_compared_letter_for_letter(store: Arc<dyn Store>) {
     let keys = ["a", "A", "a ", " a", "ä", "a\u{308}", "á", "ß", "ss", "%", "_", "a\0"];
-    let asks = keys.iter().map(|it| keyed(it)).collect();
+    let asks = keys.iter().map(|key| keyed(key)).collect();
     let first = store.insert(asks, CALLER, NOW).await.unwrap();
-    assert!(first.iter().all(|it| it.decision == Decision::Create), "{first:?}");
-    let places: HashSet<_> = first.iter().map(|it| it.task.place).collect();
+    assert!(first.iter().all(|inserted| inserted.decision == Decision::Create), "{first:?}");
+    let places: HashSet<_> = first.iter().map(|inserted| inserted.task.place).collect();
     assert_eq!(places.len(), keys.len());
     for (text, was) in keys.iter().zip(&first) {
         let again = insert(&*store, keyed(text)).await;
@@ -67,7 +67,8 @@ pub async fn versions_of_a_key_are_decided_as_those_of_an_id(store: Arc<dyn Stor
     let of = |task_version| NewTask { task_version, ..keyed("k") };
     let asked = vec![of(2), of(1), of(3), of(3), keyed("other")];
     let answers = store.insert(asked, CALLER, NOW).await.unwrap();
-    let answers: Vec<_> = answers.iter().map(|it| (it.decision, it.task.ask.task_version)).collect();
+    let answers: Vec<_> =
+        answers.iter().map(|answer| (answer.decision, answer.task.ask.task_version)).collect();
     let (created, refused) = (Decision::Create, Decision::Superseded);
     assert_eq!(answers, [(created, 2), (refused, 2), (created, 3), (Decision::Replace, 3), (created, 0)]);
     assert_eq!(insert(&*store, of(1)).await.decision, refused);
@@ -100,13 +101,13 @@ pub async fn a_key_whose_id_another_has_takes_its_second_and_keeps_it(store: Arc
 pub async fn the_id_of_a_key_is_not_to_be_had_without_it(store: Arc<dyn Store>) {
     let [first, second] = ids(&*store, "k");
     let mine = insert(&*store, keyed("k")).await.task;
-    for it in [ask(first), version(first, 5), version(first, -5)] {
-        let refused = insert(&*store, it).await;
+    for task in [ask(first), version(first, 5), version(first, -5)] {
+        let refused = insert(&*store, task).await;
         assert_eq!((refused.decision, &refused.task), (Decision::Exists, &mine));
     }
     let [third, fourth] = ids(&*store, "full");
-    for it in [third, fourth] {
-        assert_eq!(insert(&*store, ask(it)).await.decision, Decision::Create);
+    for number in [third, fourth] {
+        assert_eq!(insert(&*store, ask(number)).await.decision, Decision::Create);
     }
     let refused = insert(&*store, keyed("full")).await;
     assert_eq!((refused.decision, refused.task.task_id()), (Decision::Exists, fourth), "others have both");
@@ -130,7 +131,7 @@ pub async fn a_hundred_at_once_of_one_key_create_it_once(store: Arc<dyn Store>) 
         callers.spawn(async move { insert(&*store, keyed(if nth % 2 == 0 { "a" } else { "b" })).await });
     }
     let got = callers.join_all().await;
-    assert_eq!(got.iter().filter(|it| it.decision == Decision::Create).count(), 2);
+    assert_eq!(got.iter().filter(|inserted| inserted.decision == Decision::Create).count(), 2);
     assert_eq!(store.books().await.unwrap().accepted, 2);
 }
 
@@ -156,7 +157,7 @@ pub async fn whoever_must_be_first_is_refused_in_every_state(store: Arc<dyn Stor
         keyed("k"),
     ];
     let got = store.insert(batch, CALLER, NOW).await.unwrap();
-    let got: Vec<_> = got.iter().map(|it| (it.decision, it.task.state)).collect();
+    let got: Vec<_> = got.iter().map(|inserted| (inserted.decision, inserted.task.state)).collect();
     let decisions = [Decision::Create, Decision::Exists, Decision::ReturnExisting, Decision::Replace];
-    assert_eq!(got, decisions.map(|it| (it, State::Scheduled)));
+    assert_eq!(got, decisions.map(|decision| (decision, State::Scheduled)));
 }

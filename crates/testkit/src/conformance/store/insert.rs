@@ -95,8 +95,8 @@ pub async fn what_is_to_be_kept_stays_in_every_state(store: Arc<dyn Store>) {
 }
 
 pub async fn a_lower_version_is_refused_and_shown_the_highest(store: Arc<dyn Store>) {
-    for it in [1, 5, 9] {
-        assert_eq!(insert(&*store, version(1, it)).await.decision, Decision::Create);
+    for number in [1, 5, 9] {
+        assert_eq!(insert(&*store, version(1, number)).await.decision, Decision::Create);
     }
     let refused = insert(&*store, version(1, 7)).await;
     assert_eq!((refused.decision, refused.task.ask.task_version), (Decision::Superseded, 9));
@@ -134,7 +134,7 @@ pub async fn a_replacement_is_a_new_wish_in_the_old_place(store: Arc<dyn Store>)
 pub async fn one_id_twice_in_a_batch_is_stored_once(store: Arc<dyn Store>) {
     let second = NewTask { payload: Content::json("2"), priority: Priority::LOWEST, ..ask(1) };
     let got = store.insert(vec![ask(1), second.clone()], CALLER, NOW).await.unwrap();
-    let decisions: Vec<Decision> = got.iter().map(|it| it.decision).collect();
+    let decisions: Vec<Decision> = got.iter().map(|inserted| inserted.decision).collect();
     assert_eq!(decisions, [Decision::Create, Decision::Replace]);
     assert_eq!(got[0].task.place, got[1].task.place);
     assert_eq!(read(&*store, got[0].task.place).await, got[1].task, "the last wish holds");
@@ -145,7 +145,8 @@ pub async fn one_id_twice_in_a_batch_is_stored_once(store: Arc<dyn Store>) {
 pub async fn versions_in_one_batch_see_each_other(store: Arc<dyn Store>) {
     let asked = vec![version(1, 2), version(1, 1), version(1, 3), version(1, 2)];
     let got = store.insert(asked, CALLER, NOW).await.unwrap();
-    let answers: Vec<_> = got.iter().map(|it| (it.decision, it.task.ask.task_version)).collect();
+    let answers: Vec<_> =
+        got.iter().map(|inserted| (inserted.decision, inserted.task.ask.task_version)).collect();
     let refused = Decision::Superseded;
     assert_eq!(answers, [(Decision::Create, 2), (refused, 2), (Decision::Create, 3), (refused, 3)]);
 }
@@ -155,10 +156,10 @@ pub async fn results_stand_in_the_order_of_what_was_asked(store: Arc<dyn Store>)
     let mut ids: Vec<i64> = (0..1_000).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut ids);
     let got = store.insert(ids.iter().map(|id| version(*id, 1)).collect(), CALLER, NOW).await.unwrap();
-    assert_eq!(got.iter().map(|it| it.task.task_id()).collect::<Vec<_>>(), ids);
-    for it in &got {
-        let wanted = if it.task.task_id() == 500 { Decision::Superseded } else { Decision::Create };
-        assert_eq!(it.decision, wanted, "one that is refused does not spoil the others");
+    assert_eq!(got.iter().map(|inserted| inserted.task.task_id()).collect::<Vec<_>>(), ids);
+    for inserted in &got {
+        let wanted = if inserted.task.task_id() == 500 { Decision::Superseded } else { Decision::Create };
+        assert_eq!(inserted.decision, wanted, "one that is refused does not spoil the others");
     }
 }
 
@@ -166,12 +167,12 @@ pub async fn results_stand_in_the_order_of_what_was_asked(store: Arc<dyn Store>)
 pub async fn ids_that_follow_each_other_are_each_decided_by_what_stands(store: Arc<dyn Store>) {
     let insert = async |asks: Vec<NewTask>| -> Vec<(i64, Decision)> {
         let inserted = store.insert(asks, CALLER, NOW).await.unwrap();
-        inserted.into_iter().map(|it| (it.task.task_id(), it.decision)).collect()
+        inserted.into_iter().map(|inserted| (inserted.task.task_id(), inserted.decision)).collect()
     };
-    let all = |ids: &[i64], decision| ids.iter().map(|it| (*it, decision)).collect::<Vec<_>>();
-    let odd: Vec<i64> = (0..200).map(|it| 2 * it + 1).collect();
-    let even: Vec<i64> = (0..200).map(|it| 2 * it).collect();
-    let asks = |ids: &[i64]| ids.iter().map(|it| ask(*it)).collect::<Vec<_>>();
+    let all = |ids: &[i64], decision| ids.iter().map(|id| (*id, decision)).collect::<Vec<_>>();
+    let odd: Vec<i64> = (0..200).map(|nth| 2 * nth + 1).collect();
+    let even: Vec<i64> = (0..200).map(|nth| 2 * nth).collect();
+    let asks = |ids: &[i64]| ids.iter().map(|id| ask(*id)).collect::<Vec<_>>();
     assert_eq!(insert(asks(&odd)).await, all(&odd, Decision::Create));
     assert_eq!(insert(asks(&even)).await, all(&even, Decision::Create), "between those of others");
     let mixed: Vec<i64> = (300..500).collect();
@@ -197,9 +198,9 @@ pub async fn ids_that_follow_each_other_are_each_decided_by_what_stands(store: A
 pub async fn plain_tasks_and_others_come_in_one_batch(store: Arc<dyn Store>) {
     let asked: Vec<NewTask> = (1..=60).map(|id| if id % 3 == 0 { full(id) } else { ask(id) }).collect();
     let inserted = store.insert(asked.clone(), CALLER, NOW).await.unwrap();
-    for (asked, it) in asked.iter().zip(inserted) {
-        assert_eq!((it.decision, &it.task.ask), (Decision::Create, asked));
-        assert_eq!(read(&*store, it.task.place).await, it.task, "the answer is what was stored");
+    for (asked, inserted) in asked.iter().zip(inserted) {
+        assert_eq!((inserted.decision, &inserted.task.ask), (Decision::Create, asked));
+        assert_eq!(read(&*store, inserted.task.place).await, inserted.task, "the answer is what was stored");
     }
 }
 
@@ -218,10 +219,10 @@ pub async fn tasks_without_an_id_get_one_that_is_free(store: Arc<dyn Store>) {
     let taken = ask(first + 8);
     let mixed = vec![anonymous.clone(), anonymous.clone(), taken, anonymous.clone(), anonymous.clone()];
     let got = store.insert(mixed, CALLER, NOW).await.unwrap();
-    let distinct: HashSet<i64> = got.iter().map(|it| it.task.task_id()).collect();
-    assert!(got.iter().all(|it| it.decision == Decision::Create), "{got:?}");
+    let distinct: HashSet<i64> = got.iter().map(|inserted| inserted.task.task_id()).collect();
+    assert!(got.iter().all(|inserted| inserted.decision == Decision::Create), "{got:?}");
     assert_eq!(distinct.len(), 5);
-    assert!(got.iter().all(|it| it.task.ask.task_id.is_some()), "the answer says the id");
+    assert!(got.iter().all(|inserted| inserted.task.ask.task_id.is_some()), "the answer says the id");
     assert_eq!(store.books().await.unwrap().accepted, 11);
 }
 
@@ -241,10 +242,10 @@ pub async fn a_thousand_at_once_of_one_id_create_it_once(store: Arc<dyn Store>) 
         callers.spawn(async move { insert(&*store, ask(1)).await });
     }
     let got = callers.join_all().await;
-    let created = got.iter().filter(|it| it.decision == Decision::Create).count();
+    let created = got.iter().filter(|inserted| inserted.decision == Decision::Create).count();
     assert_eq!(created, 1);
-    assert!(got.iter().all(|it| matches!(it.decision, Decision::Create | Decision::Replace)));
-    let fences: HashSet<i64> = got.iter().map(|it| it.task.fence).collect();
+    assert!(got.iter().all(|inserted| matches!(inserted.decision, Decision::Create | Decision::Replace)));
+    let fences: HashSet<i64> = got.iter().map(|inserted| inserted.task.fence).collect();
     assert_eq!(fences.len(), 1_000, "each replacement has a fence of its own");
     assert_eq!(store.books().await.unwrap().accepted, 1);
 }
@@ -256,8 +257,8 @@ pub async fn ids_given_to_many_at_once_are_all_different(store: Arc<dyn Store>) 
         callers.spawn(async move { insert(&*store, NewTask { task_id: None, ..ask(0) }).await });
     }
     let got = callers.join_all().await;
-    assert_eq!(got.iter().map(|it| it.task.task_id()).collect::<HashSet<_>>().len(), 200);
-    assert_eq!(got.iter().map(|it| it.task.place.id).collect::<HashSet<_>>().len(), 200);
+    assert_eq!(got.iter().map(|inserted| inserted.task.task_id()).collect::<HashSet<_>>().len(), 200);
+    assert_eq!(got.iter().map(|inserted| inserted.task.place.id).collect::<HashSet<_>>().len(), 200);
 }
 
 pub async fn the_insert_is_the_first_line_of_the_history(store: Arc<dyn Store>) {

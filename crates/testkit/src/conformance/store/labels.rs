@@ -23,7 +23,7 @@ fn labelled(task_id: i64, value: &str) -> NewTask {
 }
 
 async fn declare(store: &dyn Store, queue: QueueKey, labels: &[&str]) {
-    let indexed_labels = labels.iter().map(|it| (*it).to_owned()).collect();
+    let indexed_labels = labels.iter().map(|label| (*label).to_owned()).collect();
     let setting = Setting::Queue(Box::new(QueueSettings { indexed_labels, ..QueueSettings::default() }));
     let save = SaveSetting {
         scope: Scope::Queue(queue),
@@ -93,7 +93,7 @@ pub async fn what_is_inserted_with_a_declared_label_is_found_along_it(store: Arc
     insert(&*store, NewTask { labels: odd.into(), ..ask(100) }).await;
     insert(&*store, NewTask { queue: queue("sms"), ..labelled(101, "blue") }).await;
     for (nth, value) in (0_i64..).zip(values) {
-        let wanted: Vec<i64> = (0..10).rev().map(|it| it * 4 + nth).collect();
+        let wanted: Vec<i64> = (0..10).rev().map(|number| number * 4 + nth).collect();
         assert_eq!(found(&*store, &of(value), "label").await, wanted, "{value:?}");
     }
     let of_odd = Query { label: Some(("\u{e9}\"'".to_owned(), "x".to_owned())), ..of("") };
@@ -112,15 +112,22 @@ pub async fn what_stood_before_a_label_was_declared_is_found_along_it_when_all_i
     store.insert(asks, CALLER, NOW).await.unwrap();
     declare(&*store, queue("mail"), &["team"]).await;
     insert(&*store, labelled(60, "rare")).await;
-    let wanted: Vec<i64> = (0..=12).rev().map(|it| it * 5).collect();
+    let wanted: Vec<i64> = (0..=12).rev().map(|nth| nth * 5).collect();
     assert_eq!(found(&*store, &of("rare"), "ids").await, wanted, "before it is whole");
-    let percents =
-        async || store.label_indexes().await.unwrap().iter().map(|it| it.percent()).collect::<Vec<_>>();
+    let percents = async || {
+        store
+            .label_indexes()
+            .await
+            .unwrap()
+            .iter()
+            .map(|label_index| label_index.percent())
+            .collect::<Vec<_>>()
+    };
     assert!(percents().await.contains(&0));
     store.index_labels_in(0, 7).await.unwrap();
     assert_eq!(found(&*store, &of("rare"), "ids").await, wanted, "half-way");
     assert!(index_all(&*store).await > 5, "in batches");
-    assert!(percents().await.iter().all(|it| *it == 100));
+    assert!(percents().await.iter().all(|percent| *percent == 100));
     assert_eq!(found(&*store, &of("rare"), "label").await, wanted);
     assert_eq!(index_all(&*store).await, 0, "there is nothing left to do");
 }
@@ -300,13 +307,13 @@ pub async fn a_search_along_due_times_finds_everything_once_the_latest_first(sto
     for (from, before) in ranges {
         let (tasks, alongs) = all(&*store, &due(from, before)).await;
         let is_in =
-            |it: &Task| from.is_none_or(|at| it.due_at >= at) && before.is_none_or(|at| it.due_at < at);
+            |task: &Task| from.is_none_or(|at| task.due_at >= at) && before.is_none_or(|at| task.due_at < at);
         let (everything, _) = all(&*store, &due(None, None)).await;
-        let wanted: BTreeSet<i64> = everything.iter().filter(|it| is_in(it)).map(Task::task_id).collect();
+        let wanted: BTreeSet<i64> = everything.iter().filter(|task| is_in(task)).map(Task::task_id).collect();
         let ids: BTreeSet<i64> = tasks.iter().map(Task::task_id).collect();
         assert_eq!((ids.len(), &ids), (tasks.len(), &wanted), "{from:?} {before:?}");
         if alongs == ["due time"].into() {
-            assert!(tasks.is_sorted_by_key(|it| std::cmp::Reverse((it.due_at, it.place.id))));
+            assert!(tasks.is_sorted_by_key(|task| std::cmp::Reverse((task.due_at, task.place.id))));
         } else {
             assert_eq!(alongs, ["ids"].into());
         }
@@ -318,7 +325,7 @@ pub async fn a_search_along_due_times_finds_everything_once_the_latest_first(sto
     let ids: BTreeSet<i64> = tasks.iter().map(Task::task_id).collect();
     let late = (0..90).filter(|id| (id * 37) % 50 >= 10).chain(100..120).collect::<BTreeSet<i64>>();
     assert_eq!((alongs, tasks.len(), ids), (["due time"].into(), late.len(), late));
-    assert!(tasks.is_sorted_by_key(|it| std::cmp::Reverse((it.due_at, it.place.id))));
+    assert!(tasks.is_sorted_by_key(|task| std::cmp::Reverse((task.due_at, task.place.id))));
     for state in [None, Some(State::Scheduled)] {
         for (from, before) in ranges {
             let rising = Query { state, earliest_first: true, ..due(from, before) };
@@ -327,7 +334,7 @@ pub async fn a_search_along_due_times_finds_everything_once_the_latest_first(sto
             let ids = |tasks: &[Task]| tasks.iter().map(Task::task_id).collect::<BTreeSet<i64>>();
             assert_eq!((tasks.len(), ids(&tasks)), (falling.len(), ids(&falling)), "{from:?} {before:?}");
             if alongs == ["due time"].into() {
-                assert!(tasks.is_sorted_by_key(|it| (it.due_at, it.place.id)), "{from:?} {before:?}");
+                assert!(tasks.is_sorted_by_key(|task| (task.due_at, task.place.id)), "{from:?} {before:?}");
             }
         }
     }

@@ -153,7 +153,7 @@ pub async fn a_beat_with_another_fence_is_lost(store: Arc<dyn Store>) {
 }
 
 pub async fn a_beat_for_a_finished_or_unknown_task_is_lost(store: Arc<dyn Store>) {
-    for state in reachable().filter(|it| !it.is_in_flight()) {
+    for state in reachable().filter(|reachable| !reachable.is_in_flight()) {
         let task = walk_to(&*store, i64::from(state.code()), state).await;
         assert_eq!(extend(&*store, beat(&task, LEASE_END), NOW).await, Extended::Lost, "{state:?}");
         assert_eq!(read(&*store, task.place).await, task, "{state:?}");
@@ -198,7 +198,7 @@ async fn say(store: &dyn Store, task: &Task, said: Vec<LogLine>) -> Extended {
 }
 
 async fn log_of(store: &dyn Store, task: &Task) -> Vec<LogLine> {
-    read(store, task.place).await.log.map_or_else(Vec::new, |it| log::decode(&it))
+    read(store, task.place).await.log.map_or_else(Vec::new, |log| log::decode(&log))
 }
 
 pub async fn what_a_handler_says_is_kept_with_the_task(store: Arc<dyn Store>) {
@@ -316,7 +316,7 @@ pub async fn a_stop_request_reaches_the_executor_at_its_next_beat(store: Arc<dyn
 }
 
 pub async fn only_a_task_in_flight_can_be_asked_to_stop(store: Arc<dyn Store>) {
-    for state in reachable().filter(|it| !it.is_in_flight()) {
+    for state in reachable().filter(|reachable| !reachable.is_in_flight()) {
         let task = walk_to(&*store, i64::from(state.code()), state).await;
         assert_eq!(store.request_stop(task.place, LATER).await.unwrap(), Applied::Lost, "{state:?}");
         assert_eq!(read(&*store, task.place).await, task, "{state:?}");
@@ -340,9 +340,9 @@ pub async fn ended_leases_are_found_the_longest_ended_first(store: Arc<dyn Store
     }
     let at = |seconds: i64| NOW.plus(seconds * 1_000);
     let found = store.leases_ended(at(40), 10).await.unwrap();
-    let until: Vec<Millis> = found.iter().map(|it| it.lease.as_ref().unwrap().until).collect();
+    let until: Vec<Millis> = found.iter().map(|task| task.lease.as_ref().unwrap().until).collect();
     assert_eq!(until, [at(10), at(20), at(30), at(40)], "at or before now");
-    assert!(found.iter().all(|it| it.history.is_empty() && it.state == State::Dispatched));
+    assert!(found.iter().all(|task| task.history.is_empty() && task.state == State::Dispatched));
     let whole = read(&*store, found[0].place).await;
     assert_eq!(Task { history: Vec::new(), ..whole }, found[0], "all but the history");
     let first = store.leases_ended(at(40), 2).await.unwrap();
@@ -360,8 +360,8 @@ pub async fn all_that_is_in_flight_is_found_page_by_page(store: Arc<dyn Store>) 
     let (mut found, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
         let (tasks, next) = store.in_flight(after, 2).await.unwrap();
-        assert!(tasks.iter().all(|it| it.state == State::Dispatched && it.history.is_empty()));
-        found.extend(tasks.into_iter().map(|it| it.place));
+        assert!(tasks.iter().all(|task| task.state == State::Dispatched && task.history.is_empty()));
+        found.extend(tasks.into_iter().map(|task| task.place));
         (after, pages) = (next, pages + 1);
         if after.is_none() {
             break;
@@ -378,7 +378,7 @@ pub async fn leases_that_were_given_back_are_not_found(store: Arc<dyn Store>) {
         walk_to(&*store, i64::from(state.code()), state).await;
     }
     let found = store.leases_ended(Millis::MAX, 100).await.unwrap();
-    let mut states: Vec<State> = found.iter().map(|it| it.state).collect();
+    let mut states: Vec<State> = found.iter().map(|task| task.state).collect();
     states.sort_unstable();
     assert_eq!(states, [State::Dispatched, State::Running]);
 }

@@ -33,7 +33,7 @@ pub async fn versions_come_the_highest_first(store: Arc<dyn Store>) {
     insert(&*store, version(8, 99)).await;
     let of = async |id, asked, limit| {
         let found = store.versions(&Name::default_namespace(), id, asked, limit).await.unwrap();
-        found.iter().map(|it| it.ask.task_version).collect::<Vec<_>>()
+        found.iter().map(|task| task.ask.task_version).collect::<Vec<_>>()
     };
     assert_eq!(of(7, None, 9).await, [11, 3, 0, -5]);
     assert_eq!(of(7, None, 2).await, [11, 3]);
@@ -50,7 +50,7 @@ pub async fn the_highest_version_of_each_of_several_ids_is_one_read(store: Arc<d
     let of = async |ids: &[i64]| {
         let mut found = store.latest_versions(&Name::default_namespace(), ids).await.unwrap();
         found.sort_by_key(Task::task_id);
-        found.iter().map(|it| (it.task_id(), it.ask.task_version)).collect::<Vec<_>>()
+        found.iter().map(|task| (task.task_id(), task.ask.task_version)).collect::<Vec<_>>()
     };
     assert_eq!(of(&[9, 7, 8_000_000_001]).await, [(7, 11), (9, 0)]);
     assert_eq!(of(&[8]).await, [(8, 99)]);
@@ -69,7 +69,7 @@ async fn list(store: &dyn Store, query: &Query) -> Vec<Task> {
         assert!(page.len() <= query.limit, "bounded");
         tasks.extend(page);
         let Some(next) = next_before_id else { return tasks };
-        assert!(query.before_id.is_none_or(|it| next < it), "each page goes on below the last");
+        assert!(query.before_id.is_none_or(|before_id| next < before_id), "each page goes on below the last");
         query.before_id = Some(next);
     }
     panic!("a list that never ends");
@@ -87,7 +87,7 @@ pub async fn a_list_is_newest_first_and_bounded(store: Arc<dyn Store>) {
     assert!(page.tasks.len() <= 5 && page.next_before_id.is_some());
     let all = list(&*store, &Query { limit: 5, ..Query::default() }).await;
     assert_eq!(ids(&all), (0..20).rev().collect::<Vec<_>>());
-    assert!(all.iter().all(|it| it.history.is_empty()), "histories are not filled in");
+    assert!(all.iter().all(|task| task.history.is_empty()), "histories are not filled in");
     let whole = read(&*store, all[3].place).await;
     assert_eq!(Task { history: Vec::new(), ..whole }, all[3], "all but the history");
 }
@@ -104,11 +104,11 @@ pub async fn the_oldest_first_is_the_same_list_the_other_way_round(store: Arc<dy
         all.extend(page.tasks);
         pages += 1;
         let Some(next) = page.next_after_id else { break };
-        assert!(query.after_id.is_none_or(|it| it < next), "each page goes on above the last");
+        assert!(query.after_id.is_none_or(|after_id| after_id < next), "each page goes on above the last");
         query.after_id = Some(next);
     }
     assert_eq!((ids(&all), pages), ((0..20).collect(), 4));
-    assert!(all.iter().all(|it| it.history.is_empty()), "histories are not filled in");
+    assert!(all.iter().all(|task| task.history.is_empty()), "histories are not filled in");
     let kind = Query { kind: Some(name("nobody")), ..upward };
     assert_eq!(store.list(&kind).await.unwrap().tasks, [], "filters hold");
 }
@@ -159,7 +159,7 @@ pub async fn the_dead_are_found_by_when_they_died_and_of_what(store: Arc<dyn Sto
         assert_eq!(apply(&*store, bury, at).await, Applied::Moved);
     }
     let dead = || Query { state: Some(State::Dead), limit: 2, ..Query::default() };
-    let error = |it: &str| Some(it.to_owned());
+    let error = |text: &str| Some(text.to_owned());
     let table = [
         (dead(), vec![3, 2, 1, 0]),
         (Query { updated_from: Some(LATER.plus(2)), ..dead() }, vec![3, 2]),
@@ -186,7 +186,7 @@ pub async fn pages_of_a_list_find_everything_once(store: Arc<dyn Store>) {
         assert_eq!(ids(&rare), [1_503, 1_003, 503, 3], "pages of {limit}");
     }
     assert_eq!(list(&*store, &Query { limit: 300, ..Query::default() }).await.len(), 2_000);
-    for state in reachable().filter(|it| *it != State::Scheduled) {
+    for state in reachable().filter(|reachable| *reachable != State::Scheduled) {
         walk_to(&*store, 5_000 + i64::from(state.code()), state).await;
         let found = list(&*store, &Query { state: Some(state), limit: 10, ..Query::default() }).await;
         assert_eq!(ids(&found), [5_000 + i64::from(state.code())]);

@@ -48,7 +48,7 @@ pub async fn balanced(store: &dyn Store) {
     let books = store.books().await.unwrap();
     assert_eq!(books, store.audit().await.unwrap(), "books against rows");
     assert_eq!(books.unaccounted(), 0, "{books:?}");
-    assert!(books.standing.iter().all(|it| it.tasks > 0), "no zeros: {books:?}");
-    let order = books.standing.iter().map(|it| (&it.queue, it.state));
+    assert!(books.standing.iter().all(|tally| tally.tasks > 0), "no zeros: {books:?}");
+    let order = books.standing.iter().map(|tally| (&tally.queue, tally.state));
     assert!(order.is_sorted_by(|a, b| a < b), "sorted: {books:?}");
 }

@@ -128,8 +128,10 @@ pub async fn every_other_pair_is_lost_and_leaves_the_task_alone(store: Arc<dyn S
 }
 
 pub async fn a_fence_that_is_not_the_tasks_is_refused_for_every_move(store: Arc<dyn Store>) {
-    for (id, row) in (0..).zip(TRANSITIONS.iter().filter(|it| it.event != Event::Replace)) {
-        let Some(state) = row.from.iter().copied().find(|it| reachable().any(|state| state == *it)) else {
+    for (id, row) in (0..).zip(TRANSITIONS.iter().filter(|transition| transition.event != Event::Replace)) {
+        let Some(state) =
+            row.from.iter().copied().find(|candidate| reachable().any(|state| state == *candidate))
+        else {
             continue;
         };
         let task = walk_to(&*store, id, state).await;
@@ -145,7 +147,9 @@ pub async fn a_fence_that_is_not_the_tasks_is_refused_for_every_move(store: Arc<
 pub async fn without_a_fence_any_is_accepted(store: Arc<dyn Store>) {
     for (id, row) in (0..).zip(TRANSITIONS) {
         let Some(change) = change(row.event, LATER) else { continue };
-        let Some(state) = row.from.iter().copied().find(|it| reachable().any(|state| state == *it)) else {
+        let Some(state) =
+            row.from.iter().copied().find(|candidate| reachable().any(|state| state == *candidate))
+        else {
             continue;
         };
         let task = walk_to(&*store, id, state).await;
@@ -158,7 +162,7 @@ pub async fn without_a_fence_any_is_accepted(store: Arc<dyn Store>) {
 pub async fn a_task_that_does_not_exist_is_lost(store: Arc<dyn Store>) {
     let task = insert(&*store, ask(1)).await.task;
     let missing = Task { place: nowhere(), ..task.clone() };
-    for row in TRANSITIONS.iter().filter(|it| it.event != Event::Replace) {
+    for row in TRANSITIONS.iter().filter(|transition| transition.event != Event::Replace) {
         assert_eq!(push(&*store, &missing, row.event, LATER).await, Applied::Lost, "{:?}", row.event);
     }
     assert_eq!(store.request_stop(nowhere(), LATER).await.unwrap(), Applied::Lost);
@@ -209,7 +213,7 @@ pub async fn one_task_twice_in_a_batch_moves_step_by_step(store: Arc<dyn Store>)
     let task = insert(&*store, ask(1)).await.task;
     let changes =
         [Change::Claim, Change::Claim, Change::Fire { fired_at: NOW }, Change::Claim, Change::FailDispatch];
-    let steps = changes.map(|it| step(&task, it)).to_vec();
+    let steps = changes.map(|change| step(&task, change)).to_vec();
     let (yes, no) = (Applied::Moved, Applied::Lost);
     assert_eq!(store.apply(steps, LATER).await.unwrap(), [yes, no, yes, no, yes]);
     let task = read(&*store, task.place).await;
@@ -231,7 +235,7 @@ pub async fn of_many_who_claim_one_task_one_gets_it(store: Arc<dyn Store>) {
         owners.spawn(async move { apply(&*store, claim, LATER).await });
     }
     let got = owners.join_all().await;
-    assert_eq!(got.iter().filter(|it| **it == Applied::Moved).count(), 1);
+    assert_eq!(got.iter().filter(|applied| **applied == Applied::Moved).count(), 1);
     assert_eq!(read(&*store, task.place).await.history.len(), 2, "the lost ones left no line");
 }
 
@@ -246,10 +250,10 @@ pub async fn an_abandoned_call_leaves_no_half(store: Arc<dyn Store>) {
     }
     let ids: Vec<i64> = (0..1_200).collect();
     let settled = store.insert(ids.iter().map(|id| version(*id, 0)).collect(), CALLER, LATER).await.unwrap();
-    for it in &settled {
-        let task = read(&*store, it.task.place).await;
+    for inserted in &settled {
+        let task = read(&*store, inserted.task.place).await;
         assert_eq!((task.state, &task.ask), (State::Scheduled, &version(task.task_id(), 0)));
-        let lines: Vec<_> = task.history.iter().map(|it| (it.event, it.at)).collect();
+        let lines: Vec<_> = task.history.iter().map(|entry| (entry.event, entry.at)).collect();
         let (new, replaced) = (vec![(None, LATER)], vec![(None, NOW), (Some(Event::Replace), LATER)]);
         assert!(lines == new || lines == replaced, "{lines:?}");
     }
@@ -263,6 +267,6 @@ pub async fn the_given_time_is_the_only_clock(store: Arc<dyn Store>) {
     let task = moved(&*store, &task, Change::Claim, far).await;
     assert_eq!((task.updated_at, task.history[1].at), (far, far));
     let task = moved(&*store, &task, Change::HandBack, Millis(7)).await;
-    assert_eq!(task.history.iter().map(|it| it.at).collect::<Vec<_>>(), [Millis(5), far, Millis(7)]);
+    assert_eq!(task.history.iter().map(|entry| entry.at).collect::<Vec<_>>(), [Millis(5), far, Millis(7)]);
     assert_eq!((task.history[1].by.as_str(), task.updated_at), (ENGINE, Millis(7)), "clocks may go back");
 }

@@ -82,10 +82,10 @@ pub async fn tasks_are_deleted_in_every_state_and_those_of_others_are_not(store:
     let deleted: BTreeSet<i64> = delete_all(&*store, 1_000, true)
         .await
         .iter()
-        .flat_map(|it| &it.deleted)
-        .map(|it| it.place.id)
+        .flat_map(|deleted_tasks| &deleted_tasks.deleted)
+        .map(|deleted_task| deleted_task.place.id)
         .collect();
-    let wanted: BTreeSet<i64> = tasks.iter().chain([&long, &unnamed]).map(|it| it.place.id).collect();
+    let wanted: BTreeSet<i64> = tasks.iter().chain([&long, &unnamed]).map(|task| task.place.id).collect();
     assert_eq!(deleted, wanted);
     for task in tasks.iter().chain([&long, &unnamed]) {
         assert_eq!(find(&*store, task.place).await, None, "{:?}", task.state);
@@ -95,7 +95,7 @@ pub async fn tasks_are_deleted_in_every_state_and_those_of_others_are_not(store:
         assert_eq!(&read(&*store, task.place).await, task);
     }
     let books = store.books().await.unwrap();
-    assert!(books.standing.iter().all(|it| it.queue.namespace != name(GONE)), "{books:?}");
+    assert!(books.standing.iter().all(|tally| tally.queue.namespace != name(GONE)), "{books:?}");
     let again = insert(&*store, version(500, 0)).await;
     assert_eq!(again.decision, Decision::Create, "its ids can be used again, with any version");
     assert_eq!(again.task.ask.payload, Content::json("{}"));
@@ -104,9 +104,10 @@ pub async fn tasks_are_deleted_in_every_state_and_those_of_others_are_not(store:
 pub async fn those_that_executors_are_at_are_left_until_they_are_asked_for(store: Arc<dyn Store>) {
     let tasks = every_state(&*store).await;
     let flying: BTreeSet<i64> =
-        tasks.iter().filter(|it| it.state.is_in_flight()).map(|it| it.place.id).collect();
+        tasks.iter().filter(|task| task.state.is_in_flight()).map(|task| task.place.id).collect();
     let batches = delete_all(&*store, 3, false).await;
-    let left: BTreeSet<i64> = batches.iter().flat_map(|it| &it.in_flight).map(|it| it.id).collect();
+    let left: BTreeSet<i64> =
+        batches.iter().flat_map(|batch| &batch.in_flight).map(|in_flight| in_flight.id).collect();
     assert_eq!(left, flying);
     let mut asked = Vec::new();
     for task in tasks.iter().filter(|task| task.state.is_in_flight()) {
@@ -121,11 +122,11 @@ pub async fn those_that_executors_are_at_are_left_until_they_are_asked_for(store
         assert_eq!(&read(&*store, task.place).await, task, "it is asked once");
     }
     let batches = delete_all(&*store, 1, true).await;
-    let deleted: Vec<_> = batches.iter().flat_map(|it| &it.deleted).collect();
-    assert_eq!(deleted.iter().map(|it| it.place.id).collect::<BTreeSet<_>>(), flying);
-    for it in deleted {
-        let task = tasks.iter().find(|task| task.place.id == it.place.id).unwrap();
-        assert_eq!((it.fence, it.was_in_flight), (task.fence, true));
+    let deleted: Vec<_> = batches.iter().flat_map(|batch| &batch.deleted).collect();
+    assert_eq!(deleted.iter().map(|deleted_task| deleted_task.place.id).collect::<BTreeSet<_>>(), flying);
+    for deleted_task in deleted {
+        let task = tasks.iter().find(|task| task.place.id == deleted_task.place.id).unwrap();
+        assert_eq!((deleted_task.fence, deleted_task.was_in_flight), (task.fence, true));
     }
     assert_eq!(all_of(&*store, GONE).await, []);
 }
@@ -134,7 +135,7 @@ pub async fn a_batch_of_a_deletion_is_bounded_and_the_next_goes_on_behind_it(sto
     let asks: Vec<NewTask> = (0..50).map(|id| version(id / 2, id % 2)).collect();
     store.insert(asks, CALLER, NOW).await.unwrap();
     let batches = delete_all(&*store, 7, false).await;
-    assert!(batches.iter().map(|it| it.deleted.len()).sum::<usize>() == 50 && batches.len() >= 8);
+    assert!(batches.iter().map(|batch| batch.deleted.len()).sum::<usize>() == 50 && batches.len() >= 8);
     assert_eq!(delete_all(&*store, 7, false).await.len(), store.parts(), "there is nothing more");
 }
 
@@ -163,8 +164,8 @@ pub async fn answers_and_traces_of_a_namespace_are_deleted_and_those_of_others_a
         store.save_setting(save, NOW).await.unwrap();
     }
     let batches = delete_all(&*store, 2, true).await;
-    assert!(batches.iter().all(|it| it.replies <= 2), "{batches:?}");
-    while delete_all(&*store, 2, true).await.iter().any(|it| it.replies > 0) {}
+    assert!(batches.iter().all(|batch| batch.replies <= 2), "{batches:?}");
+    while delete_all(&*store, 2, true).await.iter().any(|deleted_tasks| deleted_tasks.replies > 0) {}
     while store.delete_traces(&name(GONE), 2).await.unwrap() > 0 {}
     for namespace in [GONE].into_iter().chain(OTHERS) {
         let is_left = namespace != GONE;

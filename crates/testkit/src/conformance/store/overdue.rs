@@ -42,7 +42,7 @@ pub async fn only_what_has_not_fired_is_overdue(store: Arc<dyn Store>) {
     for partition in (0..store.partitions()).map(Partition) {
         let page = look(&*store, partition, None, (100, None)).await;
         assert_eq!(page.next, None);
-        found.extend(page.found.iter().map(|it| (it.place.id, it.due_at, it.fence)));
+        found.extend(page.found.iter().map(|overdue| (overdue.place.id, overdue.due_at, overdue.fence)));
     }
     assert_eq!(found, unfired);
     let store = &*store;
@@ -61,16 +61,16 @@ pub async fn a_walk_meets_everything_and_stops_where_it_was_told(store: Arc<dyn 
     }
     let whole = look(&*store, partition, None, (100, None)).await;
     assert_eq!((whole.found.len(), whole.next), (40, None));
-    assert!(whole.found.is_sorted_by_key(|it| (it.due_at, it.place.id)));
+    assert!(whole.found.is_sorted_by_key(|overdue| (overdue.due_at, overdue.place.id)));
     for (limit, rows) in [(7, None), (3, Some(10)), (100, Some(9)), (1, Some(1))] {
         let (mut met, mut after) = (Vec::new(), None);
         loop {
             let page = look(&*store, partition, after, (limit, rows)).await;
             assert!(page.found.len() <= limit);
             assert!(page.next.is_none() || page.next > after, "it goes on");
-            for it in page.found {
-                if !met.contains(&it) {
-                    met.push(it);
+            for overdue in page.found {
+                if !met.contains(&overdue) {
+                    met.push(overdue);
                 }
             }
             after = page.next;
@@ -94,5 +94,5 @@ pub async fn what_a_scan_has_passed_is_seen_all_the_same(store: Arc<dyn Store>) 
     // A clock that had gone ahead is right again.
     let behind = insert_at(&*store, ask(ids[1]), NOW).await.task;
     let page = look(&*store, partition, None, (10, Some(10))).await;
-    assert_eq!(page.found.iter().map(|it| it.place.id).collect::<Vec<_>>(), [behind.place.id]);
+    assert_eq!(page.found.iter().map(|overdue| overdue.place.id).collect::<Vec<_>>(), [behind.place.id]);
 }

@@ -104,6 +104,6 @@ pub async fn of_many_who_reserve_one_key_at_once_one_has_it(store: Arc<dyn Store
         }
     };
     let all = futures_util::future::join_all((0..50).map(reserve)).await;
-    assert_eq!(all.iter().filter(|it| **it == Reserved::Ours).count(), 1);
-    assert_eq!(all.iter().filter(|it| **it == Reserved::Theirs).count(), 49);
+    assert_eq!(all.iter().filter(|reserved| **reserved == Reserved::Ours).count(), 1);
+    assert_eq!(all.iter().filter(|reserved| **reserved == Reserved::Theirs).count(), 49);
 }

@@ -60,7 +60,7 @@ pub async fn what_is_kept_or_unfinished_is_left_alone(store: Arc<dyn Store>) {
     for _ in 0..3 {
         store.retire(Millis::MAX, Millis::MAX, 100).await.unwrap();
     }
-    for task in tasks.iter().filter(|it| !it.state.is_finished()) {
+    for task in tasks.iter().filter(|task| !task.state.is_finished()) {
         assert_eq!(&read(&*store, task.place).await, task, "however long it takes");
     }
 }

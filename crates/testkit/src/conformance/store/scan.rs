@@ -42,7 +42,7 @@ pub async fn only_what_waits_is_found(store: Arc<dyn Store>) {
         }
     }
     let found = scan_all(&*store, NEXT).await;
-    assert_eq!(found.iter().map(|it| (it.place.id, it.state)).collect::<HashSet<_>>(), waiting);
+    assert_eq!(found.iter().map(|entry| (entry.place.id, entry.state)).collect::<HashSet<_>>(), waiting);
     assert_eq!(found.len(), waiting.len());
 }
 
@@ -101,7 +101,7 @@ pub async fn a_partition_shows_only_its_own(store: Arc<dyn Store>) {
     let mut found = 0;
     for partition in (0..store.partitions()).map(Partition) {
         let entries = scan(&*store, partition, NEXT).await;
-        assert!(entries.iter().all(|it| it.place.partition == partition));
+        assert!(entries.iter().all(|entry| entry.place.partition == partition));
         found += entries.len();
     }
     assert_eq!(found, 100);
@@ -113,7 +113,7 @@ pub async fn an_entry_says_what_its_task_says(store: Arc<dyn Store>) {
     for (asked, deadline_at) in table {
         let task = insert(&*store, asked).await.task;
         let found = scan(&*store, task.place.partition, NEXT).await;
-        let entry = found.into_iter().find(|it| it.place.id == task.place.id).unwrap();
+        let entry = found.into_iter().find(|entry| entry.place.id == task.place.id).unwrap();
         assert_eq!(
             (entry.place.partition, entry.due_at, entry.fence),
             (task.place.partition, NOW, task.fence)
@@ -134,10 +134,13 @@ pub async fn a_new_time_moves_the_entry(store: Arc<dyn Store>) {
     let change = Change::Reschedule { execute_at: Some(LATER), priority: None, payload: None, queue: None };
     let sooner = moved(&*store, &task, change, NOW).await;
     let found = scan(&*store, partition, NEXT).await;
-    assert_eq!(found.iter().map(|it| (it.due_at, it.fence)).collect::<Vec<_>>(), [(LATER, sooner.fence)]);
+    assert_eq!(
+        found.iter().map(|entry| (entry.due_at, entry.fence)).collect::<Vec<_>>(),
+        [(LATER, sooner.fence)]
+    );
     let released = walk_to(&*store, 2, State::Dispatched).await;
     assert_eq!(scan_all(&*store, Millis::MAX).await.len(), 1, "what an executor has does not wait");
     let released = moved(&*store, &released, Change::Release, NOW).await;
     let again = scan(&*store, released.place.partition, NOW).await;
-    assert_eq!(again.iter().map(|it| it.fence).collect::<Vec<_>>(), [released.fence]);
+    assert_eq!(again.iter().map(|entry| entry.fence).collect::<Vec<_>>(), [released.fence]);
 }

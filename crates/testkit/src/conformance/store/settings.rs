@@ -26,8 +26,8 @@ use std::sync::{
 };
 use tokio::task::JoinSet;
 
-fn of_queue(it: &str) -> Scope {
-    Scope::Queue(queue(it))
+fn of_queue(text: &str) -> Scope {
+    Scope::Queue(queue(text))
 }
 
 fn limited(concurrency: u32) -> Setting {
@@ -46,7 +46,7 @@ fn asked(scope: Scope, setting: Option<Setting>, expected: Option<i64>) -> SaveS
 async fn save(store: &dyn Store, scope: Scope, setting: Option<Setting>, now: Millis) -> i64 {
     match store.save_setting(asked(scope, setting, None), now).await.unwrap() {
         Saved::Done(revision) => revision,
-        it @ Saved::Conflict(_) => panic!("{it:?} with nothing expected"),
+        save_setting @ Saved::Conflict(_) => panic!("{save_setting:?} with nothing expected"),
     }
 }
 
@@ -114,10 +114,16 @@ pub async fn what_is_saved_stands_as_it_was_saved(store: Arc<dyn Store>) {
     }
     let stands = store.settings().await.unwrap();
     assert_eq!(stands.revision, store.settings_revision().await.unwrap());
-    let all: Vec<_> = stands.all.iter().map(|it| (it.scope.clone(), it.setting.clone())).collect();
+    let all: Vec<_> =
+        stands.all.iter().map(|standing| (standing.scope.clone(), standing.setting.clone())).collect();
     assert_eq!(all, wanted);
-    assert!(stands.all.iter().all(|it| (it.updated_at, it.updated_by.as_str()) == (LATER, CALLER)));
-    assert_eq!(stands.all.iter().map(|it| it.revision).max(), Some(stands.revision));
+    assert!(
+        stands
+            .all
+            .iter()
+            .all(|standing| (standing.updated_at, standing.updated_by.as_str()) == (LATER, CALLER))
+    );
+    assert_eq!(stands.all.iter().map(|standing| standing.revision).max(), Some(stands.revision));
 }
 
 pub async fn each_change_has_a_higher_revision_than_all_before(store: Arc<dyn Store>) {
@@ -146,7 +152,7 @@ pub async fn a_save_on_another_revision_is_a_conflict_and_changes_nothing(store:
     assert_eq!(at(first + 1, None).await, Saved::Conflict(first));
     assert_eq!(store.settings().await.unwrap(), before);
     assert_eq!(store.setting_changes(&of_queue("mail"), None, 10).await.unwrap().len(), 1);
-    assert!(matches!(at(first, Some(limited(2))).await, Saved::Done(it) if it > first));
+    assert!(matches!(at(first, Some(limited(2))).await, Saved::Done(number) if number > first));
 }
 
 pub async fn what_is_removed_is_gone_and_its_history_stays(store: Arc<dyn Store>) {
@@ -155,7 +161,8 @@ pub async fn what_is_removed_is_gone_and_its_history_stays(store: Arc<dyn Store>
     let stands = store.settings().await.unwrap();
     assert_eq!((stands.revision, stands.all), (removed, vec![]));
     let lines = store.setting_changes(&of_queue("mail"), None, 10).await.unwrap();
-    let lines: Vec<_> = lines.into_iter().map(|it| (it.revision, it.setting, it.changed_at)).collect();
+    let lines: Vec<_> =
+        lines.into_iter().map(|line| (line.revision, line.setting, line.changed_at)).collect();
     assert_eq!(lines, [(removed, None, LATER), (set, Some(limited(1)), NOW)]);
 }
 
@@ -176,11 +183,11 @@ pub async fn the_history_of_a_scope_is_its_own_newest_first_and_in_pages(store: 
     mine.reverse();
     let mut found = Vec::new();
     while let Ok(page) = store.setting_changes(&of_queue("mail"), found.last().copied(), 3).await {
-        assert!(page.len() <= 3 && page.iter().all(|it| it.changed_by == CALLER));
+        assert!(page.len() <= 3 && page.iter().all(|change| change.changed_by == CALLER));
         if page.is_empty() {
             break;
         }
-        found.extend(page.iter().map(|it| it.revision));
+        found.extend(page.iter().map(|change| change.revision));
     }
     assert_eq!(found, mine);
 }
@@ -192,7 +199,7 @@ pub async fn of_many_who_save_on_one_revision_one_does(store: Arc<dyn Store>) {
         all.spawn(async move { (nth, store.save_setting(asked, NOW).await.unwrap()) });
     }
     let saved: Vec<_> =
-        all.join_all().await.into_iter().filter(|it| matches!(it.1, Saved::Done(_))).collect();
+        all.join_all().await.into_iter().filter(|pair| matches!(pair.1, Saved::Done(_))).collect();
     assert_eq!(saved.len(), 1);
     assert_eq!(store.settings().await.unwrap().all[0].setting, limited(saved[0].0));
     assert_eq!(store.setting_changes(&of_queue("mail"), None, 99).await.unwrap().len(), 1);
@@ -285,7 +292,12 @@ pub async fn no_dispatch_ends_later_than_the_answer_to_a_pause(store: Arc<dyn St
     save(&*store, of_queue("mail"), Some(paused()), NOW).await;
     is_paused.store(true, SeqCst);
     let flying = |books: punctual_contract::store::Books| {
-        books.standing.iter().filter(|it| it.state == State::Dispatched).map(|it| it.tasks).sum::<i64>()
+        books
+            .standing
+            .iter()
+            .filter(|tally| tally.state == State::Dispatched)
+            .map(|tally| tally.tasks)
+            .sum::<i64>()
     };
     let at_the_answer = flying(store.books().await.unwrap());
     let (made, refused) = all.join_all().await.into_iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));

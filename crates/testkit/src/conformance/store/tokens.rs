@@ -40,7 +40,7 @@ async fn save(store: &dyn Store, token: &Token, expected: i64) -> i64 {
 }
 
 async fn one(store: &dyn Store, asked: &Token) -> Token {
-    store.tokens().await.unwrap().all.into_iter().find(|it| it.id == asked.id).unwrap()
+    store.tokens().await.unwrap().all.into_iter().find(|token| token.id == asked.id).unwrap()
 }
 
 pub async fn an_empty_store_has_no_tokens(store: Arc<dyn Store>) {
@@ -64,9 +64,9 @@ pub async fn a_token_comes_back_as_it_was_saved(store: Arc<dyn Store>) {
         required_at: Some(LATER),
         ..token(2)
     };
-    for it in [&plain, &full] {
-        let revision = save(&*store, it, 0).await;
-        assert_eq!(one(&*store, it).await, Token { revision, ..it.clone() });
+    for token in [&plain, &full] {
+        let revision = save(&*store, token, 0).await;
+        assert_eq!(one(&*store, token).await, Token { revision, ..token.clone() });
     }
     let all = store.tokens().await.unwrap().all;
     assert!(all.len() == 2 && all.is_sorted_by(|a, b| a.id < b.id));
@@ -83,34 +83,34 @@ pub async fn each_change_of_a_token_has_a_higher_revision_than_all_before(store:
 }
 
 pub async fn a_token_is_changed_on_the_revision_that_stands_only(store: Arc<dyn Store>) {
-    let it = token(1);
-    let first = save(&*store, &it, 0).await;
-    let renamed = Token { name: "other".to_owned(), ..it.clone() };
+    let this_token = token(1);
+    let first = save(&*store, &this_token, 0).await;
+    let renamed = Token { name: "other".to_owned(), ..this_token.clone() };
     for expected in [0, first + 7] {
         let saved = store.save_token(renamed.clone(), expected).await.unwrap();
         assert_eq!(saved, Saved::Conflict(first), "{expected}");
     }
     assert_eq!(store.save_token(token(2), 5).await.unwrap(), Saved::Conflict(0), "there is none");
-    assert_eq!(one(&*store, &it).await.name, it.name);
+    assert_eq!(one(&*store, &this_token).await.name, this_token.name);
     assert_eq!(store.tokens().await.unwrap().revision, first, "and it was no change");
 }
 
 pub async fn of_many_who_change_one_token_one_does(store: Arc<dyn Store>) {
-    let it = token(1);
-    let first = save(&*store, &it, 0).await;
+    let token = token(1);
+    let first = save(&*store, &token, 0).await;
     let mut all = JoinSet::new();
     for nth in 0..16 {
-        let (store, it) = (Arc::clone(&store), Token { name: format!("{nth}"), ..it.clone() });
-        all.spawn(async move { store.save_token(it, first).await.unwrap() });
+        let (store, each_token) = (Arc::clone(&store), Token { name: format!("{nth}"), ..token.clone() });
+        all.spawn(async move { store.save_token(each_token, first).await.unwrap() });
     }
     let done = all.join_all().await;
-    assert_eq!(done.iter().filter(|it| matches!(it, Saved::Done(_))).count(), 1, "{done:?}");
+    assert_eq!(done.iter().filter(|saved| matches!(saved, Saved::Done(_))).count(), 1, "{done:?}");
 }
 
 pub async fn a_revoked_token_keeps_its_row(store: Arc<dyn Store>) {
-    let it = token(1);
-    let first = save(&*store, &it, 0).await;
-    let revoked = Token { revoked: Some(Revoked { at: LATER, by: CALLER.to_owned() }), ..it };
+    let token = token(1);
+    let first = save(&*store, &token, 0).await;
+    let revoked = Token { revoked: Some(Revoked { at: LATER, by: CALLER.to_owned() }), ..token };
     let revision = save(&*store, &revoked, first).await;
     assert_eq!(one(&*store, &revoked).await, Token { revision, ..revoked });
 }
@@ -136,7 +136,7 @@ pub async fn tokens_that_ended_long_ago_are_forgotten_and_nothing_falls_open(sto
     assert_eq!(store.forget_tokens(Millis(5_000), 2).await.unwrap(), 1);
     assert_eq!(store.forget_tokens(Millis(5_000), 2).await.unwrap(), 0);
     let left = store.tokens().await.unwrap();
-    let ids = |tokens: &[Token]| tokens.iter().map(|it| it.id.clone()).collect::<BTreeSet<_>>();
+    let ids = |tokens: &[Token]| tokens.iter().map(|token| token.id.clone()).collect::<BTreeSet<_>>();
     assert_eq!(ids(&left.all), ids(&kept));
     assert_eq!(left.revision, revision, "it was no change");
     assert_eq!(store.forget_tokens(Millis::MAX, 10).await.unwrap(), 2);
@@ -144,13 +144,13 @@ pub async fn tokens_that_ended_long_ago_are_forgotten_and_nothing_falls_open(sto
 }
 
 pub async fn the_last_use_of_a_token_is_kept_beside_its_changes(store: Arc<dyn Store>) {
-    let it = token(1);
-    let first = save(&*store, &it, 0).await;
-    store.note_tokens_used(vec![(it.id.clone(), LATER), (token(9).id, LATER)]).await.unwrap();
-    store.note_tokens_used(vec![(it.id.clone(), NOW)]).await.unwrap();
-    assert_eq!(one(&*store, &it).await.used_at, Some(LATER), "the older one changes nothing");
+    let this_token = token(1);
+    let first = save(&*store, &this_token, 0).await;
+    store.note_tokens_used(vec![(this_token.id.clone(), LATER), (token(9).id, LATER)]).await.unwrap();
+    store.note_tokens_used(vec![(this_token.id.clone(), NOW)]).await.unwrap();
+    assert_eq!(one(&*store, &this_token).await.used_at, Some(LATER), "the older one changes nothing");
     assert_eq!(store.access_revision().await.unwrap(), first, "it is no change");
-    save(&*store, &Token { rotated_at: Some(LATER), ..it.clone() }, first).await;
-    assert_eq!(one(&*store, &it).await.used_at, Some(LATER), "and a change leaves it");
+    save(&*store, &Token { rotated_at: Some(LATER), ..this_token.clone() }, first).await;
+    assert_eq!(one(&*store, &this_token).await.used_at, Some(LATER), "and a change leaves it");
     store.note_tokens_used(Vec::new()).await.unwrap();
 }

@@ -20,7 +20,7 @@ use punctual_domain::{
 pub const UNREACHABLE: [State; 1] = [State::Blocked];
 
 pub(super) fn reachable() -> impl Iterator<Item = State> {
-    State::ALL.into_iter().filter(|it| !UNREACHABLE.contains(it))
+    State::ALL.into_iter().filter(|state| !UNREACHABLE.contains(state))
 }
 
 /// A new task, version 0, taken to `goal` by the shortest way.
@@ -96,7 +96,7 @@ pub fn path_to(goal: State) -> Option<Vec<Event>> {
         if state == goal {
             return Some(path);
         }
-        for row in TRANSITIONS.iter().filter(|it| it.from.contains(&state)) {
+        for row in TRANSITIONS.iter().filter(|transition| transition.from.contains(&state)) {
             if found.iter().all(|(seen, _)| *seen != row.to) {
                 let longer = path.iter().copied().chain([row.event]).collect();
                 found.push((row.to, longer));

@@ -61,23 +61,25 @@ impl Plan {
 
     pub(super) fn definition(&self) -> Definition {
         let nodes = self.nodes.iter().enumerate();
-        let nodes = nodes.map(|(nth, it)| (name(&node_name(nth)), it.node())).collect();
+        let nodes = nodes.map(|(nth, node)| (name(&node_name(nth)), node.node())).collect();
         Definition { name: None, deadline_ms: None, nodes }
     }
 
     /// What each comes to, if nothing ends the workflow before.
     pub(super) fn fates(&self) -> Vec<NodeState> {
         let mut fates: Vec<NodeState> = Vec::new();
-        for it in &self.nodes {
+        for node in &self.nodes {
             let holds = |parent: &&usize| match fates.get(**parent) {
                 Some(NodeState::Succeeded) => true,
-                Some(NodeState::Failed) => self.nodes.get(**parent).is_some_and(|it| it.goes_on),
+                Some(NodeState::Failed) => {
+                    self.nodes.get(**parent).is_some_and(|planned_node| planned_node.goes_on)
+                }
                 _ => false,
             };
-            let held = it.parents.iter().filter(holds).count();
+            let held = node.parents.iter().filter(holds).count();
             fates.push(match () {
-                () if held < it.need || it.skips => NodeState::Skipped,
-                () if it.fails => NodeState::Failed,
+                () if held < node.need || node.skips => NodeState::Skipped,
+                () if node.fails => NodeState::Failed,
                 () => NodeState::Succeeded,
             });
         }
@@ -85,17 +87,17 @@ impl Plan {
     }
 
     pub(super) fn fails_for_good(&self) -> bool {
-        self.fates().iter().zip(&self.nodes).any(|(fate, it)| *fate == NodeState::Failed && !it.goes_on)
+        self.fates().iter().zip(&self.nodes).any(|(fate, node)| *fate == NodeState::Failed && !node.goes_on)
     }
 
     /// Whether an attempt of a node's task fails.
     pub(super) fn fails(&self, node: usize, item: Option<u32>) -> bool {
-        self.nodes.get(node).is_some_and(|it| {
-            let is_last = match it.kind {
+        self.nodes.get(node).is_some_and(|node| {
+            let is_last = match node.kind {
                 Kind::Each(items) => item == Some(items - 1),
                 _ => true,
             };
-            it.fails && is_last
+            node.fails && is_last
         })
     }
 }
@@ -131,10 +133,10 @@ impl PlannedNode {
         };
         let items = |count: u32| format!("{:?}", (0..count).collect::<Vec<_>>());
         Node {
-            after: self.parents.iter().map(|it| name(&node_name(*it))).collect(),
+            after: self.parents.iter().map(|parent| name(&node_name(*parent))).collect(),
             join: match self.need {
-                it if it == self.parents.len() => Join::All,
-                it => Join::AtLeast(u32::try_from(it).unwrap_or(u32::MAX)),
+                need if need == self.parents.len() => Join::All,
+                need => Join::AtLeast(u32::try_from(need).unwrap_or(u32::MAX)),
             },
             when: self.skips.then(|| "1 > 2".to_owned()),
             for_each: if let Kind::Each(count) = self.kind { Some(items(count)) } else { None },

@@ -31,7 +31,7 @@ async fn a_change_has_an_entry_that_says_who_did_what_to_what_and_what_came_of_i
         let pause = post("/v1/queues/mail/pause", json!({"reason": "a flood", "by": "ann"}));
         site.send(pause.within("shop").with(&token)).await.expect(200);
         let mine = entries(&site, &format!("&token={id}")).await;
-        let actions: Vec<&str> = mine.iter().map(|it| it["action"].as_str().unwrap()).collect();
+        let actions: Vec<&str> = mine.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
         assert_eq!(actions, ["pause_queue", "put_queue", "put_queue"]);
         let second = &mine[1];
         for (field, expected) in [
@@ -72,10 +72,11 @@ async fn what_tasks_record_themselves_has_no_entry_and_histories_name_the_token(
     site.send(cancel(place).with(&token)).await.expect(200);
     let task = site.admin(get(format!("/v1/tasks/{place}")).within("shop")).await.expect(200);
     let by: Vec<&str> =
-        task["history"].as_array().unwrap().iter().map(|it| it["by"].as_str().unwrap()).collect();
+        task["history"].as_array().unwrap().iter().map(|entry| entry["by"].as_str().unwrap()).collect();
     let token = format!("submitter ({id})");
     assert_eq!(by, [token.as_str(), token.as_str()]);
-    let actions: Vec<Value> = entries(&site, "").await.into_iter().map(|it| it["action"].clone()).collect();
+    let actions: Vec<Value> =
+        entries(&site, "").await.into_iter().map(|entry| entry["action"].clone()).collect();
     assert_eq!(actions, [json!("cancel_task"), json!("create_token")]);
 }
 
@@ -283,7 +284,7 @@ async fn what_was_refused_is_counted_together() {
         assert_eq!(denied.len(), 1);
         assert_eq!((&denied[0]["times"], &denied[0]["status"]), (&json!(5), &json!(403)), "{denied:?}");
         let refused = entries(&site, "&action=insert_task").await;
-        let unknown = refused.iter().find(|it| it["caller"] == "unknown").unwrap();
+        let unknown = refused.iter().find(|unknown| unknown["caller"] == "unknown").unwrap();
         let seen = (&unknown["times"], &unknown["status"], &unknown["address"]);
         assert_eq!(seen, (&json!(5), &json!(401), &json!("10.0.0.7")));
     }
@@ -301,14 +302,14 @@ async fn pages_and_the_export_have_everything_once_and_a_tenant_has_its_own() {
         let (mut ids, mut cursor) = (Vec::new(), String::new());
         loop {
             let page = site.admin(get(format!("/v1/audit?limit=3{cursor}"))).await.expect(200);
-            ids.extend(page["items"].as_array().unwrap().iter().map(|it| it["id"].as_i64().unwrap()));
+            ids.extend(page["items"].as_array().unwrap().iter().map(|entry| entry["id"].as_i64().unwrap()));
             let Some(next) = page["next_cursor"].as_str() else { break };
             cursor = format!("&cursor={next}");
         }
         assert!(ids.len() == 10 && ids.is_sorted_by(|a, b| a > b), "{ids:?}");
         let export = site.admin(get("/v1/audit").header("accept", "application/x-ndjson")).await;
-        let lines: Vec<Value> = export.text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
-        assert_eq!(lines.iter().map(|it| it["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
+        let lines: Vec<Value> = export.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.iter().map(|line| line["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
         export_all(&site, &ids).await;
         let (_, tenant) = site.token("admin", &["shop"], &["*"]).await;
         for accept in ["application/json", "application/x-ndjson"] {
@@ -339,8 +340,8 @@ async fn export_all(site: &Site, before: &[i64]) {
         ids.insert(0, site.store().append_audit(entry).await.unwrap());
     }
     let export = site.admin(get("/v1/audit").header("accept", "application/x-ndjson")).await;
-    let lines = export.text.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
-    assert_eq!(lines.map(|it| it["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
+    let lines = export.text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert_eq!(lines.map(|line| line["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]

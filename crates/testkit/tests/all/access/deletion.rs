@@ -105,20 +105,20 @@ async fn stock(site: &Site) -> Vec<String> {
     let seen = async |path: &str| site.admin(get(path).within(KEPT)).await.expect(200);
     let mut all = Vec::new();
     for path in ["/v1/queues/q", "/v1/queues/other", "/v1/dead-letters"] {
-        let mut it = seen(path).await;
+        let mut value = seen(path).await;
         // Who looks after them anew says so.
-        it.as_object_mut().unwrap().remove("slots");
+        value.as_object_mut().unwrap().remove("slots");
         // What the engine that answers has counted.
-        it.as_object_mut().unwrap().remove("counted");
+        value.as_object_mut().unwrap().remove("counted");
         // Not every server here has a watcher.
-        it.as_object_mut().unwrap().remove("rates");
-        all.push(it.to_string());
+        value.as_object_mut().unwrap().remove("rates");
+        all.push(value.to_string());
     }
     let mut tasks: Vec<String> = seen("/v1/tasks?limit=1000").await["items"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|it| format!("{} {}", it["task_id"], it["state"]))
+        .map(|task| format!("{} {}", task["task_id"], task["state"]))
         .collect();
     tasks.sort();
     all.push(tasks.join(", "));
@@ -135,16 +135,21 @@ async fn nothing_is_left(site: &Site) {
         (&json!(0), &nothing, &Value::Null)
     );
     let listed = site.admin(get("/v1/namespaces")).await.expect(200);
-    let names: Vec<&str> =
-        listed["items"].as_array().unwrap().iter().map(|it| it["namespace"].as_str().unwrap()).collect();
+    let names: Vec<&str> = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["namespace"].as_str().unwrap())
+        .collect();
     assert_eq!(names, [KEPT]);
     for path in ["/v1/tasks", "/v1/queues", "/v1/dead-letters", "/v1/executors", "/v1/queues/q/changes"] {
         let answer = site.admin(get(path).within(GONE)).await.expect(200);
         assert_eq!(answer["items"], json!([]), "{path}");
     }
     let depth = site.engine.depth().await.unwrap();
-    let is_its =
-        |it: &(Arc<punctual_domain::name::QueueKey>, usize)| it.0.namespace.as_str() == GONE && it.1 > 0;
+    let is_its = |pair: &(Arc<punctual_domain::name::QueueKey>, usize)| {
+        pair.0.namespace.as_str() == GONE && pair.1 > 0
+    };
     assert!(!depth.ready.iter().chain(&depth.parked).any(is_its), "{depth:?}");
     let books = site.store().books().await.unwrap();
     assert_eq!((books.unaccounted(), &books), (0, &site.store().audit().await.unwrap()));
@@ -157,7 +162,7 @@ async fn nothing_is_left(site: &Site) {
     keyed.expect(201);
     site.turn(1_000).await;
     let leased = site.lease(GONE, "q").await;
-    assert_eq!(leased.iter().map(|it| &it["payload"]).collect::<Vec<_>>(), [&json!("new")]);
+    assert_eq!(leased.iter().map(|entry| &entry["payload"]).collect::<Vec<_>>(), [&json!("new")]);
     assert!(site.lease(GONE, "other").await.is_empty());
 }
 
@@ -221,7 +226,7 @@ async fn a_namespace_is_deleted_with_all_that_it_holds_and_its_name_can_be_used_
         assert_eq!(stock(&site).await, before);
         let audit = site.admin(get("/v1/audit?action=delete_namespace&namespace=doomed")).await.expect(200);
         let statuses: Vec<&Value> =
-            audit["items"].as_array().unwrap().iter().map(|it| &it["status"]).collect();
+            audit["items"].as_array().unwrap().iter().map(|entry| &entry["status"]).collect();
         assert_eq!(statuses, [&json!(202), &json!(202), &json!(400), &json!(400), &json!(400)]);
         site.admin(ask("DELETE", "/v1/namespaces/never?confirm=never"))
             .await

@@ -27,7 +27,7 @@ async fn a_task_of_a_node_names_its_workflow_and_so_does_its_lease() {
         let asked = post("/v1/outcomes", json!({"outcomes": [other, outcome, other]})).within("eu");
         let results = site.admin(asked).await.expect(200)["results"].clone();
         let statuses: Vec<&str> =
-            results.as_array().unwrap().iter().map(|it| it["status"].as_str().unwrap()).collect();
+            results.as_array().unwrap().iter().map(|result| result["status"].as_str().unwrap()).collect();
         assert_eq!(statuses, ["stale", "accepted", "stale"]);
         // A label of a caller's own names none.
         site.insert("eu", json!({"queue": "other", "labels": {"workflow": "mine"}})).await;

@@ -39,7 +39,7 @@ async fn a_queue_beyond_the_token_is_as_if_it_were_not_there() {
         let ready = site.insert(NS, json!({"queue": "mail-eu"})).await;
         site.turn(10).await;
         for queues in
-            [["mail-eu", "orders"], ["orders", "mail-eu"]].map(|it| it.map(|it| json!({"name": it})))
+            [["mail-eu", "orders"], ["orders", "mail-eu"]].map(|list| list.map(|text| json!({"name": text})))
         {
             let several = send(post("/v1/lease", json!({"queues": queues, "wait_ms": 2_000}))).await;
             assert_eq!(
@@ -80,7 +80,7 @@ async fn an_id_that_stands_beyond_the_token_is_neither_shown_nor_replaced() {
                 .as_array()
                 .unwrap()
                 .iter()
-                .map(|it| it["status"].as_u64().unwrap())
+                .map(|entry| entry["status"].as_u64().unwrap())
                 .collect();
             assert_eq!(results, [403, 201, 403], "{batch}");
         }
@@ -113,7 +113,7 @@ async fn leases_beyond_the_token_are_nobodys() {
             let path = format!("/v1/tasks/{}", place.as_str().unwrap());
             let task = site.admin(get(path).within(NS)).await.expect(200);
             assert_eq!(task["state"] == "succeeded", is_held, "{task}");
-            assert_eq!(task["log"].as_array().is_some_and(|it| !it.is_empty()), is_held, "{task}");
+            assert_eq!(task["log"].as_array().is_some_and(|log| !log.is_empty()), is_held, "{task}");
         }
     })
     .await;

@@ -79,8 +79,8 @@ async fn operations(site: &Site) -> Vec<Operation> {
             let Some(operation) = item.get(method) else { continue };
             let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
             let of = |place: &str| {
-                let its = parameters.iter().filter(|it| it["in"] == place);
-                its.map(|it| it["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+                let its = parameters.iter().filter(|parameter| parameter["in"] == place);
+                its.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
             };
             for header in of("header") {
                 assert!(HEADERS.contains(&header.to_lowercase().as_str()), "{path}: what can {header} name?");
@@ -102,7 +102,7 @@ impl Operation {
     /// Whether something in it is named for all namespaces together.
     fn names_globally(&self) -> bool {
         let all = ["{ref}", "{id}", "{namespace}", "{bulk}", "{workflow}"];
-        let path = all.iter().any(|it| self.path.contains(it));
+        let path = all.iter().any(|text| self.path.contains(text));
         path || ["report_outcomes", "send_heartbeats", "create_token", "list_audit"]
             .contains(&self.id.as_str())
     }
@@ -185,25 +185,25 @@ impl Operation {
 /// What a stranger learns: everything but the names that he has said himself, here or before.
 fn learnt(answer: &Answer, said: [&Target; 2]) -> (u16, Option<String>, String) {
     let mut text = answer.text.clone();
-    for it in said {
+    for target in said {
         for (name, placeholder) in [
-            (&it.place, "<ref>"),
-            (&it.leased, "<ref>"),
-            (&it.token, "<token>"),
-            (&it.namespace, "<namespace>"),
-            (&it.queue, "<queue>"),
-            (&it.executor, "<executor>"),
-            (&it.schedule, "<schedule>"),
-            (&it.workflow, "<workflow>"),
-            (&it.kind, "<kind>"),
-            (&it.label, "<label>"),
-            (&it.task_id, "<task_id>"),
-            (&it.key, "<key>"),
+            (&target.place, "<ref>"),
+            (&target.leased, "<ref>"),
+            (&target.token, "<token>"),
+            (&target.namespace, "<namespace>"),
+            (&target.queue, "<queue>"),
+            (&target.executor, "<executor>"),
+            (&target.schedule, "<schedule>"),
+            (&target.workflow, "<workflow>"),
+            (&target.kind, "<kind>"),
+            (&target.label, "<label>"),
+            (&target.task_id, "<task_id>"),
+            (&target.key, "<key>"),
         ] {
             text = text.replace(name.as_str(), placeholder);
         }
     }
-    let tag = answer.headers.get("etag").map(|it| it.to_str().unwrap().to_owned());
+    let tag = answer.headers.get("etag").map(|etag| etag.to_str().unwrap().to_owned());
     (answer.status, tag, text)
 }
 
@@ -249,7 +249,7 @@ async fn furnish(site: &Site) -> Target {
     let token = json!({"name": MARK, "roles": ["viewer"], "namespaces": [namespace]});
     let token = site.admin(post("/v1/tokens", token)).await.expect(201)["id"].as_str().unwrap().to_owned();
     site.turn(6_000).await;
-    let text = |it: &Value| it.as_str().unwrap().to_owned();
+    let text = |token: &Value| token.as_str().unwrap().to_owned();
     Target {
         namespace,
         queue,
@@ -295,20 +295,20 @@ async fn strangers_learn_nothing(site: Site) {
     let operations = operations(&site).await;
     for role in ROLES {
         let (_, token) = site.token(role, &[OWN], &["*"]).await;
-        for it in &operations {
+        for operation in &operations {
             let within = [theirs.namespace.as_str(), none.namespace.as_str()];
-            compare(&site, &format!("{role} elsewhere"), &token, it, [&theirs, &none], within).await;
-            if it.names_globally() {
-                let own = |it: &Target| Target {
+            compare(&site, &format!("{role} elsewhere"), &token, operation, [&theirs, &none], within).await;
+            if operation.names_globally() {
+                let own = |target: &Target| Target {
                     queue: "own-q".to_owned(),
                     executor: "own-x".to_owned(),
-                    ..it.clone()
+                    ..target.clone()
                 };
                 compare(
                     &site,
                     &format!("{role} at home"),
                     &token,
-                    it,
+                    operation,
                     [&own(&theirs), &own(&none)],
                     [OWN, OWN],
                 )
@@ -318,9 +318,9 @@ async fn strangers_learn_nothing(site: Site) {
         // In their namespace, and for other queues of it.
         let (_, token) = site.token(role, &[&theirs.namespace], &["own-*"]).await;
         let beside = Target { namespace: theirs.namespace.clone(), ..none.clone() };
-        for it in &operations {
+        for operation in &operations {
             let within = [theirs.namespace.as_str(); 2];
-            compare(&site, &format!("{role} beside"), &token, it, [&theirs, &beside], within).await;
+            compare(&site, &format!("{role} beside"), &token, operation, [&theirs, &beside], within).await;
         }
     }
     assert_eq!(self::stock(&site, &theirs).await, stock, "nothing of theirs has changed");
@@ -340,7 +340,7 @@ async fn stock(site: &Site, theirs: &Target) -> Vec<String> {
         all.push(site.admin(get(path).within(&theirs.namespace)).await.expect(200).to_string());
     }
     let tokens = site.admin(get("/v1/tokens?limit=1000")).await.expect(200);
-    let its = tokens["items"].as_array().unwrap().iter().find(|it| it["name"] == MARK).unwrap();
+    let its = tokens["items"].as_array().unwrap().iter().find(|token| token["name"] == MARK).unwrap();
     all.push(format!("{} {}", its["state"], its["rotated_at"]));
     all
 }

@@ -223,11 +223,12 @@ async fn tokens_are_listed_in_pages_and_by_their_state() {
                 cursor = format!("&cursor={next}");
             }
         };
-        let ids =
-            |all: &[Value]| all.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+        let ids = |all: &[Value]| {
+            all.iter().map(|entry| entry["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
         let whole = listed("", 1_000).await;
         assert_eq!(ids(&whole).into_iter().collect::<BTreeSet<_>>(), made.iter().cloned().collect());
-        assert!(whole.is_sorted_by_key(|it| std::cmp::Reverse(it["created_at_ms"].as_i64().unwrap())));
+        assert!(whole.is_sorted_by_key(|entry| std::cmp::Reverse(entry["created_at_ms"].as_i64().unwrap())));
         for limit in [1, 2, 3, 7] {
             assert_eq!(ids(&listed("", limit).await), ids(&whole), "{limit}");
         }
@@ -248,7 +249,7 @@ async fn a_token_that_is_over_is_forgotten_when_the_audit_of_its_time_is() {
         let ids = async || {
             let all = site.admin(get("/v1/tokens")).await.expect(200);
             let items = all["items"].as_array().unwrap();
-            items.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+            items.iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
         };
         site.turn(364 * DAY_MS).await;
         assert_eq!(ids().await, BTreeSet::from([revoked.clone(), active.clone()]));
@@ -265,6 +266,6 @@ async fn when_a_token_was_last_used_is_written_within_a_minute() {
     let used_at = site.engine.now().0;
     site.turn(60_000).await;
     let listed = site.admin(get("/v1/tokens?limit=1000")).await.expect(200);
-    let shown = listed["items"].as_array().unwrap().iter().find(|it| it["id"] == id.as_str()).unwrap();
+    let shown = listed["items"].as_array().unwrap().iter().find(|entry| entry["id"] == id.as_str()).unwrap();
     assert_eq!(shown["used_at_ms"], used_at, "{shown}");
 }

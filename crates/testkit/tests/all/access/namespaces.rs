@@ -14,7 +14,7 @@ fn put(namespace: &str, body: Value) -> super::site::Ask {
 }
 
 fn names(page: &Value) -> Vec<&str> {
-    page["items"].as_array().unwrap().iter().map(|it| it["namespace"].as_str().unwrap()).collect()
+    page["items"].as_array().unwrap().iter().map(|entry| entry["namespace"].as_str().unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,7 +68,7 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
         }
         let seen: Vec<_> = found
             .iter()
-            .map(|it| (it["namespace"].as_str().unwrap(), it["usage"]["tasks"].clone()))
+            .map(|entry| (entry["namespace"].as_str().unwrap(), entry["usage"]["tasks"].clone()))
             .collect();
         assert_eq!(seen, [("b", json!(1)), ("d", json!(1))], "of the queues that it reaches");
         let of_schedules = site.admin(get("/v1/namespaces/schedule-only")).await.expect(200);

@@ -13,7 +13,7 @@ async fn both(case: impl AsyncFn(&Site, bool)) {
 }
 
 fn ids(page: &Value) -> Vec<i64> {
-    page["items"].as_array().unwrap().iter().map(|it| it["task_id"].as_i64().unwrap()).collect()
+    page["items"].as_array().unwrap().iter().map(|entry| entry["task_id"].as_i64().unwrap()).collect()
 }
 
 /// All pages of two.

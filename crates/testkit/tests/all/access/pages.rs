@@ -28,7 +28,7 @@ async fn pages(site: &Site, token: &str, path: &str, limit: usize) -> Vec<Value>
 }
 
 fn ids(items: &[Value]) -> Vec<i64> {
-    items.iter().map(|it| it["task_id"].as_i64().unwrap()).collect()
+    items.iter().map(|item| item["task_id"].as_i64().unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +62,8 @@ async fn pages_of_dead_letters_are_full_although_few_are_reached() {
             site.admin(post("/v1/tasks/batch", json!({"tasks": tasks})).within(NS)).await.expect(200);
             site.turn(1_000).await;
             let leased = site.lease(NS, queue).await;
-            let dead = |it: &Value| json!({"ref": it["ref"], "token": it["token"], "outcome": "reject"});
+            let dead =
+                |task: &Value| json!({"ref": task["ref"], "token": task["token"], "outcome": "reject"});
             let outcomes: Vec<Value> = leased.iter().map(dead).collect();
             site.admin(post("/v1/outcomes", json!({"outcomes": outcomes})).within(NS)).await.expect(200);
         }
@@ -88,7 +89,7 @@ async fn pages_of_executors_are_full_and_no_cursor_names_one_that_is_not_reached
         let (_, token) = site.token("viewer", &[NS], &["mail-*"]).await;
         for limit in [1, 2, 100] {
             let found = pages(&site, &token, "/v1/executors", limit).await;
-            let names: Vec<&str> = found.iter().map(|it| it["name"].as_str().unwrap()).collect();
+            let names: Vec<&str> = found.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
             assert_eq!(names, ["x09-mail", "x19-mail", "x29-mail"]);
         }
     })

@@ -90,7 +90,7 @@ async fn what_is_started_is_bounded_by_slots_and_by_a_rate() {
                     let tasks = site.lease(namespace, &queue).await;
                     leased.push(tasks.len());
                     let of =
-                        |it: &Value| json!({"ref": it["ref"], "token": it["token"], "outcome": "succeeded"});
+                        |task: &Value| json!({"ref": task["ref"], "token": task["token"], "outcome": "succeeded"});
                     if scope == SCOPES[0] {
                         let outcomes: Vec<Value> = tasks.iter().map(of).collect();
                         let done = post("/v1/outcomes", json!({"outcomes": outcomes})).within(namespace);

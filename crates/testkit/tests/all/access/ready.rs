@@ -26,7 +26,7 @@ async fn what_is_broken_is_told_to_everybody_and_why_to_those_who_may_know() {
         for (token, is_told) in
             [(None, false), (Some(&*executor), false), (Some(&*tenant), false), (Some(&*viewer), true)]
         {
-            let asked = token.map_or_else(|| get("/readyz"), |it| get("/readyz").with(it));
+            let asked = token.map_or_else(|| get("/readyz"), |token| get("/readyz").with(token));
             let answer = site.send(asked).await;
             assert_eq!(answer.body["code"], "store.unavailable", "{}", answer.text);
             assert_eq!(store(&answer.body)["ok"], false);

@@ -22,7 +22,7 @@ async fn every_change_is_written_down_as_the_table_says_on_mysql_and_redis() {
 
 async fn walk(site: Site) {
     furnish(&site).await;
-    for row in TABLE.iter().filter(|it| !it.roles.is_empty()) {
+    for row in TABLE.iter().filter(|row| !row.roles.is_empty()) {
         let what = format!("{} {}", row.method, row.path);
         let asked = Box::pin(request(&site, row, 1)).await;
         let before = newest(&site, None).await;
@@ -62,7 +62,7 @@ async fn walk(site: Site) {
 async fn newest(site: &Site, but: Option<&Value>) -> Value {
     let mut page = site.admin(get("/v1/audit?limit=1")).await.expect(200);
     let entry = page["items"][0].take();
-    if but.is_some_and(|it| it["id"] == entry["id"]) { Value::Null } else { entry }
+    if but.is_some_and(|value| value["id"] == entry["id"]) { Value::Null } else { entry }
 }
 
 fn action(row: &Row) -> String {
@@ -143,7 +143,7 @@ async fn request(site: &Site, row: &Row, nth: usize) -> Ask {
     let path = format!("{path}{}", row.query).replace("{namespace}", &namespace(row, nth));
     let path = path.replace("{queue}", "q").replace("{executor}", "x").replace("{schedule}", "s");
     let body_of = if row.path == "/v1/tokens" { NS } else { told.as_str() };
-    ask(row.method, path.replace("{node}", "a")).within(NS).body(row.body.map(|it| it(body_of)))
+    ask(row.method, path.replace("{node}", "a")).within(NS).body(row.body.map(|body| body(body_of)))
 }
 
 /// One that is deleted is another one.
@@ -168,7 +168,7 @@ async fn bulk(site: &Site, path: &str) -> String {
     let call = async |what: &str| {
         site.admin(post(format!("/v1/bulk/{id}/{what}"), json!({})).within(NS)).await.expect(200);
     };
-    if ["/pause", "/resume", "/repeat"].iter().any(|it| path.ends_with(it)) {
+    if ["/pause", "/resume", "/repeat"].iter().any(|name| path.ends_with(name)) {
         call("confirm").await;
     }
     if path.ends_with("/resume") {

@@ -117,9 +117,9 @@ async fn who_is_overtaken_changes_a_schedule_all_the_same_unless_a_revision_is_d
         }
         let storing = (0..4).map(|_| site.admin(put()));
         let stored = futures_util::future::join_all(storing).await;
-        assert!(stored.iter().all(|it| [200, 201].contains(&it.status)), "four at once");
-        let revisions: Vec<&Value> = stored.iter().map(|it| &it.body["revision"]).collect();
-        assert!(revisions.iter().all(|it| *it == revisions[0]), "one document: {revisions:?}");
+        assert!(stored.iter().all(|answer| [200, 201].contains(&answer.status)), "four at once");
+        let revisions: Vec<&Value> = stored.iter().map(|answer| &answer.body["revision"]).collect();
+        assert!(revisions.iter().all(|revision| *revision == revisions[0]), "one document: {revisions:?}");
     })
     .await;
 }

@@ -267,7 +267,7 @@ impl Site {
 
     /// The answer, of which the body has not been read.
     pub(crate) async fn open_answer(&self, ask: Ask) -> Response {
-        let body = ask.body.as_ref().map_or_else(Body::empty, |it| Body::from(it.to_string()));
+        let body = ask.body.as_ref().map_or_else(Body::empty, |body| Body::from(body.to_string()));
         self.open_with(ask, body).await
     }
 

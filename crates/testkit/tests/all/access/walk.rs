@@ -22,10 +22,10 @@ fn the_table_has_every_documented_call_and_each_says_its_permission() {
     let mut documented = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in
-            item.as_object().unwrap().iter().filter(|it| METHODS.contains(&it.0.as_str()))
+            item.as_object().unwrap().iter().filter(|pair| METHODS.contains(&pair.0.as_str()))
         {
             let call = format!("{} {path}", method.to_uppercase());
-            let is_open = TABLE.iter().any(|it| it.roles.is_empty() && it.path == path);
+            let is_open = TABLE.iter().any(|row| row.roles.is_empty() && row.path == path);
             assert_eq!(operation["x-permission"].is_string(), !is_open, "{call} says no permission");
             assert_eq!(operation["security"].is_array(), !is_open, "{call}");
             let may_refuse = !is_open || path == LOOKS_AT_TOKENS;
@@ -33,7 +33,7 @@ fn the_table_has_every_documented_call_and_each_says_its_permission() {
             documented.insert(call);
         }
     }
-    let table: BTreeSet<String> = TABLE.iter().map(|it| format!("{} {}", it.method, it.path)).collect();
+    let table: BTreeSet<String> = TABLE.iter().map(|row| format!("{} {}", row.method, row.path)).collect();
     assert_eq!(table, documented);
 }
 
@@ -59,7 +59,7 @@ async fn walk(site: Site) {
             let asked = request(&site, &row, OWN).await.from(from);
             let answer = site
                 .send(match token {
-                    Some(it) => asked.with(it),
+                    Some(token) => asked.with(token),
                     None => asked,
                 })
                 .await;
@@ -120,7 +120,7 @@ async fn request(site: &Site, row: &Row, namespace: &str) -> Ask {
     let path = path.replace("{ref}", &place).replace("{id}", &id).replace("{namespace}", namespace);
     let path = path.replace("{queue}", "q").replace("{executor}", "x");
     let told = if row.path == "/v1/tokens" { namespace } else { place.as_str() };
-    ask(row.method, path).within(namespace).body(row.body.map(|it| it(told)))
+    ask(row.method, path).within(namespace).body(row.body.map(|body| body(told)))
 }
 
 async fn begun(site: &Site, namespace: &str) -> String {
@@ -175,14 +175,22 @@ async fn stock(site: &Site) -> Vec<String> {
         .as_array()
         .unwrap()
         .iter()
-        .map(|it| {
-            format!("{} {}", it["state"], it["updated_at_ms"] == it["created_at_ms"] || it["state"] == "dead")
+        .map(|task| {
+            format!(
+                "{} {}",
+                task["state"],
+                task["updated_at_ms"] == task["created_at_ms"] || task["state"] == "dead"
+            )
         })
         .collect();
     let tokens = site.admin(get("/v1/tokens?limit=1000")).await.expect(200);
-    let of_other = |it: &&Value| it["namespaces"] == json!([OTHER]);
-    let revoked =
-        tokens["items"].as_array().unwrap().iter().filter(of_other).filter(|it| it["state"] != "active");
+    let of_other = |entry: &&Value| entry["namespaces"] == json!([OTHER]);
+    let revoked = tokens["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(of_other)
+        .filter(|token| token["state"] != "active");
     vec![
         format!("{dead} dead"),
         format!("{} {} {}", queue["revision"], queue["pause"], queue["concurrency"]),

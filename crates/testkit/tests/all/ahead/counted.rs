@@ -25,22 +25,23 @@ pub(super) async fn what_fires_late_and_ends_at_once_says_how_late_it_fired(grou
     warm_up(&rig).await;
     let telling = rig.store.faults.hold(StoreGroup::Extend);
     for _ in 0..TRIES {
-        let lateness_ms = || rig.engine.meters().queues().iter().map(|it| it.lateness_sum_ms).sum::<u64>();
-        let (task, executor, held) = leased_ahead(&rig, |it| it).await;
+        let lateness_ms =
+            || rig.engine.meters().queues().iter().map(|queue| queue.lateness_sum_ms).sum::<u64>();
+        let (task, executor, held) = leased_ahead(&rig, |task| task).await;
         let before = lateness_ms();
         let is_late = || async { WallClock.now() >= task.due_at.plus(15) };
         until("it is late", is_late).await;
         held.let_go();
-        let it = match got(executor).await.pop() {
-            Some(it) => it,
+        let lease = match got(executor).await.pop() {
+            Some(lease) => lease,
             None => leased(&rig).await,
         };
         let counted = lateness_ms() - before;
-        assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
         let after = rig.store_task(task.place).await;
-        assert_eq!(after.fired_at, Some(it.fired_at));
-        if it.fence == task.fence {
-            let late_ms = it.fired_at.since(task.due_at);
+        assert_eq!(after.fired_at, Some(lease.fired_at));
+        if lease.fence == task.fence {
+            let late_ms = lease.fired_at.since(task.due_at);
             assert!(late_ms >= 15, "{late_ms}");
             assert_eq!(after.lateness_ms(), Some(late_ms));
             assert_eq!(i64::try_from(counted), Ok(late_ms), "the metrics say the same");
@@ -90,7 +91,7 @@ pub(super) async fn what_kills_every_engine_that_hands_it_over_is_dead_at_last(g
     for nth in 1..=4 {
         let back = dies_with(&rig, place).await;
         assert_eq!(back.attempt, 0, "after {nth}");
-        let lines = back.history.iter().filter(|it| it.reason.as_deref() == Some("not_handed_over"));
+        let lines = back.history.iter().filter(|entry| entry.reason.as_deref() == Some("not_handed_over"));
         assert_eq!(lines.count(), nth);
     }
     let counted = dies_with(&rig, place).await;
@@ -98,7 +99,7 @@ pub(super) async fn what_kills_every_engine_that_hands_it_over_is_dead_at_last(g
     let dead = dies_with(&rig, place).await;
     assert_eq!((dead.state, dead.attempt), (State::Dead, 2));
     for event in [Event::Retry, Event::Bury] {
-        let line = dead.history.iter().find(|it| it.event == Some(event)).unwrap();
+        let line = dead.history.iter().find(|entry| entry.event == Some(event)).unwrap();
         assert_eq!(line.reason.as_deref(), Some("lease_expired"));
         assert!(
             line.error.as_ref().unwrap().contains("before it said to whom, as after 4 leases before"),

@@ -8,7 +8,7 @@ use punctual_testkit::faults::Gate;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn of_service(engine: &Engine, name: &str, number: impl FnOnce(&ServiceNumbers) -> u64) -> u64 {
-    number(engine.meters().services().iter().find(|it| it.name == name).unwrap())
+    number(engine.meters().services().iter().find(|service| service.name == name).unwrap())
 }
 
 /// An executor that has `first` in its hands, of which the store has not said yet that it may go.
@@ -28,8 +28,8 @@ impl Busy {
         let partitions = u64::from(rig.store.partitions());
         let are_looked_through = || async {
             match rig.hot.keeps() {
-                Keeps::Due => of_service(&rig.engine, "adopt", |it| it.handled) >= partitions,
-                Keeps::Nothing => of_service(&rig.engine, "from_store", |it| it.runs) > 0,
+                Keeps::Due => of_service(&rig.engine, "adopt", |numbers| numbers.handled) >= partitions,
+                Keeps::Nothing => of_service(&rig.engine, "from_store", |numbers| numbers.runs) > 0,
             }
         };
         until("nothing of another engine is there", are_looked_through).await;
@@ -64,9 +64,9 @@ impl Busy {
     async fn all(&mut self, engine: &Engine, count: usize) -> BTreeMap<i64, Assignment> {
         let mut all = BTreeMap::new();
         let mut add = |its: Vec<Assignment>| {
-            for it in its {
-                assert_eq!(it.attempt, 1, "{it:?}");
-                assert!(all.insert(it.place.id, it).is_none(), "it came twice");
+            for lease in its {
+                assert_eq!(lease.attempt, 1, "{lease:?}");
+                assert!(all.insert(lease.place.id, lease).is_none(), "it came twice");
             }
             all.len()
         };
@@ -83,7 +83,7 @@ impl Busy {
     async fn end(self, all: BTreeMap<i64, Assignment>) {
         let outcomes = all.values().map(succeeded).collect();
         let settled = self.rig.engine.settle(outcomes, "ann").await.unwrap();
-        assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
         self.running.stop().await;
         self.rig.is_whole().await;
     }
@@ -154,15 +154,15 @@ async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
         busy.rig.engine.insert(vec![task], "test").await.unwrap();
     }
     let ready =
-        || async { busy.rig.engine.depth().await.unwrap().ready.iter().map(|it| it.1).sum::<usize>() };
+        || async { busy.rig.engine.depth().await.unwrap().ready.iter().map(|pair| pair.1).sum::<usize>() };
     until("both are in the line", || async { ready().await >= 2 }).await;
     busy.gate.open();
     let mut all = busy.executor.join_next().await.unwrap().unwrap();
     while all.len() < 3 {
         all.extend(timeout(HANG_LIMIT, busy.rig.engine.lease(request(WAIT_MS))).await.unwrap().unwrap());
     }
-    assert_eq!(all.iter().map(|it| it.task_version).collect::<Vec<_>>(), [0, 2, 1]);
-    busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
+    assert_eq!(all.iter().map(|lease| lease.task_version).collect::<Vec<_>>(), [0, 2, 1]);
+    busy.end(all.into_iter().map(|lease| (lease.place.id, lease)).collect()).await;
 }
 
 /// What lies at the one that has fired it is not kept from who is idle elsewhere.
@@ -182,7 +182,7 @@ async fn an_idle_executor_at_another_engine_gets_it() {
     while !came.is_superset(&wanted) {
         let its = timeout(HANG_LIMIT, other.engine.lease(request(WAIT_MS))).await.unwrap().unwrap();
         assert!(!its.is_empty(), "{came:?} of {wanted:?}");
-        assert!(its.iter().all(|it| came.insert(it.place.id)), "one came twice: {its:?}");
+        assert!(its.iter().all(|lease| came.insert(lease.place.id)), "one came twice: {its:?}");
     }
     // Whose partition has changed hands is offered again.
     came.remove(&busy.first.id);

@@ -23,7 +23,9 @@ fn wait_for_one(rig: &Rig, count: usize) -> Executor {
 
 async fn finish(rig: &Rig, leased: &[Assignment]) {
     let reports = leased.iter().map(succeeded).collect();
-    assert!(rig.engine.settle(reports, "ann").await.unwrap().iter().all(|it| *it == Settled::Accepted));
+    assert!(
+        rig.engine.settle(reports, "ann").await.unwrap().iter().all(|settled| *settled == Settled::Accepted)
+    );
 }
 
 pub(super) async fn ten_executors_get_the_urgent_ones_of_a_hundred(ground: Arc<dyn Ground>) {
@@ -41,8 +43,8 @@ pub(super) async fn ten_executors_get_the_urgent_ones_of_a_hundred(ground: Arc<d
         rig.engine.insert((0..TASKS).map(task).collect(), "test").await.unwrap();
         let first: Vec<Assignment> = executors.join_all().await.into_iter().flatten().collect();
         assert_eq!(first.len(), EXECUTORS);
-        assert!(first.iter().all(|it| it.fired_at >= it.due_at), "{first:?}");
-        urgent += first.iter().filter(|it| it.priority == Priority::HIGHEST).count();
+        assert!(first.iter().all(|lease| lease.fired_at >= lease.due_at), "{first:?}");
+        urgent += first.iter().filter(|lease| lease.priority == Priority::HIGHEST).count();
         finish(&rig, &first).await;
         let mut left = TASKS - EXECUTORS;
         while left > 0 {
@@ -70,7 +72,7 @@ pub(super) async fn of_two_versions_due_at_one_instant_the_newer_goes_first(grou
         };
         rig.engine.insert(vec![of(1), of(2)], "test").await.unwrap();
         let first = got(executors).await;
-        assert_eq!(first.iter().map(|it| it.task_version).collect::<Vec<_>>(), [2]);
+        assert_eq!(first.iter().map(|lease| lease.task_version).collect::<Vec<_>>(), [2]);
         finish(&rig, &first).await;
         let other = leased(&rig).await;
         assert_eq!(other.task_version, 1);

@@ -40,17 +40,17 @@ async fn leased(rig: &Rig, queue: &str) -> Vec<punctual_contract::store::Assignm
 }
 
 async fn settled(rig: &Rig, queue: &str, report: Report) {
-    for it in leased(rig, queue).await {
+    for lease in leased(rig, queue).await {
         let report =
-            OutcomeReport { place: it.place, fence: it.fence, report, result: TaskResult::default() };
+            OutcomeReport { place: lease.place, fence: lease.fence, report, result: TaskResult::default() };
         rig.engine.settle(vec![report], "test").await.unwrap();
     }
 }
 
 async fn states(rig: &Rig, tasks: &[Task]) -> Vec<State> {
     let mut states = Vec::new();
-    for it in tasks {
-        states.push(rig.task(it).await.state);
+    for task in tasks {
+        states.push(rig.task(task).await.state);
     }
     states
 }
@@ -62,8 +62,8 @@ async fn tasks_are_given_another_time(rig: Rig) {
     assert_eq!(ended(&rig, later).await, done(15));
     let times = async || -> Vec<Millis> {
         let mut times = Vec::new();
-        for it in &tasks {
-            times.push(rig.task(it).await.ask.execute_at);
+        for task in &tasks {
+            times.push(rig.task(task).await.ask.execute_at);
         }
         times.dedup();
         times
@@ -87,12 +87,12 @@ async fn tasks_are_given_another_priority_and_run_now(rig: Rig) {
         rig.tasks()
             .await
             .iter()
-            .all(|it| it.ask.priority == priority && it.ask.execute_at == START.plus(HOUR_MS))
+            .all(|task| task.ask.priority == priority && task.ask.execute_at == START.plus(HOUR_MS))
     );
     assert_eq!(ended(&rig, bulk(Action::RunNow, "mail")).await, done(15));
     let leased = leased(&rig, "mail").await;
     assert_eq!(leased.len(), 15);
-    assert!(leased.iter().all(|it| it.priority == priority));
+    assert!(leased.iter().all(|lease| lease.priority == priority));
 }
 
 on_both!(tasks_go_into_another_queue_and_fire_there);
@@ -102,9 +102,9 @@ async fn tasks_go_into_another_queue_and_fire_there(rig: Rig) {
     let into_sms = Action::SetQueue { queue: name("sms") };
     assert_eq!(ended(&rig, bulk(into_sms.clone(), "mail")).await, done(15));
     assert_eq!(ended(&rig, bulk(into_sms, "mail")).await, done(0), "none is left");
-    for it in &tasks {
-        let task = rig.task(it).await;
-        assert_eq!((task.ask.queue.queue.as_str(), task.ask.execute_at), ("sms", it.ask.execute_at));
+    for each_task in &tasks {
+        let task = rig.task(each_task).await;
+        assert_eq!((task.ask.queue.queue.as_str(), task.ask.execute_at), ("sms", each_task.ask.execute_at));
         let last = task.history.last().unwrap();
         assert_eq!(last.reason.as_deref(), Some("from queue mail to sms"));
     }
@@ -194,8 +194,8 @@ async fn finished_tasks_are_deleted_and_no_others(rig: Rig) {
     assert_eq!(ended(&rig, bulk(CANCEL, "sms")).await, done(2));
     let all = Bulk { filter: Filter::default(), ..bulk(Action::Delete, "mail") };
     assert_eq!(ended(&rig, all).await, done(14));
-    for it in finished.iter().chain(&cancelled) {
-        assert!(matches!(rig.engine.read(it.place).await, Err(punctual_engine::Error::NotFound)));
+    for task in finished.iter().chain(&cancelled) {
+        assert!(matches!(rig.engine.read(task.place).await, Err(punctual_engine::Error::NotFound)));
     }
     assert_eq!(states(&rig, &waiting).await, [State::Scheduled; 3]);
     rig.is_balanced().await;
@@ -217,13 +217,13 @@ async fn what_is_exported_is_counted_and_read_and_stays_as_it_is(rig: Rig) {
         let punctual_bulk::FoundOf { tasks: page, next, .. } =
             rig.runner.tasks(&ended, before_id, 5).await.unwrap();
         assert!(page.len() <= 5);
-        read.extend(page.into_iter().map(|it| it.place.id));
+        read.extend(page.into_iter().map(|task| task.place.id));
         before_id = next;
         if next.is_none() {
             break;
         }
     }
-    let mut wanted: Vec<i64> = tasks.iter().map(|it| it.place.id).collect();
+    let mut wanted: Vec<i64> = tasks.iter().map(|task| task.place.id).collect();
     wanted.reverse();
     assert_eq!(read, wanted, "the newest first, and nothing that came later");
     assert_eq!(states(&rig, &tasks).await, [State::Scheduled; 12]);
@@ -237,7 +237,7 @@ async fn running_tasks_are_asked_to_stop_if_that_is_wished(rig: Rig) {
     assert_eq!(leased.len(), 4);
     assert_eq!(ended(&rig, bulk(CANCEL, "mail")).await, done(0), "they have fired");
     assert_eq!(ended(&rig, bulk(Action::Cancel { stop_if_fired: true }, "mail")).await, done(4));
-    for it in &tasks {
-        assert!(rig.task(it).await.lease.is_some_and(|it| it.cancel_requested));
+    for task in &tasks {
+        assert!(rig.task(task).await.lease.is_some_and(|lease| lease.cancel_requested));
     }
 }

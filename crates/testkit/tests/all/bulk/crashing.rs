@@ -57,10 +57,11 @@ pub(super) async fn is_whole(rig: &Rig, tasks: &[Task], ended: &StoredBulk, even
     assert_eq!(ended.state, BulkState::Done);
     let all = u64::try_from(tasks.len()).unwrap();
     assert_eq!(ended.progress.tally, Tally { done: all, skipped: 0, failed: 0 });
-    for it in tasks {
-        let history = rig.task(it).await.history;
+    for task in tasks {
+        let history = rig.task(task).await.history;
         let mark = format!("bulk:{}", ended.id);
-        let marked: Vec<_> = history.iter().filter(|it| it.by == mark).map(|it| it.event).collect();
+        let marked: Vec<_> =
+            history.iter().filter(|entry| entry.by == mark).map(|entry| entry.event).collect();
         assert_eq!(marked, [Some(event)], "changed once");
     }
     rig.is_balanced().await;
@@ -132,13 +133,13 @@ async fn a_batch_that_was_done_and_not_committed_is_counted_and_not_done_again(r
     assert!(running.join_next().await.unwrap().unwrap().is_err(), "its commit was refused");
     let stored = rig.get(id).await;
     assert_eq!((stored.progress.tally, stored.progress.batch.len()), (Tally::default(), 10));
-    let moved = rig.tasks().await.iter().filter(|it| it.ask.execute_at > START.plus(HOUR_MS)).count();
+    let moved = rig.tasks().await.iter().filter(|task| task.ask.execute_at > START.plus(HOUR_MS)).count();
     assert_eq!(moved, 10, "it has happened");
     rig.bulks.faults.heal();
     let other = rig.beside();
     let ended = other.until_the_end(id).await;
     is_whole(&other, &tasks, &ended, event).await;
-    assert!(other.tasks().await.iter().all(|it| it.ask.execute_at == START.plus(2 * HOUR_MS)));
+    assert!(other.tasks().await.iter().all(|task| task.ask.execute_at == START.plus(2 * HOUR_MS)));
 }
 
 on_both!(answers_that_are_lost_change_nothing_twice);
@@ -172,5 +173,5 @@ async fn two_engines_at_one_operation_change_each_task_once(rig: Rig) {
     }
     let ended = rig.until_the_end(id).await;
     is_whole(&rig, &tasks, &ended, event).await;
-    assert!(rig.tasks().await.iter().all(|it| it.state == State::Scheduled));
+    assert!(rig.tasks().await.iter().all(|task| task.state == State::Scheduled));
 }

@@ -43,7 +43,7 @@ impl Site {
     }
 
     fn of(&self, part: usize) -> Vec<&Task> {
-        let is_there = |it: &&Task| self.rig.store.part_of(it.place.partition) == part;
+        let is_there = |task: &&Task| self.rig.store.part_of(task.place.partition) == part;
         self.tasks.iter().filter(is_there).collect()
     }
 
@@ -63,9 +63,9 @@ impl Site {
             drop(self.rig.runner.run_once(self.rig.now()).await);
             self.rig.clock.advance_ms(1_000);
         }
-        for it in reached {
+        for task in reached {
             assert_eq!(
-                self.rig.task(it).await.ask.execute_at,
+                self.rig.task(task).await.ask.execute_at,
                 START.plus(2 * HOUR_MS),
                 "it was changed, and once"
             );

@@ -40,7 +40,7 @@ async fn page(rig: &Rig, query: &mut Query) -> Vec<i64> {
     let (wanted, mut ids) = (query.limit, Vec::new());
     loop {
         let found = rig.engine.search(query, wanted - ids.len(), |_| true).await.unwrap();
-        ids.extend(found.page.tasks.iter().map(|it| it.place.id));
+        ids.extend(found.page.tasks.iter().map(|task| task.place.id));
         query.before_id = found.page.next_before_id;
         if found.is_complete {
             assert!(ids.len() == wanted || query.before_id.is_none(), "not full, and not the last");
@@ -121,10 +121,10 @@ async fn a_page_is_full_unless_nothing_more_matches(rig: Rig) {
             assert_eq!(found.len(), full, "{queue:?}");
             ids.extend(found);
         }
-        assert!(query.before_id.is_none() && ids.windows(2).all(|it| it[0] > it[1]), "{queue:?}");
+        assert!(query.before_id.is_none() && ids.windows(2).all(|pair| pair[0] > pair[1]), "{queue:?}");
     }
     // Sifted by who asks, too: one in ten is seen.
-    let found = rig.engine.search(&of(Some("mail")), 11, |it| it.place.id % 10 == 0).await.unwrap();
+    let found = rig.engine.search(&of(Some("mail")), 11, |task| task.place.id % 10 == 0).await.unwrap();
     assert!(found.page.tasks.len() >= 10 || !found.is_complete, "{}", found.page.tasks.len());
     let nobody = Query { queue: Some(name("nobody")), ..of(None) };
     let found = rig.engine.search(&nobody, 50, |_| true).await.unwrap();

@@ -136,7 +136,7 @@ impl Rig {
         };
         let inserted = self.engine.insert((0..count).map(ask).collect(), "test").await.unwrap();
         self.engine.turn().await.unwrap();
-        inserted.into_iter().map(|it| it.task).collect()
+        inserted.into_iter().map(|inserted| inserted.task).collect()
     }
 
     pub(super) async fn confirmed(&self, bulk: Bulk) -> StoredBulk {

@@ -39,7 +39,7 @@ async fn a_bucket_stays_where_it_is_while_its_archive_cannot_be_written() {
     assert_eq!(world.sql("SELECT COUNT(*) FROM task_gone").await, "0", "it was not swapped out");
     world.has_everything("while the place is away").await;
     let inserted = world.store.insert(asks(), "caller", NOW).await.unwrap();
-    let replaced = inserted.iter().filter(|it| it.decision == Decision::Replace).count();
+    let replaced = inserted.iter().filter(|inserted| inserted.decision == Decision::Replace).count();
     assert_eq!(replaced, 3);
     is_accounted_for(&world).await;
     back(&world).await;
@@ -58,7 +58,7 @@ async fn an_id_whose_old_row_waits_for_its_archive_can_be_inserted_again() {
     away(&world).await;
     assert_eq!(world.run(OPTIONS, NOW).await.not_archived, 1);
     let inserted = world.store.insert(asks(), "caller", NOW).await.unwrap();
-    let decisions: Vec<Decision> = inserted.iter().map(|it| it.decision).collect();
+    let decisions: Vec<Decision> = inserted.iter().map(|inserted| inserted.decision).collect();
     assert_eq!(decisions[..3], [Decision::Replace; 3]);
     assert_eq!(decisions[3..], [Decision::Create; 3]);
     assert_eq!(inserted[1].task.place, world.tasks[2].place, "the reference that was handed out stays good");
@@ -68,9 +68,9 @@ async fn an_id_whose_old_row_waits_for_its_archive_can_be_inserted_again() {
     let report = world.run(OPTIONS, NOW).await;
     assert_eq!((report.archived, report.forgotten, report.not_archived), (297, 297, 0), "{report:?}");
     is_accounted_for(&world).await;
-    for it in inserted {
-        let found = world.store.versions(&namespace(), it.task.task_id(), None, 5).await.unwrap();
-        assert_eq!(found.iter().map(|it| it.state).collect::<Vec<_>>(), [State::Scheduled]);
+    for inserted in inserted {
+        let found = world.store.versions(&namespace(), inserted.task.task_id(), None, 5).await.unwrap();
+        assert_eq!(found.iter().map(|task| task.state).collect::<Vec<_>>(), [State::Scheduled]);
     }
 }
 

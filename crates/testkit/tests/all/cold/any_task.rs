@@ -14,7 +14,7 @@ use punctual_domain::{
 };
 
 fn name() -> impl Strategy<Value = Name> {
-    "[a-zA-Z0-9._:-]{1,20}".prop_map(|it| Name::new(&it).unwrap())
+    "[a-zA-Z0-9._:-]{1,20}".prop_map(|text| Name::new(&text).unwrap())
 }
 
 fn millis() -> impl Strategy<Value = Millis> {
@@ -49,7 +49,7 @@ fn retry() -> impl Strategy<Value = RetryPolicy> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    select(TRANSITIONS.iter().map(|it| it.event).collect::<Vec<_>>())
+    select(TRANSITIONS.iter().map(|transition| transition.event).collect::<Vec<_>>())
 }
 
 fn state() -> impl Strategy<Value = State> {

@@ -121,7 +121,7 @@ async fn a_format_of_the_future_is_refused_by_its_number_and_hides_no_other_arch
     let index = only(dir.path(), ".index");
     archive(dir.path(), &tasks([2])).await;
     let mut bytes = std::fs::read(&index).unwrap();
-    let digit = bytes.iter().position(|it| *it == b'\n').unwrap() - 1;
+    let digit = bytes.iter().position(|byte| *byte == b'\n').unwrap() - 1;
     bytes[digit] = b'7';
     std::fs::write(&index, bytes).unwrap();
     let cold = open(dir.path()).await;

@@ -58,14 +58,14 @@ impl Rig {
     }
 
     async fn succeed(engine: &Engine, them: &[Assignment]) {
-        let report = |it: &Assignment| OutcomeReport {
-            place: it.place,
-            fence: it.fence,
+        let report = |lease: &Assignment| OutcomeReport {
+            place: lease.place,
+            fence: lease.fence,
             report: Report::Succeeded,
             result: TaskResult { status_code: 0, status_msg: "done".to_owned(), content: None },
         };
         let settled = engine.settle(them.iter().map(report).collect(), "executor").await.unwrap();
-        assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
     }
 
     async fn insert(&self, name: &str, tasks: i64, first_id: i64) -> Vec<TaskRef> {
@@ -74,7 +74,7 @@ impl Rig {
             ..NewTask::new(queue(name), Name::new("send").unwrap(), Millis(THEN.0 + 1_000 + nth))
         };
         let inserted = self.engine.insert((0..tasks).map(ask).collect(), "caller").await.unwrap();
-        inserted.iter().map(|it| it.task.place).collect()
+        inserted.iter().map(|inserted| inserted.task.place).collect()
     }
 
     /// Moves time, and lets the engine do what is due.
@@ -117,8 +117,8 @@ async fn finished_tasks_go_to_the_archive_and_are_read_there_and_the_stuck_one_s
     // By the engine that knew them where they were, and by one that has just started.
     let old = &rig.engine;
     let new = engine(&rig.store, &rig.clock);
-    for it in &stuck {
-        let task = old.read(*it).await.unwrap();
+    for place in &stuck {
+        let task = old.read(*place).await.unwrap();
         assert!(!task.state.is_finished() && task.due_at >= NOW, "{task:?}");
     }
     rig.at(Millis(NOW.0 + 10_000)).await;
@@ -126,10 +126,13 @@ async fn finished_tasks_go_to_the_archive_and_are_read_there_and_the_stuck_one_s
     new.turn().await.unwrap();
     let mut leased = Rig::lease(old, "stuck").await;
     leased.extend(Rig::lease(&new, "stuck").await);
-    let mut places: Vec<i64> = leased.iter().map(|it| it.place.id).collect();
+    let mut places: Vec<i64> = leased.iter().map(|lease| lease.place.id).collect();
     places.sort_unstable();
-    assert_eq!(places, stuck.iter().map(|it| it.id).collect::<Vec<_>>(), "each once");
-    assert!(leased.iter().all(|it| it.attempt == 1 && it.execute_at.0 < THEN.0 + 5_000), "{leased:?}");
+    assert_eq!(places, stuck.iter().map(|place| place.id).collect::<Vec<_>>(), "each once");
+    assert!(
+        leased.iter().all(|lease| lease.attempt == 1 && lease.execute_at.0 < THEN.0 + 5_000),
+        "{leased:?}"
+    );
     Rig::succeed(old, &leased).await;
     assert_eq!(old.read(stuck[0]).await.unwrap().state, State::Succeeded);
 
@@ -138,8 +141,8 @@ async fn finished_tasks_go_to_the_archive_and_are_read_there_and_the_stuck_one_s
     rig.at(Millis(NOW.0 + 10 * DAY)).await;
     let report = rig.store.buckets(OPTIONS).run_once(rig.engine.now()).await.unwrap();
     assert_eq!((report.archived, report.forgotten), (3, 3), "{report:?}");
-    for it in done.iter().chain(&stuck) {
-        assert_eq!(rig.engine.read(*it).await.unwrap().place, *it);
+    for place in done.iter().chain(&stuck) {
+        assert_eq!(rig.engine.read(*place).await.unwrap().place, *place);
     }
     let (books, audit) = (rig.store.books().await.unwrap(), rig.store.audit().await.unwrap());
     assert_eq!((books.accepted, books.deleted, &books), (33, 33, &audit));

@@ -57,7 +57,7 @@ impl World {
         store.buckets(OPTIONS).run_once(THEN).await.unwrap();
         let asks = (0..TASKS).map(ask).collect();
         let inserted = store.insert(asks, "caller", THEN).await.unwrap();
-        let places: Vec<TaskRef> = inserted.iter().map(|it| it.task.place).collect();
+        let places: Vec<TaskRef> = inserted.iter().map(|inserted| inserted.task.place).collect();
         let later = Change::Reschedule {
             execute_at: Some(Millis(THEN.0 + 7_200_000)),
             priority: None,
@@ -84,17 +84,17 @@ impl World {
 
     /// By reference and by id, with this engine and with one that has just started.
     pub(super) async fn has_everything(&self, when: &str) {
-        let places: Vec<TaskRef> = self.tasks.iter().map(|it| it.place).collect();
+        let places: Vec<TaskRef> = self.tasks.iter().map(|task| task.place).collect();
         for store in [&self.store, &opened(&self.url, &self.dir).await] {
             let found = store.read(&places).await.unwrap();
-            let missing = found.iter().filter(|it| it.is_none()).count();
+            let missing = found.iter().filter(|task| task.is_none()).count();
             assert_eq!(missing, 0, "{when}");
             let found: Vec<Task> = found.into_iter().flatten().collect();
             assert_eq!(found, self.tasks, "{when}");
-            for it in self.tasks.iter().step_by(29) {
+            for task in self.tasks.iter().step_by(29) {
                 for version in [None, Some(0)] {
-                    let found = store.versions(&namespace(), it.task_id(), version, 5).await.unwrap();
-                    assert_eq!(found, std::slice::from_ref(it), "{when}");
+                    let found = store.versions(&namespace(), task.task_id(), version, 5).await.unwrap();
+                    assert_eq!(found, std::slice::from_ref(task), "{when}");
                 }
             }
         }
@@ -129,7 +129,7 @@ pub(super) async fn move_all(store: &MysqlStore, places: impl Iterator<Item = &T
         known: None,
     };
     let applied = store.apply(places.map(step).collect(), THEN).await.unwrap();
-    assert!(applied.iter().all(|it| *it == Applied::Moved));
+    assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -213,12 +213,12 @@ async fn a_second_bucket_is_archived_from_its_beginning_and_archived_versions_st
     assert_eq!(both[1..], [world.tasks[7].clone()]);
     assert_eq!(world.store.versions(&namespace(), 5_007, None, 1).await.unwrap(), both[..1]);
     assert_eq!(world.store.versions(&namespace(), 5_007, Some(0), 5).await.unwrap(), both[1..]);
-    let places: Vec<TaskRef> = inserted.iter().map(|it| it.task.place).collect();
+    let places: Vec<TaskRef> = inserted.iter().map(|inserted| inserted.task.place).collect();
     move_all(&world.store, places.iter(), &Change::Cancel { keep_until: NOW }).await;
     let report = world.run(OPTIONS, Millis(NOW.0 + 10 * DAY)).await;
     assert_eq!((report.archived, report.forgotten), (50, 50), "{report:?}");
     let found = world.store.versions(&namespace(), 5_007, None, 5).await.unwrap();
-    let states: Vec<(i64, State)> = found.iter().map(|it| (it.ask.task_version, it.state)).collect();
+    let states: Vec<(i64, State)> = found.iter().map(|task| (task.ask.task_version, task.state)).collect();
     assert_eq!(states, [(1, State::Cancelled), (0, State::Cancelled)]);
     assert!(world.store.read(&places).await.unwrap().iter().all(Option::is_some));
 }
@@ -228,6 +228,6 @@ async fn an_engine_learns_of_archives_that_another_wrote() {
     let world = World::with_tasks().await;
     let other = opened(&world.url, &world.dir).await;
     world.run(OPTIONS, NOW).await;
-    let it = &world.tasks[5];
-    assert_eq!(other.read(&[it.place]).await.unwrap(), [Some(it.clone())]);
+    let task = &world.tasks[5];
+    assert_eq!(other.read(&[task.place]).await.unwrap(), [Some(task.clone())]);
 }

@@ -123,7 +123,7 @@ async fn engines_that_keep_house_at_the_same_time_archive_and_carry_every_task_o
     let world = World::with_tasks().await;
     let asks: Vec<NewTask> = (0..40).map(|nth| NewTask { task_id: Some(9_000 + nth), ..ask(nth) }).collect();
     let stuck = world.store.insert(asks, "caller", THEN).await.unwrap();
-    let stuck: Vec<TaskRef> = stuck.iter().map(|it| it.task.place).collect();
+    let stuck: Vec<TaskRef> = stuck.iter().map(|inserted| inserted.task.place).collect();
     let mut engines = tokio::task::JoinSet::new();
     for _ in 0..3 {
         let store = opened(&world.url, &world.dir).await;
@@ -138,14 +138,16 @@ async fn engines_that_keep_house_at_the_same_time_archive_and_carry_every_task_o
         });
     }
     let done = engines.join_all().await;
-    let sums = done.iter().fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    let sums = done.iter().fold((0, 0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
     assert_eq!(sums, (300, 40), "{done:?}");
     world.has_everything("after three").await;
     let found: Vec<Task> = world.store.read(&stuck).await.unwrap().into_iter().flatten().collect();
-    assert!(found.len() == 40 && found.iter().all(|it| it.state == State::Scheduled && it.due_at >= NOW));
-    for it in &found {
-        let versions = world.store.versions(&namespace(), it.task_id(), None, 5).await.unwrap();
-        assert_eq!(versions, std::slice::from_ref(it));
+    assert!(
+        found.len() == 40 && found.iter().all(|task| task.state == State::Scheduled && task.due_at >= NOW)
+    );
+    for task in &found {
+        let versions = world.store.versions(&namespace(), task.task_id(), None, 5).await.unwrap();
+        assert_eq!(versions, std::slice::from_ref(task));
     }
     let (books, audit) = (world.store.books().await.unwrap(), world.store.audit().await.unwrap());
     assert_eq!((books.unaccounted(), books.deleted, &books), (0, 300, &audit));

@@ -57,7 +57,7 @@ async fn apply(store: &SqliteStore, places: &[TaskRef], change: Change) {
         known: None,
     };
     let applied = store.apply(places.iter().map(step).collect(), THEN).await.unwrap();
-    assert!(applied.iter().all(|it| *it == Applied::Moved));
+    assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
 }
 
 impl World {
@@ -66,7 +66,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let store = opened(&dir).await;
         let inserted = store.insert((0..tasks).map(ask).collect(), "caller", THEN).await.unwrap();
-        let places: Vec<TaskRef> = inserted.iter().map(|it| it.task.place).collect();
+        let places: Vec<TaskRef> = inserted.iter().map(|inserted| inserted.task.place).collect();
         apply(&store, &places, Change::Cancel { keep_until: OVER }).await;
         let tasks = store.read(&places).await.unwrap().into_iter().map(Option::unwrap).collect();
         Self { dir, store, tasks }
@@ -77,13 +77,13 @@ impl World {
     }
 
     async fn has_everything(&self, when: &str) {
-        let places: Vec<TaskRef> = self.tasks.iter().map(|it| it.place).collect();
+        let places: Vec<TaskRef> = self.tasks.iter().map(|task| task.place).collect();
         let found: Vec<Task> = self.store.read(&places).await.unwrap().into_iter().flatten().collect();
         assert!(found == self.tasks, "{when}: {} of {}", found.len(), self.tasks.len());
-        for it in self.tasks.iter().step_by(97) {
+        for task in self.tasks.iter().step_by(97) {
             for version in [None, Some(0)] {
-                let found = self.store.versions(&namespace(), it.task_id(), version, 5).await.unwrap();
-                assert_eq!(found, std::slice::from_ref(it), "{when}");
+                let found = self.store.versions(&namespace(), task.task_id(), version, 5).await.unwrap();
+                assert_eq!(found, std::slice::from_ref(task), "{when}");
             }
         }
     }

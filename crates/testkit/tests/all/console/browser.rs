@@ -37,7 +37,7 @@ impl Page {
     }
 
     pub(super) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |it| it.to_str().unwrap())
+        self.headers.get(name).map_or("", |header| header.to_str().unwrap())
     }
 
     pub(super) fn location(&self) -> &str {
@@ -110,7 +110,7 @@ impl<'a> Browser<'a> {
         body: Option<String>,
     ) -> axum::response::Response {
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
-        let is_said = self.headers.iter().any(|it| matches!(it.0, "origin" | "sec-fetch-site"));
+        let is_said = self.headers.iter().any(|header| matches!(header.0, "origin" | "sec-fetch-site"));
         if method == "POST" && self.names_its_page && !is_said {
             request = request.header("origin", "http://localhost");
         }
@@ -118,7 +118,8 @@ impl<'a> Browser<'a> {
             request = request.header(*name, *value);
         }
         if !self.cookies.is_empty() {
-            let pairs: Vec<String> = self.cookies.iter().map(|it| format!("{}={}", it.0, it.1)).collect();
+            let pairs: Vec<String> =
+                self.cookies.iter().map(|cookie| format!("{}={}", cookie.0, cookie.1)).collect();
             request = request.header("cookie", pairs.join("; "));
         }
         let body = body.map_or_else(Body::empty, Body::from);
@@ -139,6 +140,14 @@ impl<'a> Browser<'a> {
 
 fn encoded(text: &str) -> String {
     text.bytes()
-        .map(|it| if it.is_ascii_alphanumeric() { char::from(it).to_string() } else { format!("%{it:02X}") })
+        .map(
+            |byte| {
+                if byte.is_ascii_alphanumeric() {
+                    char::from(byte).to_string()
+                } else {
+                    format!("%{byte:02X}")
+                }
+            },
+        )
         .collect()
 }

@@ -26,7 +26,7 @@ impl Stream {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
                 self.read = rest;
                 let field = |name: &str| {
-                    event.lines().find_map(|it| it.strip_prefix(name)).map(|it| it.trim().to_owned())
+                    event.lines().find_map(|line| line.strip_prefix(name)).map(|text| text.trim().to_owned())
                 };
                 let Some(name) = field("event:") else { continue };
                 return Some((name, serde_json::from_str(&field("data:").unwrap()).unwrap()));
@@ -51,15 +51,15 @@ impl Stream {
 }
 
 fn names(events: &[(String, Value)]) -> Vec<&str> {
-    events.iter().map(|it| it.0.as_str()).collect()
+    events.iter().map(|event| event.0.as_str()).collect()
 }
 
 /// How often the list of queues was.
 async fn asked(site: &Site) -> u64 {
     let metrics = site.admin(crate::access::site::get("/metrics")).await.text;
     let wanted = "punctual_http_request_seconds_count{method=\"GET\",route=\"/v1/queues\"}";
-    let line = metrics.lines().find(|it| it.starts_with(wanted));
-    line.map_or(0, |it| it.rsplit(' ').next().unwrap().parse().unwrap())
+    let line = metrics.lines().find(|line| line.starts_with(wanted));
+    line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,7 +52,7 @@ const ALWAYS: [&str; 19] = [
 
 /// Route, address; `true`: also there where nothing is.
 pub(super) fn every_page(there: &There) -> Vec<(&'static str, String, bool)> {
-    let always = |it: &'static str| (it, it.to_owned(), true);
+    let always = |text: &'static str| (text, text.to_owned(), true);
     let mut all: Vec<(&'static str, String, bool)> = ALWAYS.into_iter().map(always).collect();
     all.push(("/console/find", "/console/find?q=mail".to_owned(), true));
     all.push(("/console/queues/{queue}/settings", "/console/queues/mail/settings".to_owned(), true));
@@ -127,8 +127,8 @@ const OTHERS: [&str; 7] = [
 #[test]
 fn every_route_of_the_console_is_walked() {
     let walked: BTreeSet<&str> =
-        every_page(&There::nothing()).into_iter().map(|it| it.0).chain(OTHERS).collect();
-    let routes: BTreeSet<&str> = punctual_console::routes().into_iter().map(|it| it.1).collect();
+        every_page(&There::nothing()).into_iter().map(|row| row.0).chain(OTHERS).collect();
+    let routes: BTreeSet<&str> = punctual_console::routes().into_iter().map(|route| route.1).collect();
     assert_eq!(walked, routes);
 }
 
@@ -138,8 +138,9 @@ fn every_page_of_the_console_is_looked_at_in_chromium() {
     let flow = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/console/flows/every_page.mjs");
     let flow = std::fs::read_to_string(flow).unwrap();
     // Addresses are the strings that begin with `/console`; what is filled in stands for a name.
-    let quoted = flow.split(['"', '`']).filter(|it| it.starts_with("/console"));
-    let paths: Vec<Vec<&str>> = quoted.map(|it| it.split('?').next().unwrap().split('/').collect()).collect();
+    let quoted = flow.split(['"', '`']).filter(|part| part.starts_with("/console"));
+    let paths: Vec<Vec<&str>> =
+        quoted.map(|text| text.split('?').next().unwrap().split('/').collect()).collect();
     let fits = |route: &str, path: &[&str]| {
         let route: Vec<&str> = route.split('/').collect();
         let fits_part = |(wanted, given): (&&str, &&str)| {
@@ -147,9 +148,10 @@ fn every_page_of_the_console_is_looked_at_in_chromium() {
         };
         route.len() == path.len() && route.iter().zip(path).all(fits_part)
     };
-    let routes: BTreeSet<&str> = punctual_console::routes().into_iter().map(|it| it.1).collect();
-    let is_looked_at = |route: &&&str| paths.iter().any(|it| fits(route, it));
-    let left_out: Vec<_> = routes.iter().filter(|it| !OTHERS.contains(it) && !is_looked_at(it)).collect();
+    let routes: BTreeSet<&str> = punctual_console::routes().into_iter().map(|route| route.1).collect();
+    let is_looked_at = |route: &&&str| paths.iter().any(|path| fits(route, path));
+    let left_out: Vec<_> =
+        routes.iter().filter(|route| !OTHERS.contains(route) && !is_looked_at(route)).collect();
     assert_eq!(left_out, [] as [&&str; 0]);
 }
 
@@ -309,7 +311,8 @@ async fn assets_are_kept_for_ever_under_names_that_change_with_them() {
     let mut browser = Browser::at(&site);
     let page = browser.get("/console/login").await.expect(200);
     check("/console/login", &page);
-    let addresses: Vec<&str> = page.text.split('"').filter(|it| it.starts_with("/console/assets/")).collect();
+    let addresses: Vec<&str> =
+        page.text.split('"').filter(|part| part.starts_with("/console/assets/")).collect();
     assert!(addresses.len() >= 6, "{addresses:?}");
     for address in addresses {
         let asset = browser.get(address).await.expect(200);

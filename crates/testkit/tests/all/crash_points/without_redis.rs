@@ -62,9 +62,9 @@ async fn what_only_the_databases_know_waits_on_the_wheel_and_needs_no_mark() {
     assert_eq!(rig.engine.lease(request(0, LONG_LEASE_MS)).await.unwrap(), [], "it is not due");
     let marks = rig.store.faults.hold(StoreGroup::Apply);
     held.let_go();
-    let it = leased(&rig).await;
-    assert_eq!((it.place.id, it.attempt), (place.id, 1));
-    assert!(it.fired_at >= it.due_at, "early: {it:?}");
+    let lease = leased(&rig).await;
+    assert_eq!((lease.place.id, lease.attempt), (place.id, 1));
+    assert!(lease.fired_at >= lease.due_at, "early: {lease:?}");
     assert_eq!(rig.engine.read(place).await.unwrap().state, State::Dispatched);
     marks.open();
     running.stop().await;

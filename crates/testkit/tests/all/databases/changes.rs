@@ -87,7 +87,7 @@ async fn a_change_that_cannot_be_read_back_is_not_said_to_be_undone() {
         let (answer, ()) = tokio::join!(what.is_asked(&engine, place), reads_fail);
         assert!(what.is_done(&truth.read(&[place]).await.unwrap().remove(0).unwrap()), "{what:?}");
         assert!(
-            matches!(&answer, Err(Error::Backend(it)) if it.happened == Happened::Maybe),
+            matches!(&answer, Err(Error::Backend(error)) if error.happened == Happened::Maybe),
             "{what:?}: {answer:?}"
         );
     }
@@ -98,7 +98,13 @@ async fn nothing_was_done_is_never_said_of_what_was_done_while_connections_are_k
     let site = Site::new(1).await;
     let places: Vec<TaskRef> = {
         let tasks = (0..180).map(|_| far(site.now())).collect();
-        site.engine().insert(tasks, "test").await.unwrap().into_iter().map(|it| it.task.place).collect()
+        site.engine()
+            .insert(tasks, "test")
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|inserted| inserted.task.place)
+            .collect()
     };
     let asking = async {
         let mut answers = Vec::new();
@@ -111,8 +117,8 @@ async fn nothing_was_done_is_never_said_of_what_was_done_while_connections_are_k
     let cutting = async {
         loop {
             for proxy in [&site.first, &site.second] {
-                for it in proxy.connections().into_iter().filter(|_| fastrand::u8(..4) == 0) {
-                    proxy.set_one(it, Way::Cut);
+                for connection in proxy.connections().into_iter().filter(|_| fastrand::u8(..4) == 0) {
+                    proxy.set_one(connection, Way::Cut);
                 }
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -126,7 +132,7 @@ async fn nothing_was_done_is_never_said_of_what_was_done_while_connections_are_k
     for (what, place, answer) in answers {
         let mut found = None;
         while found.is_none() {
-            found = site.store.read(&[place]).await.ok().and_then(|mut it| it.remove(0));
+            found = site.store.read(&[place]).await.ok().and_then(|mut store| store.remove(0));
         }
         let is_done = what.is_done(&found.unwrap());
         done += usize::from(is_done);

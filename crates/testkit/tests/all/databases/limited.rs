@@ -94,7 +94,7 @@ impl Rig {
 
     async fn insert(&self, count: usize, at: Millis) -> Vec<TaskRef> {
         let inserted = self.engine.insert((0..count).map(|_| task(at)).collect(), "test").await.unwrap();
-        inserted.into_iter().map(|it| it.task.place).collect()
+        inserted.into_iter().map(|inserted| inserted.task.place).collect()
     }
 
     async fn lease(&self, max: usize) -> Vec<Assignment> {
@@ -112,7 +112,7 @@ impl Rig {
     }
 
     fn count_in(&self, part: usize, places: impl Iterator<Item = TaskRef>) -> usize {
-        let there = places.filter(|it| self.store.part_of(it.partition) == part).count();
+        let there = places.filter(|place| self.store.part_of(place.partition) == part).count();
         assert!(there > 0, "nothing is in part {part}");
         there
     }
@@ -135,7 +135,7 @@ async fn places_of_the_database_that_is_well_are_freed_and_those_of_the_other_st
         let places = rig.insert(20, rig.clock.now().plus(HOUR_MS)).await;
         let stay = rig.count_in(away, places.iter().copied());
         rig.count_in(1 - away, places.iter().copied());
-        let ghosts = places.iter().map(|it| ghost(*it, rig.clock.now())).collect();
+        let ghosts = places.iter().map(|place| ghost(*place, rig.clock.now())).collect();
         rig.limiter.restore(ghosts).await.unwrap();
         rig.store.set_part_away(Some(away));
         rig.pass(GRACE_MS).await;
@@ -153,7 +153,7 @@ async fn leases_of_the_database_that_is_well_get_their_places_and_those_of_the_o
     for away in [0, 1] {
         let rig = Rig::new(QueueSettings::default()).await;
         let leased = rig.in_flight(20).await;
-        let well = rig.count_in(1 - away, leased.iter().map(|it| it.place));
+        let well = rig.count_in(1 - away, leased.iter().map(|lease| lease.place));
         rig.store.set_part_away(Some(away));
         set_queue(&rig.engine, &queue(), limited(40)).await;
         rig.pass(1_000).await;
@@ -182,14 +182,14 @@ async fn a_limiter_that_was_lost_while_a_database_is_away_gives_nothing_before_a
         rig.pass(1_000).await;
         assert_eq!(rig.held().await, 8, "part {away} is back");
         assert_eq!(rig.lease(20).await.len(), 2, "and the limit holds");
-        let report = |it: &Assignment| OutcomeReport {
-            place: it.place,
-            fence: it.fence,
+        let report = |lease: &Assignment| OutcomeReport {
+            place: lease.place,
+            fence: lease.fence,
             report: Report::Succeeded,
             result: TaskResult::default(),
         };
         let settled = rig.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
-        assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
         assert_eq!(rig.held().await, 2);
     }
 }
@@ -205,8 +205,8 @@ async fn a_count_grows_old() {
 async fn let_in(engine: &Engine, count: usize) -> usize {
     let asked: Vec<NewTask> = (0..count).map(|_| task(engine.now().plus(HOUR_MS))).collect();
     let refused = engine.refused(&asked).await.unwrap();
-    assert!(refused.iter().flatten().all(|it| matches!(it, Refused::Full(_))), "{refused:?}");
-    refused.iter().filter(|it| it.is_none()).count()
+    assert!(refused.iter().flatten().all(|refused| matches!(refused, Refused::Full(_))), "{refused:?}");
+    refused.iter().filter(|refused| refused.is_none()).count()
 }
 
 #[tokio::test]

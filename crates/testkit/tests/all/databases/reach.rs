@@ -11,7 +11,7 @@ const LOOKED_AT_MS: i64 = 9_000;
 
 async fn goes_to_the_other(way: Way) {
     let site = Site::with_ways_apart().await;
-    let all_of = |owners: &[(String, i64)], engine: &str| owners.iter().all(|it| it.0 == engine);
+    let all_of = |owners: &[(String, i64)], engine: &str| owners.iter().all(|owner| owner.0 == engine);
     let owners = site.settled_owners_of_the_second().await;
     site.insert(500, 1_500..14_000).await;
     site.have_come(40).await;
@@ -36,7 +36,7 @@ async fn goes_to_the_other(way: Way) {
     ));
     site.apart[0].set(Way::Open);
     site.until("it has its share again", async || {
-        site.owners_of_the_second().await.iter().map(|it| &it.0).eq(owners.iter().map(|it| &it.0))
+        site.owners_of_the_second().await.iter().map(|owner| &owner.0).eq(owners.iter().map(|owner| &owner.0))
     })
     .await;
     site.finish(500).await;

@@ -153,7 +153,7 @@ impl Site {
             }
             nodes.push(start(&urls, &redis, options).await);
         }
-        let owned = || nodes.iter().map(|it| it.0.owned()).sum::<usize>();
+        let owned = || nodes.iter().map(|node| node.0.owned()).sum::<usize>();
         until("all partitions are owned", || async { owned() >= usize::from(PARTITIONS) }).await;
         let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
         let mut executors = JoinSet::new();
@@ -182,8 +182,10 @@ impl Site {
         let now = self.now();
         let at = |nth: i64| now.plus(span_ms.start + (span_ms.end - span_ms.start) * nth / count);
         let inserted =
-            self.engine().insert((0..count).map(|it| task(at(it))).collect(), "test").await.unwrap();
-        let inserted = inserted.into_iter().map(|it| (it.task.place.id, (it.task.place, it.task.due_at)));
+            self.engine().insert((0..count).map(|nth| task(at(nth))).collect(), "test").await.unwrap();
+        let inserted = inserted
+            .into_iter()
+            .map(|inserted| (inserted.task.place.id, (inserted.task.place, inserted.task.due_at)));
         self.log.lock().inserted.extend(inserted);
     }
 
@@ -197,8 +199,9 @@ impl Site {
         let now = self.now();
         let inserted =
             self.store.insert_each((0..count).map(|_| task(now)).collect(), "test", now).await.unwrap();
-        let mut places: Vec<TaskRef> = inserted.into_iter().flatten().map(|it| it.task.place).collect();
-        places.retain(|it| self.is_in_first(*it));
+        let mut places: Vec<TaskRef> =
+            inserted.into_iter().flatten().map(|inserted| inserted.task.place).collect();
+        places.retain(|place| self.is_in_first(*place));
         places
     }
 
@@ -211,7 +214,7 @@ impl Site {
         let mut places = Vec::new();
         while places.len() < count {
             let request = LeaseRequest { queue: Arc::new(lonely.clone()), lease_ms: 2_000, ..request() };
-            places.extend(self.engine().lease(request).await.unwrap().into_iter().map(|it| it.place));
+            places.extend(self.engine().lease(request).await.unwrap().into_iter().map(|lease| lease.place));
         }
         places
     }
@@ -239,8 +242,8 @@ impl Site {
     /// Who owns the partitions of the second database, in order, and by which term.
     pub(super) async fn owners_of_the_second(&self) -> Vec<(String, i64)> {
         let owners = self.store.ownership().owners().await.unwrap();
-        let there = owners.into_iter().filter(|it| self.store.part_of(it.tenure.partition) == 1);
-        there.map(|it| (it.engine, it.tenure.term)).collect()
+        let there = owners.into_iter().filter(|owner| self.store.part_of(owner.tenure.partition) == 1);
+        there.map(|owner| (owner.engine, owner.tenure.term)).collect()
     }
 
     /// How often each engine has looked at who owns what.
@@ -333,11 +336,16 @@ impl Site {
         self.until("all have succeeded", async || {
             let Ok(books) = self.store.books().await else { return false };
             let of = |state| {
-                books.standing.iter().filter(move |it| it.state == state).map(|it| it.tasks).sum::<i64>()
+                books
+                    .standing
+                    .iter()
+                    .filter(move |tally| tally.state == state)
+                    .map(|tally| tally.tasks)
+                    .sum::<i64>()
             };
             if of(State::Dead) > 0 {
                 let query = Query { state: Some(State::Dead), limit: 1, ..Query::default() };
-                let dead = self.store.list(&query).await.map(|it| it.tasks);
+                let dead = self.store.list(&query).await.map(|page| page.tasks);
                 panic!("{} are dead, the last of them {dead:?}", of(State::Dead));
             }
             of(State::Succeeded) == i64::try_from(count).unwrap()
@@ -374,20 +382,20 @@ async fn work(engine: Engine, log: Arc<Mutex<Log>>, is_over: Arc<AtomicBool>) {
             continue;
         };
         let now = engine.now();
-        for it in leased {
-            assert!(now >= it.due_at, "early");
-            log.lock().came.entry(it.place.id).or_insert(now);
-            reports.spawn(report(engine.clone(), it));
+        for lease in leased {
+            assert!(now >= lease.due_at, "early");
+            log.lock().came.entry(lease.place.id).or_insert(now);
+            reports.spawn(report(engine.clone(), lease));
         }
         while reports.try_join_next().is_some() {}
     }
     while reports.join_next().await.is_some() {}
 }
 
-async fn report(engine: Engine, it: Assignment) {
+async fn report(engine: Engine, lease: Assignment) {
     let report = OutcomeReport {
-        place: it.place,
-        fence: it.fence,
+        place: lease.place,
+        fence: lease.fence,
         report: Report::Succeeded,
         result: TaskResult::default(),
     };

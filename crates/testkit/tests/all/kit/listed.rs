@@ -45,7 +45,7 @@ fn every_case_that_is_written_is_listed() {
     ];
     let mut written = 0;
     for (module, source) in modules {
-        for name in source.lines().filter_map(|it| it.strip_prefix("pub async fn ")) {
+        for name in source.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
             let name = name.split(['(', '<']).next().unwrap();
             assert!(
                 lists.contains(&format!("            {module}::{name},\n")),
@@ -54,9 +54,10 @@ fn every_case_that_is_written_is_listed() {
             written += 1;
         }
     }
-    let listed =
-        lists.lines().filter(|it| it.starts_with("            ") && it.ends_with(',') && it.contains("::"));
-    assert_eq!(listed.filter(|it| !it.contains(['(', '"'])).count(), written, "a name is listed twice");
+    let listed = lists
+        .lines()
+        .filter(|line| line.starts_with("            ") && line.ends_with(',') && line.contains("::"));
+    assert_eq!(listed.filter(|text| !text.contains(['(', '"'])).count(), written, "a name is listed twice");
 }
 
 #[test]

@@ -17,6 +17,9 @@ fn the_exceptions_are_exactly_the_states_without_a_way() {
 fn every_change_makes_its_own_event() {
     for row in TRANSITIONS {
         let own_method = matches!(row.event, Event::Replace | Event::Dispatch);
-        assert_eq!(change(row.event, Millis(5)).map(|it| it.event()), (!own_method).then_some(row.event));
+        assert_eq!(
+            change(row.event, Millis(5)).map(|change| change.event()),
+            (!own_method).then_some(row.event)
+        );
     }
 }

@@ -78,10 +78,10 @@ async fn a_partition_that_moves_takes_its_long_contents_along() {
         }
     }
     assert_eq!(leased.len(), 4);
-    for it in &leased {
-        assert_eq!(it["payload_base64"], text(&bytes(MIB, 1)));
+    for entry in &leased {
+        assert_eq!(entry["payload_base64"], text(&bytes(MIB, 1)));
         let outcome = json!({"outcome": "succeeded", "result_base64": text(&bytes(MIB, 3))});
-        assert_eq!(rig.report(it, outcome).await, "accepted");
+        assert_eq!(rig.report(entry, outcome).await, "accepted");
     }
     rig.kept.gather(0).await;
     assert_eq!(rig.task(20).await["result"]["result_base64"], text(&bytes(MIB, 3)));

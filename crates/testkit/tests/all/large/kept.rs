@@ -49,27 +49,27 @@ impl Kept {
 
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match self {
-            Self::Sqlite(it) => it.clone(),
-            Self::Mysql(it) => it.clone(),
+            Self::Sqlite(store) => store.clone(),
+            Self::Mysql(store) => store.clone(),
         }
     }
 
     /// As a place that somebody named.
     pub(crate) async fn own(&self, place: ObjectBlobs) -> Result<ObjectBlobs, Error> {
         match self {
-            Self::Sqlite(it) => it.own_payloads(place, true).await,
-            Self::Mysql(it) => it.own_payloads(place).await,
+            Self::Sqlite(store) => store.own_payloads(place, true).await,
+            Self::Mysql(store) => store.own_payloads(place).await,
         }
     }
 
     /// Tasks that were archived.
     pub(crate) async fn archive(&self, now: Millis) -> u64 {
         match self {
-            Self::Sqlite(it) => {
+            Self::Sqlite(store) => {
                 let at_once = ArchiveOptions { rows_min: 1, wait_ms: 0, rows_max: 100_000 };
-                it.archive_once(now, at_once).await.unwrap().archived
+                store.archive_once(now, at_once).await.unwrap().archived
             }
-            Self::Mysql(it) => it.buckets(BUCKETS).run_once(now).await.unwrap().archived,
+            Self::Mysql(store) => store.buckets(BUCKETS).run_once(now).await.unwrap().archived,
         }
     }
 

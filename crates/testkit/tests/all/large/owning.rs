@@ -66,8 +66,8 @@ async fn an_empty_place_is_not_taken_instead_of_the_one_that_was_named() {
 async fn of_many_who_come_at_once_one_has_the_place() {
     let place = ObjectBlobs::in_memory();
     let stores: Vec<Kept> = std::iter::repeat_with(Kept::sqlite).take(8).collect();
-    let owned = futures_util::future::join_all(stores.iter().map(|it| it.own(place.clone()))).await;
-    assert_eq!(owned.iter().filter(|it| it.is_ok()).count(), 1, "{owned:?}");
+    let owned = futures_util::future::join_all(stores.iter().map(|store| store.own(place.clone()))).await;
+    assert_eq!(owned.iter().filter(|result| result.is_ok()).count(), 1, "{owned:?}");
 }
 
 async fn nothing_is_deleted_or_lost_in_a_place_that_is_another_s(rig: Rig) {

@@ -235,7 +235,7 @@ impl Rig {
 
     /// Tasks that have a row.
     pub(crate) async fn rows(&self) -> i64 {
-        self.truth.audit().await.unwrap().standing.iter().map(|it| it.tasks).sum()
+        self.truth.audit().await.unwrap().standing.iter().map(|tally| tally.tasks).sum()
     }
 
     /// Moves time and does what is due by then.

@@ -23,10 +23,11 @@ fn asks(queue: QueueKey, max: usize, wait_ms: u64) -> LeaseRequest {
 
 /// As the server does: first the outcomes, then the places.
 async fn end(engine: &Engine, attempts: &[Assignment]) {
-    let reports = attempts.iter().map(|it| report(it, Report::Succeeded)).collect();
+    let reports = attempts.iter().map(|attempt| report(attempt, Report::Succeeded)).collect();
     let settled = engine.settle(reports, "mailer").await.unwrap();
-    assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
-    let ended = attempts.iter().map(|it| Member { id: it.place.id, fence: it.fence }).collect();
+    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+    let ended =
+        attempts.iter().map(|attempt| Member { id: attempt.place.id, fence: attempt.fence }).collect();
     engine.give_up_places(ended).await.unwrap();
 }
 
@@ -118,7 +119,7 @@ impl Caller {
             let leased = engine.lease_within(asks(from, 4, 200), MOST).await.unwrap();
             {
                 let mut watch = self.watch.lock().unwrap();
-                watch.running.extend(leased.iter().map(|it| (it.place.id, it.fence)));
+                watch.running.extend(leased.iter().map(|lease| (lease.place.id, lease.fence)));
                 watch.most = watch.most.max(watch.running.len());
             }
             for _ in 0..rng.u32(0..300) {
@@ -126,10 +127,10 @@ impl Caller {
             }
             {
                 let mut watch = self.watch.lock().unwrap();
-                leased.iter().for_each(|it| assert!(watch.running.remove(&(it.place.id, it.fence))));
+                leased.iter().for_each(|lease| assert!(watch.running.remove(&(lease.place.id, lease.fence))));
             }
             end(&self.engines[rng.usize(..self.engines.len())], &leased).await;
-            self.watch.lock().unwrap().done.extend(leased.iter().map(|it| it.place.id));
+            self.watch.lock().unwrap().done.extend(leased.iter().map(|lease| lease.place.id));
         }
     }
 }
@@ -161,8 +162,8 @@ async fn never_above_its_own(ground: Arc<dyn Ground>, engines: usize, tasks: usi
     assert_eq!(watch.lock().unwrap().most, MOST as usize, "the bound is reached and never passed");
     let held = limiter.unwrap().holders(&mailer(), 0).await.unwrap().count;
     assert_eq!(held, 0, "what was reported was given up, without the reconciler");
-    for it in running {
-        it.stop().await;
+    for process in running {
+        process.stop().await;
     }
 }
 

@@ -19,11 +19,11 @@ fn asks(name: &str, max: usize, wait_ms: u64) -> LeaseRequest {
 }
 
 fn any(names: &[&str], max: usize, wait_ms: u64) -> Vec<LeaseRequest> {
-    names.iter().map(|it| asks(it, max, wait_ms)).collect()
+    names.iter().map(|name| asks(name, max, wait_ms)).collect()
 }
 
 fn kinds(names: &[&str]) -> Only {
-    Only { kinds: Some(names.iter().map(|it| Name::new(it).unwrap()).collect()), ..Only::default() }
+    Only { kinds: Some(names.iter().map(|name| Name::new(name).unwrap()).collect()), ..Only::default() }
 }
 
 fn of_kind(name: &str, kind: &str, at: Millis) -> NewTask {
@@ -31,9 +31,9 @@ fn of_kind(name: &str, kind: &str, at: Millis) -> NewTask {
 }
 
 async fn settle(engine: &Engine, leased: &[Assignment]) {
-    let reports = leased.iter().map(|it| report(it, Report::Succeeded)).collect();
+    let reports = leased.iter().map(|lease| report(lease, Report::Succeeded)).collect();
     let settled = engine.settle(reports, "several").await.unwrap();
-    assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
 }
 
 /// Engines that run by themselves.
@@ -66,8 +66,8 @@ impl Site {
     }
 
     pub(super) async fn stop(self) {
-        for it in self.running {
-            it.stop().await;
+        for process in self.running {
+            process.stop().await;
         }
     }
 }
@@ -76,7 +76,7 @@ impl Site {
 async fn each_of_several_queues_comes_first_as_often_as_the_others_and_never_more_than_asked_for() {
     fastrand::seed(7);
     let rig = Rig::new(QueueSettings::default()).await;
-    let many = QUEUES.iter().flat_map(|it| (0..300).map(|_| of_kind(it, "k", now(&rig))));
+    let many = QUEUES.iter().flat_map(|queue| (0..300).map(|_| of_kind(queue, "k", now(&rig))));
     rig.insert(many.collect()).await;
     let mut first = BTreeMap::<Name, usize>::new();
     for _ in 0..60 {
@@ -84,17 +84,17 @@ async fn each_of_several_queues_comes_first_as_often_as_the_others_and_never_mor
         assert_eq!(leased.len(), 4);
         *first.entry(leased[0].queue.queue.clone()).or_default() += 1;
     }
-    assert!(first.len() == 3 && first.values().all(|it| *it >= 8), "{first:?}");
+    assert!(first.len() == 3 && first.values().all(|number| *number >= 8), "{first:?}");
 }
 
 #[tokio::test]
 async fn each_queue_gives_at_most_what_its_own_request_says() {
     let rig = Rig::new(QueueSettings { concurrency: Some(5), ..QueueSettings::default() }).await;
-    let many = QUEUES.iter().flat_map(|it| (0..10).map(|_| of_kind(it, "k", now(&rig))));
+    let many = QUEUES.iter().flat_map(|queue| (0..10).map(|_| of_kind(queue, "k", now(&rig))));
     rig.insert(many.collect()).await;
     let asked = vec![asks("mail", 9, 0), asks("sms", 2, 0), asks("push", 1, 0)];
     let leased = rig.engine.lease_from_several(asked, 100, Only::default()).await.unwrap();
-    let count = |name: &str| leased.iter().filter(|it| it.queue == of(name)).count();
+    let count = |name: &str| leased.iter().filter(|lease| lease.queue == of(name)).count();
     assert_eq!(QUEUES.map(count), [5, 2, 1], "and a limit of the queue's own holds");
     let bound = Only { concurrency: Some(3), ..Only::default() };
     let leased = rig.engine.lease_from_several(any(&["sms", "push"], 9, 0), 9, bound).await.unwrap();
@@ -173,15 +173,15 @@ async fn work(engine: Engine, nth: u64, done: Arc<Mutex<HashSet<i64>>>, tasks: u
                     }
                 }
             });
-            gone.await.map(|it| it.unwrap()).unwrap_or_default()
+            gone.await.map(|result| result.unwrap()).unwrap_or_default()
         };
         assert!(leased.len() <= 5);
         for name in QUEUES.iter().filter(|_| nth > 0) {
-            assert!(leased.iter().filter(|it| it.queue == of(name)).count() <= 3, "{leased:?}");
+            assert!(leased.iter().filter(|lease| lease.queue == of(name)).count() <= 3, "{leased:?}");
         }
         settle(&engine, &leased).await;
         let mut done = done.lock().unwrap();
-        leased.iter().for_each(|it| assert!(done.insert(it.place.id), "each once"));
+        leased.iter().for_each(|lease| assert!(done.insert(lease.place.id), "each once"));
     }
 }
 
@@ -222,7 +222,7 @@ async fn lease_all(engine: &Engine, only: &Only, wanted: &[&str], count: usize) 
     });
     assert!(leasing.await.is_ok(), "{} of {count} came", leased.len());
     assert_eq!(leased.len(), count);
-    assert!(leased.iter().all(|it| wanted.contains(&it.kind.as_str())), "{leased:?}");
+    assert!(leased.iter().all(|lease| wanted.contains(&lease.kind.as_str())), "{leased:?}");
     settle(engine, &leased).await;
 }
 
@@ -239,7 +239,7 @@ async fn only_its_kinds(ground: Arc<dyn Ground>, engines: usize, settings: Queue
         let none = site.engine(0).lease_only(asks("mail", 7, 0), kinds(&["c"])).await.unwrap();
         assert_eq!(none, []);
         let lanes = site.engine(0).parked(&of("mail"), 9).await.unwrap();
-        lanes.iter().map(|it| it.1).sum::<usize>() > 0
+        lanes.iter().map(|lane| lane.1).sum::<usize>() > 0
     })
     .await;
     lease_all(site.engine(1), &kinds(&["b", "x"]), &["b"], 30).await;

@@ -33,7 +33,7 @@ impl Site {
     async fn new() -> Self {
         let (urls, port) = (fresh(2).await, servers::mariadb().await.port());
         let proxy = Proxy::before(port);
-        let way = |it: &String| it.replace(&format!(":{port}/"), &format!(":{}/", proxy.port()));
+        let way = |text: &String| text.replace(&format!(":{port}/"), &format!(":{}/", proxy.port()));
         let ways = urls.iter().map(way).collect();
         Self { urls, ways, proxy }
     }
@@ -58,7 +58,7 @@ impl Site {
     {
         self.proxy.set(Way::Slow(SLOW));
         let mut working = JoinSet::new();
-        working.spawn(async move { work.await.map_err(|it| it.to_string()) });
+        working.spawn(async move { work.await.map_err(|error| error.to_string()) });
         until("it holds its lock", || self.is_locked(lock)).await;
         self.proxy.set_open(Way::Silent);
         self.proxy.set_new(Way::Open);
@@ -118,8 +118,8 @@ async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, come
     let store = site.open().await;
     store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
     let mut is_silent = false;
-    let mut progress = |it: &MoveProgress| {
-        if it.step == at {
+    let mut progress = |progress: &MoveProgress| {
+        if progress.step == at {
             silence(&site.proxy);
             is_silent = true;
         }
@@ -141,16 +141,16 @@ async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, come
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mover_whose_connections_fall_silent_ends_and_goes_on_when_it_is_run_again() {
     for at in [MoveStep::Recorded, MoveStep::Closed, MoveStep::Deleting] {
-        a_mover_ends(at, |it| it.set_open(Way::Silent), |_| ()).await;
+        a_mover_ends(at, |proxy| proxy.set_open(Way::Silent), |_| ()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mover_whose_host_vanishes_ends_and_goes_on_when_it_is_run_again() {
     // Then it knows nothing of connections of before.
-    let comes_back = |it: &Proxy| {
-        it.set_open(Way::Cut);
-        it.come_back();
+    let comes_back = |proxy: &Proxy| {
+        proxy.set_open(Way::Cut);
+        proxy.come_back();
     };
     a_mover_ends(MoveStep::Tidied, Proxy::vanish, comes_back).await;
 }

@@ -53,7 +53,7 @@ impl Stand {
         let now = NOW.plus(seconds * 1_000);
         self.store.apply(Vec::new(), now).await.unwrap();
         let scan = Scan { partition: self.partition, until: now.plus(-2_000), after: None, limit: 9 };
-        self.store.scan(scan).await.unwrap().iter().map(|it| it.place.id).collect()
+        self.store.scan(scan).await.unwrap().iter().map(|entry| entry.place.id).collect()
     }
 }
 
@@ -142,8 +142,8 @@ async fn a_page_that_was_not_the_last_is_gone_on_from_where_it_ended() {
     stand.store.apply(Vec::new(), NOW.plus(20_000)).await.unwrap();
     loop {
         let page = stand.store.scan(scan(after)).await.unwrap();
-        found.extend(page.iter().map(|it| it.place.id));
-        after = page.last().map(|it| it.key());
+        found.extend(page.iter().map(|entry| entry.place.id));
+        after = page.last().map(|entry| entry.key());
         if page.len() < 3 {
             break;
         }

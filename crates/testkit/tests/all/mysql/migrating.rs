@@ -35,7 +35,8 @@ async fn schema(url: &str) -> String {
     for table in tables.lines() {
         let made = sql(url, &format!("SHOW CREATE TABLE {table}")).await;
         all.extend(
-            made.split("AUTO_INCREMENT=").map(|it| it.trim_start_matches(|it: char| it.is_ascii_digit())),
+            made.split("AUTO_INCREMENT=")
+                .map(|part| part.trim_start_matches(|letter: char| letter.is_ascii_digit())),
         );
     }
     all

@@ -32,7 +32,7 @@ impl Stand {
 
     async fn commits(&self) -> usize {
         let status = self.server.sql("mysql", "SHOW GLOBAL STATUS LIKE 'Com_commit'").await;
-        status.split_whitespace().last().and_then(|it| it.parse().ok()).unwrap()
+        status.split_whitespace().last().and_then(|word| word.parse().ok()).unwrap()
     }
 }
 

@@ -34,18 +34,18 @@ async fn a_row_does_not_grow_by_its_hand_over_and_its_outcome() {
             known: None,
         };
         let tasks_of = inserted.iter().enumerate();
-        let grants = tasks_of.map(|(nth, it)| grant(nth, it.task.place, it.task.fence)).collect();
+        let grants = tasks_of.map(|(nth, task)| grant(nth, task.task.place, task.task.fence)).collect();
         let given = store.dispatch(grants, NOW).await.unwrap();
-        let given: Vec<Assignment> = given.into_iter().map(|it| it.made().unwrap()).collect();
+        let given: Vec<Assignment> = given.into_iter().map(|dispatched| dispatched.made().unwrap()).collect();
         assert!(size().await <= at_first, "{} and {at_first} bytes", size().await);
-        let success = |it: &Assignment| Step {
-            place: it.place,
-            fence: Some(it.fence),
+        let success = |lease: &Assignment| Step {
+            place: lease.place,
+            fence: Some(lease.fence),
             change: Change::Succeed {
                 result: TaskResult { status_code: 0, status_msg: String::new(), content: None },
                 keep_until: NOW.plus(1_000_000),
             },
-            note: Note { by: executor(usize::try_from(it.task_id).unwrap()), ..Note::default() },
+            note: Note { by: executor(usize::try_from(lease.task_id).unwrap()), ..Note::default() },
             fired_at: None,
             known: None,
         };

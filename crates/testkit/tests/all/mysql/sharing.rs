@@ -31,7 +31,7 @@ fn claim(task: &Task) -> Step {
 
 async fn insert(store: &MysqlStore, asks: Vec<NewTask>) -> Vec<Task> {
     let inserted = store.insert(asks, "test", NOW).await.unwrap();
-    inserted.into_iter().map(|it| it.task).collect()
+    inserted.into_iter().map(|inserted| inserted.task).collect()
 }
 
 /// Polls a call some times, then drops it.
@@ -59,7 +59,7 @@ async fn a_call_that_is_dropped_runs_to_its_end_and_leaves_no_transaction_open()
         callers.spawn(async move {
             match nth % 4 {
                 0 => {
-                    let asks = (0..20).map(|it| ask(1_000 + nth * 20 + it)).collect();
+                    let asks = (0..20).map(|number| ask(1_000 + nth * 20 + number)).collect();
                     begun(store.insert(asks, "test", NOW), polls).await;
                 }
                 1 => begun(store.apply(vec![claim(&task)], NOW), polls).await,
@@ -71,7 +71,7 @@ async fn a_call_that_is_dropped_runs_to_its_end_and_leaves_no_transaction_open()
     callers.join_all().await;
     // Behind all that was begun, in every line.
     insert(&store, (100_000..101_000).map(ask).collect()).await;
-    let moved = standing.iter().map(|it| it.place).collect::<Vec<_>>();
+    let moved = standing.iter().map(|task| task.place).collect::<Vec<_>>();
     let steps = standing.iter().map(claim).collect();
     let applied = store.apply(steps, NOW).await.unwrap();
     for (nth, (applied, task)) in applied.into_iter().zip(store.read(&moved).await.unwrap()).enumerate() {
@@ -139,14 +139,24 @@ async fn two_engines_that_insert_the_same_ids_at_once_store_each_once() {
         let mut callers = JoinSet::new();
         for caller in 0..8_usize {
             let engine = Arc::clone(&engines[caller % 2]);
-            let mut asks: Vec<NewTask> = (0..60).map(|it| ask(round * 100 + it)).collect();
+            let mut asks: Vec<NewTask> = (0..60).map(|nth| ask(round * 100 + nth)).collect();
             fastrand::Rng::with_seed(caller as u64).shuffle(&mut asks);
             callers.spawn(async move { engine.insert(asks, "test", NOW).await.unwrap() });
         }
         let all: Vec<_> = callers.join_all().await.into_iter().flatten().collect();
-        assert_eq!(all.iter().filter(|it| it.decision == Decision::Create).count(), 60, "round {round}");
-        assert_eq!(all.iter().map(|it| it.task.place.id).collect::<HashSet<_>>().len(), 60);
-        assert_eq!(all.iter().map(|it| (it.task.place.id, it.task.fence)).collect::<HashSet<_>>().len(), 480);
+        assert_eq!(
+            all.iter().filter(|inserted| inserted.decision == Decision::Create).count(),
+            60,
+            "round {round}"
+        );
+        assert_eq!(all.iter().map(|inserted| inserted.task.place.id).collect::<HashSet<_>>().len(), 60);
+        assert_eq!(
+            all.iter()
+                .map(|inserted| (inserted.task.place.id, inserted.task.fence))
+                .collect::<HashSet<_>>()
+                .len(),
+            480
+        );
     }
     balanced(&*engines[0]).await;
 }
@@ -157,7 +167,8 @@ async fn two_engines_give_different_ids_and_pass_over_taken_ones_in_any_version(
     let anonymous = || NewTask { task_id: None, ..ask(0) };
     let engines = [open(&urls).await, open(&urls).await];
     let first = insert(&engines[0], vec![anonymous()]).await.remove(0).task_id();
-    let taken: Vec<NewTask> = (1..200).map(|it| NewTask { task_version: 7, ..ask(first + it) }).collect();
+    let taken: Vec<NewTask> =
+        (1..200).map(|number| NewTask { task_version: 7, ..ask(first + number) }).collect();
     assert!(first >= ENGINE_TASK_ID_BASE);
     insert(&engines[1], taken).await;
     let mut ids = HashSet::new();
@@ -211,12 +222,12 @@ async fn no_repeated_statement_is_closed_and_waits_for_nagle() {
         async |what| server.sql("mysql", &format!("SHOW GLOBAL STATUS LIKE 'Com_stmt_{what}'")).await;
     let before = counted("close").await;
     for nth in 0..15 {
-        let tasks = insert(&store, (0..7).map(|it| ask(nth * 100 + it)).collect()).await;
+        let tasks = insert(&store, (0..7).map(|number| ask(nth * 100 + number)).collect()).await;
         insert(&store, vec![ask(nth * 100)]).await;
         store.apply(tasks[1..].iter().map(claim).collect(), NOW).await.unwrap();
-        let grant = |it: &Task| Grant {
-            place: it.place,
-            fence: it.fence,
+        let grant = |task: &Task| Grant {
+            place: task.place,
+            fence: task.fence,
             fired_at: NOW,
             lease_until: NOW.plus(30_000),
             executor: "test".to_owned(),
@@ -227,7 +238,7 @@ async fn no_repeated_statement_is_closed_and_waits_for_nagle() {
         store.dispatch(tasks[1..].iter().map(grant).collect(), NOW).await.unwrap();
         let scan = Scan { partition: Partition(0), until: Millis::MAX, after: None, limit: 9 };
         store.scan(scan).await.unwrap();
-        store.read(&tasks.iter().map(|it| it.place).collect::<Vec<_>>()).await.unwrap();
+        store.read(&tasks.iter().map(|task| task.place).collect::<Vec<_>>()).await.unwrap();
         store.books().await.unwrap();
         assert_eq!(counted("close").await, before, "in round {nth}");
     }

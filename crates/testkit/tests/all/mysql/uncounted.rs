@@ -36,13 +36,13 @@ async fn upgraded(urls: &[String], tasks: i64) -> (Arc<MysqlStore>, Vec<Task>) {
     for url in urls {
         sql(url, "UPDATE books SET bytes = 0; DELETE FROM migration WHERE name >= '0017'").await;
     }
-    (Arc::new(open(urls).await), inserted.into_iter().map(|it| it.task).collect())
+    (Arc::new(open(urls).await), inserted.into_iter().map(|inserted| inserted.task).collect())
 }
 
 async fn lease(store: &MysqlStore, tasks: &[Task]) {
-    let grant = |it: &Task| Grant {
-        place: it.place,
-        fence: it.fence,
+    let grant = |task: &Task| Grant {
+        place: task.place,
+        fence: task.fence,
         fired_at: NOW,
         lease_until: NOW.plus(60_000),
         executor: "e".to_owned(),
@@ -51,7 +51,7 @@ async fn lease(store: &MysqlStore, tasks: &[Task]) {
         known: None,
     };
     let made = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();
-    assert!(made.into_iter().all(|it| it.made().is_some()));
+    assert!(made.into_iter().all(|dispatched| dispatched.made().is_some()));
 }
 
 async fn marks(urls: &[String]) -> Vec<String> {
@@ -68,8 +68,11 @@ async fn payloads_from_before_are_counted_once_however_many_count_and_whatever_m
     let (store, tasks) = upgraded(&urls, 60).await;
     lease(&store, &tasks[..20]).await;
     let checked = store.check().await.unwrap();
-    assert!(checked.iter().all(|it| it.is_sound() && it.bytes_uncounted), "{checked:?}");
-    assert!(checked.iter().any(|it| it.books.pending_bytes != it.counted.pending_bytes), "{checked:?}");
+    assert!(checked.iter().all(|check| check.is_sound() && check.bytes_uncounted), "{checked:?}");
+    assert!(
+        checked.iter().any(|check| check.books.pending_bytes != check.counted.pending_bytes),
+        "{checked:?}"
+    );
     let other = Arc::new(open(&urls).await);
     let (one, two, ()) =
         tokio::join!(store.count_old_payloads(), other.count_old_payloads(), lease(&store, &tasks[20..40]));
@@ -79,7 +82,7 @@ async fn payloads_from_before_are_counted_once_however_many_count_and_whatever_m
     assert_eq!((counted, marks(&urls).await), (2, vec!["0".to_owned(); 2]), "each database once");
     balanced(&*store).await;
     let checked = store.check().await.unwrap();
-    assert!(checked.iter().all(|it| it.is_sound() && !it.bytes_uncounted), "{checked:?}");
+    assert!(checked.iter().all(|check| check.is_sound() && !check.bytes_uncounted), "{checked:?}");
     assert_eq!(store.count_old_payloads().await.unwrap(), 0);
 }
 
@@ -92,9 +95,9 @@ async fn a_repair_counts_them_too_and_nobody_counts_them_again() {
     assert_eq!(marks(&urls).await, ["1"], "that was only said");
     assert_eq!(store.repair(false).await.unwrap()[0].corrected_bytes, would[0].corrected_bytes);
     assert_eq!((marks(&urls).await, store.count_old_payloads().await.unwrap()), (vec!["0".to_owned()], 0));
-    let retried = |it: &Task| Step {
-        place: it.place,
-        fence: Some(it.fence),
+    let retried = |task: &Task| Step {
+        place: task.place,
+        fence: Some(task.fence),
         change: Change::Cancel { keep_until: NOW },
         note: Note::default(),
         fired_at: None,

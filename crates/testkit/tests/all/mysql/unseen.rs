@@ -41,39 +41,39 @@ impl Stand {
         let urls = fresh(1).await;
         let (here, elsewhere) = (open(&urls).await, open(&urls).await);
         let inserted = here.insert(asks.collect(), "test", NOW).await.unwrap();
-        let tasks = inserted.into_iter().map(|it| it.task).collect();
+        let tasks = inserted.into_iter().map(|inserted| inserted.task).collect();
         Self { url: urls[0].clone(), here: Arc::new(here), elsewhere, tasks }
     }
 
     fn grants(&self, executor: &str) -> Vec<Grant> {
-        let grant = |it: &Task| Grant {
-            place: it.place,
-            fence: it.fence,
+        let grant = |task: &Task| Grant {
+            place: task.place,
+            fence: task.fence,
             fired_at: NOW,
             lease_until: LEASE_END,
             executor: executor.to_owned(),
             namespace: punctual_domain::name::Name::default_namespace(),
             has_begun: false,
-            known: Some(facts(it)),
+            known: Some(facts(task)),
         };
         self.tasks.iter().map(grant).collect()
     }
 
     async fn hand_over(&self) -> Vec<Assignment> {
         let made = self.here.dispatch(self.grants("x"), NOW).await.unwrap();
-        made.into_iter().map(|it| it.made().unwrap()).collect()
+        made.into_iter().map(|dispatched| dispatched.made().unwrap()).collect()
     }
 
     async fn read(&self) -> Vec<Task> {
-        let places: Vec<TaskRef> = self.tasks.iter().map(|it| it.place).collect();
+        let places: Vec<TaskRef> = self.tasks.iter().map(|task| task.place).collect();
         self.here.read(&places).await.unwrap().into_iter().map(Option::unwrap).collect()
     }
 }
 
-fn step(it: &Assignment, change: Change) -> Step {
+fn step(lease: &Assignment, change: Change) -> Step {
     Step {
-        place: it.place,
-        fence: Some(it.fence),
+        place: lease.place,
+        fence: Some(lease.fence),
         change,
         note: Note { by: "x".to_owned(), ..Note::default() },
         fired_at: None,
@@ -82,14 +82,14 @@ fn step(it: &Assignment, change: Change) -> Step {
 }
 
 /// By an engine that has handed it over.
-fn success(it: &Assignment) -> Step {
-    let known = LeaseFacts::of(it, &Arc::new(it.queue.clone()));
-    Step { known: Some(known), ..success_to_look_at(it) }
+fn success(lease: &Assignment) -> Step {
+    let known = LeaseFacts::of(lease, &Arc::new(lease.queue.clone()));
+    Step { known: Some(known), ..success_to_look_at(lease) }
 }
 
-fn success_to_look_at(it: &Assignment) -> Step {
+fn success_to_look_at(lease: &Assignment) -> Step {
     let result = TaskResult { status_code: 7, status_msg: "done".to_owned(), content: None };
-    step(it, Change::Succeed { result, keep_until: NOW.plus(1_000_000) })
+    step(lease, Change::Succeed { result, keep_until: NOW.plus(1_000_000) })
 }
 
 fn successes(leases: &[Assignment]) -> Vec<Step> {
@@ -104,18 +104,24 @@ async fn a_success_without_a_look_is_the_same_as_one_with() {
         let (unseen, looked_at) = leases.split_at(leases.len() / 2);
         let now = NOW.plus(5);
         assert!(
-            stand.here.apply(successes(unseen), now).await.unwrap().iter().all(|it| *it == Applied::Moved)
+            stand
+                .here
+                .apply(successes(unseen), now)
+                .await
+                .unwrap()
+                .iter()
+                .all(|stepped| *stepped == Applied::Moved)
         );
         let looked_at = looked_at.iter().map(success_to_look_at).collect();
         let there = stand.elsewhere.apply(looked_at, now).await.unwrap();
-        assert!(there.iter().all(|it| *it == Applied::Moved));
+        assert!(there.iter().all(|stepped| *stepped == Applied::Moved));
         let of_none_in_particular =
-            |it: Task| Task { place: stand.tasks[0].place, ask: stand.tasks[0].ask.clone(), ..it };
+            |task: Task| Task { place: stand.tasks[0].place, ask: stand.tasks[0].ask.clone(), ..task };
         let all: Vec<Task> = stand.read().await.into_iter().map(of_none_in_particular).collect();
-        assert!(all.iter().all(|it| *it == all[0] && it.state == State::Succeeded), "{tasks}: {all:?}");
+        assert!(all.iter().all(|task| *task == all[0] && task.state == State::Succeeded), "{tasks}: {all:?}");
         balanced(&*stand.here).await;
         let again = stand.here.apply(successes(&leases), now).await.unwrap();
-        assert!(again.iter().all(|it| *it == Applied::Lost), "once only");
+        assert!(again.iter().all(|stepped| *stepped == Applied::Lost), "once only");
     }
 }
 
@@ -134,9 +140,9 @@ async fn what_began_elsewhere_is_looked_at_after_all() {
     };
     stand.elsewhere.extend(vec![beat], NOW.plus(1)).await.unwrap();
     let applied = stand.here.apply(successes(&leases), NOW.plus(2)).await.unwrap();
-    assert!(applied.iter().all(|it| *it == Applied::Moved));
-    for (nth, it) in stand.read().await.iter().enumerate() {
-        let last = it.history.last().unwrap();
+    assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
+    for (nth, task) in stand.read().await.iter().enumerate() {
+        let last = task.history.last().unwrap();
         let from = if nth == 3 { State::Running } else { State::Dispatched };
         assert_eq!((last.event, last.from, last.to), (Some(Event::Succeed), Some(from), State::Succeeded));
     }
@@ -154,10 +160,10 @@ async fn a_lease_that_somebody_else_has_now_is_not_reported_on() {
     let other = stand.elsewhere.dispatch(vec![grant], NOW.plus(60)).await.unwrap().remove(0).made().unwrap();
     assert!(other.fence > leases[3].fence);
     let applied = stand.here.apply(successes(&leases), NOW.plus(70)).await.unwrap();
-    for (nth, it) in stand.read().await.iter().enumerate() {
+    for (nth, task) in stand.read().await.iter().enumerate() {
         let (wanted, state) =
             if nth == 3 { (Applied::Lost, State::Dispatched) } else { (Applied::Moved, State::Succeeded) };
-        assert_eq!((applied[nth].applied, it.state), (wanted, state), "{nth}");
+        assert_eq!((applied[nth].applied, task.state), (wanted, state), "{nth}");
     }
     balanced(&*stand.here).await;
     assert_eq!(stand.here.apply(vec![success(&other)], NOW.plus(80)).await.unwrap(), [Applied::Moved]);
@@ -225,19 +231,19 @@ async fn changes_before_its_move(are_known: bool) {
     let change = format!("UPDATE task SET fence = fence + 1, payload = '42' WHERE id = {id}");
     let holder = Holder::of(&stand.url, &change).await;
     let (here, mut grants) = (Arc::clone(&stand.here), stand.grants("x"));
-    grants.iter_mut().filter(|_| !are_known).for_each(|it| it.known = None);
+    grants.iter_mut().filter(|_| !are_known).for_each(|grant| grant.known = None);
     let mut callers = JoinSet::new();
     callers.spawn(async move { here.dispatch(grants, NOW).await.unwrap() });
     // It is past its read: what waits is the move.
     until_one(&stand.url, &running(&stand.url, "UPDATE task FORCE%fired_at%")).await;
     holder.let_go().await;
     let made = callers.join_next().await.unwrap().unwrap();
-    for (nth, it) in made.iter().enumerate() {
-        assert_eq!(matches!(it, Dispatched::Made(_)), nth != 3, "{nth}: {it:?}");
+    for (nth, dispatched) in made.iter().enumerate() {
+        assert_eq!(matches!(dispatched, Dispatched::Made(_)), nth != 3, "{nth}: {dispatched:?}");
     }
-    for (nth, it) in stand.read().await.iter().enumerate() {
+    for (nth, task) in stand.read().await.iter().enumerate() {
         let wanted = if nth == 3 { (State::Scheduled, 0) } else { (State::Dispatched, 1) };
-        assert_eq!((it.state, it.attempt), wanted, "{nth}");
+        assert_eq!((task.state, task.attempt), wanted, "{nth}");
     }
     balanced(&*stand.here).await;
 }
@@ -251,7 +257,7 @@ async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
         let held = format!("SELECT id FROM task WHERE id = {} FOR UPDATE", stand.tasks[3].place.id);
         let holder = Holder::of(&stand.url, &held).await;
         let (long, mut short) = (stand.grants("x"), stand.grants("x"));
-        short.iter_mut().filter(|_| !is_hung_up).for_each(|it| it.lease_until = NOW.plus(1_200));
+        short.iter_mut().filter(|_| !is_hung_up).for_each(|grant| grant.lease_until = NOW.plus(1_200));
         let (here, began) = (Arc::clone(&stand.here), Instant::now());
         let mut callers = JoinSet::new();
         callers.spawn(async move { here.dispatch(short, NOW).await });
@@ -270,8 +276,11 @@ async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
         }
         // Whatever became of it is committed before this.
         let made = stand.here.dispatch(long, NOW.plus(1)).await.unwrap();
-        assert!(made.iter().all(|it| matches!(it, Dispatched::Made(_))), "{is_hung_up}: {made:?}");
-        assert!(stand.read().await.iter().all(|it| it.attempt == 1), "{is_hung_up}");
+        assert!(
+            made.iter().all(|dispatched| matches!(dispatched, Dispatched::Made(_))),
+            "{is_hung_up}: {made:?}"
+        );
+        assert!(stand.read().await.iter().all(|task| task.attempt == 1), "{is_hung_up}");
         balanced(&*stand.here).await;
     }
 }
@@ -289,7 +298,7 @@ async fn a_success_is_written_without_a_look() {
     until_one(&stand.url, &running(&stand.url, "UPDATE task FORCE%keep_until%")).await;
     holder.let_go().await;
     let applied = callers.join_next().await.unwrap().unwrap();
-    assert!(applied.iter().all(|it| *it == Applied::Moved), "{applied:?}");
+    assert!(applied.iter().all(|stepped| *stepped == Applied::Moved), "{applied:?}");
     balanced(&*stand.here).await;
 }
 
@@ -306,7 +315,7 @@ async fn a_lease_whose_outcome_the_database_lost_is_found_when_it_ends() {
         let back = format!("UPDATE task SET state = 4, keep_until = NULL, {lease} WHERE id = {lost}");
         sql(&stand.url, &back).await;
         let ended = stand.here.leases_ended(LEASE_END.plus(1), 100).await.unwrap();
-        assert_eq!(ended.iter().map(|it| it.place.id).collect::<Vec<_>>(), [lost], "of {tasks}");
+        assert_eq!(ended.iter().map(|task| task.place.id).collect::<Vec<_>>(), [lost], "of {tasks}");
     }
 }
 
@@ -319,29 +328,34 @@ async fn until_one(url: &str, count: &str) {
 async fn many_tasks_in_more_partitions_than_ranges_are_all_moved() {
     let options = MysqlOptions { partitions: 70, ..MysqlOptions::default() };
     let store = MysqlStore::open(&fresh(1).await, options).await.unwrap();
-    let grant = |it: &Task| Grant {
-        place: it.place,
-        fence: it.fence,
+    let grant = |task: &Task| Grant {
+        place: task.place,
+        fence: task.fence,
         fired_at: NOW,
         lease_until: LEASE_END,
         executor: "x".to_owned(),
         namespace: punctual_domain::name::Name::default_namespace(),
         has_begun: false,
-        known: Some(facts(it)),
+        known: Some(facts(task)),
     };
-    let in_one = (1..).filter(|it| partition_of(&Name::default_namespace(), *it, 70) == Partition(7));
+    let in_one = (1..).filter(|number| partition_of(&Name::default_namespace(), *number, 70) == Partition(7));
     let (few, many): (Vec<i64>, Vec<i64>) = (in_one.take(20).collect(), (1_000_000..1_000_400).collect());
     for ids in [few, many] {
         let asks = ids.into_iter().map(|id| NewTask { execute_at: NOW.plus(id), ..ask(id) }).collect();
-        let tasks: Vec<Task> =
-            store.insert(asks, "test", NOW).await.unwrap().into_iter().map(|it| it.task).collect();
+        let tasks: Vec<Task> = store
+            .insert(asks, "test", NOW)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|inserted| inserted.task)
+            .collect();
         let made = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();
-        let leases: Vec<Assignment> = made.into_iter().map(|it| it.made().unwrap()).collect();
+        let leases: Vec<Assignment> = made.into_iter().map(|dispatched| dispatched.made().unwrap()).collect();
         let done = store.apply(successes(&leases), NOW).await.unwrap();
-        assert!(done.iter().all(|it| *it == Applied::Moved), "{done:?}");
-        let places: Vec<TaskRef> = tasks.iter().map(|it| it.place).collect();
+        assert!(done.iter().all(|stepped| *stepped == Applied::Moved), "{done:?}");
+        let places: Vec<TaskRef> = tasks.iter().map(|task| task.place).collect();
         let rows = store.read(&places).await.unwrap();
-        assert!(rows.into_iter().all(|it| it.unwrap().state == State::Succeeded));
+        assert!(rows.into_iter().all(|task| task.unwrap().state == State::Succeeded));
     }
     balanced(&store).await;
     store.close().await;
@@ -374,12 +388,13 @@ async fn what_is_known_is_handed_over_as_if_it_had_been_read() {
         sql(&stand.url, "UPDATE task SET kind = 'other'").await;
         let grants: Vec<Grant> = stand.grants("x");
         let made = stand.here.dispatch(grants.clone(), NOW).await.unwrap();
-        let released = made.iter().map(|it| {
-            let Dispatched::Made(it) = it else { panic!("{it:?}") };
-            step(it, Change::Release)
+        let released = made.iter().map(|dispatched| {
+            let Dispatched::Made(lease) = dispatched else { panic!("{dispatched:?}") };
+            step(lease, Change::Release)
         });
         assert_eq!(stand.here.apply(released.collect(), NOW).await.unwrap(), [Applied::Moved; 20]);
-        let again = grants.into_iter().map(|it| Grant { fence: it.fence + 1, known: None, ..it }).collect();
+        let again =
+            grants.into_iter().map(|grant| Grant { fence: grant.fence + 1, known: None, ..grant }).collect();
         let read = stand.here.dispatch(again, NOW).await.unwrap();
         for (known, read) in made.into_iter().zip(read) {
             let (known, read) = (known.made().unwrap(), read.made().unwrap());
@@ -399,9 +414,9 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
         [(Some(State::Dispatching), "send"), (Some(State::Scheduled), "other"), (None, "other")]
     {
         let stand = Stand::new(20).await;
-        let claim = |it: &Task| Step {
-            place: it.place,
-            fence: Some(it.fence),
+        let claim = |task: &Task| Step {
+            place: task.place,
+            fence: Some(task.fence),
             change: Change::Claim,
             note: Note::default(),
             fired_at: None,
@@ -412,13 +427,14 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
         // As above: who knows it does not see it.
         sql(&stand.url, "UPDATE task SET kind = 'other'").await;
         let known = |facts: Option<Facts>| Some(Facts { state: state?, ..facts? });
-        let grants = stand.grants("x").into_iter().map(|it| Grant { known: known(it.known.clone()), ..it });
-        for it in stand.here.dispatch(grants.collect(), NOW).await.unwrap() {
-            assert_eq!(it.made().unwrap().kind.as_str(), kind, "{state:?}");
+        let grants =
+            stand.grants("x").into_iter().map(|grant| Grant { known: known(grant.known.clone()), ..grant });
+        for dispatched in stand.here.dispatch(grants.collect(), NOW).await.unwrap() {
+            assert_eq!(dispatched.made().unwrap().kind.as_str(), kind, "{state:?}");
         }
-        for it in stand.read().await {
+        for task in stand.read().await {
             assert_eq!(
-                (it.state, it.history.last().unwrap().from),
+                (task.state, task.history.last().unwrap().from),
                 (State::Dispatched, Some(State::Dispatching))
             );
         }
@@ -431,9 +447,9 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
 async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
     let stand = Stand::new(40).await;
     let tasks = &stand.tasks;
-    let change = |it: &Task, change| Step {
-        place: it.place,
-        fence: Some(it.fence),
+    let change = |task: &Task, change| Step {
+        place: task.place,
+        fence: Some(task.fence),
         change,
         note: Note { by: "y".to_owned(), ..Note::default() },
         fired_at: None,
@@ -454,8 +470,12 @@ async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
     let replaced = NewTask { payload: payload.clone(), ..ask(8) };
     stand.elsewhere.insert(vec![replaced], "y", NOW).await.unwrap();
     let made = stand.here.dispatch(stand.grants("x"), NOW).await.unwrap();
-    for (nth, it) in made.iter().enumerate() {
-        assert_eq!(matches!(it, Dispatched::Made(_)), !(4..=7).contains(&nth), "{nth}: {it:?}");
+    for (nth, dispatched) in made.iter().enumerate() {
+        assert_eq!(
+            matches!(dispatched, Dispatched::Made(_)),
+            !(4..=7).contains(&nth),
+            "{nth}: {dispatched:?}"
+        );
     }
     let claimed = stand.read().await.remove(3);
     let last = claimed.history.last().unwrap();

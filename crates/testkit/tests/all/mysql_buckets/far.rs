@@ -42,9 +42,9 @@ async fn tasks_that_are_due_in_years_and_centuries_do_not_keep_old_buckets_from_
         payload: None,
         queue: None,
     };
-    for it in &inserted {
+    for inserted in &inserted {
         let step = Step {
-            place: it.task.place,
+            place: inserted.task.place,
             fence: None,
             change: change.clone(),
             note: Note::default(),
@@ -88,7 +88,9 @@ async fn a_last_bucket_with_many_tasks_is_left_alone_and_said_and_old_buckets_ar
     let shard = Shard::with_buckets_since(6).await;
     shard.put(1_001, 500, TODAY - 6 * DAY, 11, "1").await;
     // Without the buckets that reach over centuries.
-    for bucket in shard.buckets().await.iter().filter(|it| it.as_str() > "p2026112300" && *it != "pmax") {
+    for bucket in
+        shard.buckets().await.iter().filter(|bucket| bucket.as_str() > "p2026112300" && *bucket != "pmax")
+    {
         shard.sql(&format!("ALTER TABLE task DROP PARTITION {bucket}")).await;
     }
     shard.put(10_001, i64::try_from(COPIED_MAX).unwrap() + 1, TODAY + 300 * YEAR, 1, "NULL").await;
@@ -106,8 +108,8 @@ impl Shard {
         let ends = "SELECT CAST(PARTITION_DESCRIPTION AS SIGNED) FROM information_schema.PARTITIONS
             WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'task' AND PARTITION_DESCRIPTION <> 'MAXVALUE'
             ORDER BY PARTITION_ORDINAL_POSITION";
-        let ends: Vec<i64> = self.sql(ends).await.lines().map(|it| it.parse().unwrap()).collect();
-        let nth = ends.partition_point(|it| *it <= at);
+        let ends: Vec<i64> = self.sql(ends).await.lines().map(|line| line.parse().unwrap()).collect();
+        let nth = ends.partition_point(|number| *number <= at);
         (ends[nth - 1], ends[nth])
     }
 }

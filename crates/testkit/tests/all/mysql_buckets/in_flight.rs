@@ -33,14 +33,14 @@ impl Shard {
             known: None,
         };
         match self.store.dispatch(vec![grant], LEASED_AT).await.unwrap().remove(0) {
-            Dispatched::Made(it) => (place, it.fence),
+            Dispatched::Made(lease) => (place, lease.fence),
             other => panic!("{other:?}"),
         }
     }
 
     async fn ended(&self, now: Millis) -> Vec<(TaskRef, i64)> {
         let ended = self.store.leases_ended(now, 10).await.unwrap();
-        ended.into_iter().map(|it| (it.place, it.fence)).collect()
+        ended.into_iter().map(|task| (task.place, task.fence)).collect()
     }
 }
 
@@ -56,7 +56,7 @@ async fn a_task_that_is_carried_in_flight_is_watched_where_it_stands_then() {
     assert_eq!(shard.ended(lease_until).await, [held]);
     assert_eq!(shard.ended(Millis(lease_until.0 + 60_000)).await, [held], "until somebody ends it");
     let (flying, _) = shard.store.in_flight(None, 10).await.unwrap();
-    assert_eq!(flying.iter().map(|it| it.place).collect::<Vec<_>>(), [held.0]);
+    assert_eq!(flying.iter().map(|task| task.place).collect::<Vec<_>>(), [held.0]);
 }
 
 /// As a version before left it: the entry is gone, whatever the reason.

@@ -26,8 +26,8 @@ const STEPS: [MoveStep; 12] = [
 
 /// Ends the mover at a step.
 async fn killed(store: &MysqlStore, at: MoveStep) {
-    let mut until = |it: &MoveProgress| {
-        if it.step == at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    let mut until = |progress: &MoveProgress| {
+        if progress.step == at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let ended = store.move_partition(Partition(0), 1, &mut until).await.unwrap_err();
     assert!(ended.to_string().contains("run it again"), "{at:?}: {ended}");
@@ -38,9 +38,9 @@ async fn works_on(store: &MysqlStore, at: MoveStep, ids: &[i64]) -> Vec<Task> {
     let tasks = insert(store, ids.iter().copied().map(ask).collect(), NOW).await;
     let waiting = waiting(store, 0, NOW).await;
     let handed = hand_over(store, &waiting, NOW).await;
-    let done = handed.iter().map(|it| step(it.place, it.fence, success(NOW))).collect();
+    let done = handed.iter().map(|lease| step(lease.place, lease.fence, success(NOW))).collect();
     let done = store.apply(done, NOW).await.unwrap();
-    assert!(done.iter().all(|it| *it == Applied::Moved), "{at:?}");
+    assert!(done.iter().all(|stepped| *stepped == Applied::Moved), "{at:?}");
     tasks
 }
 
@@ -104,16 +104,17 @@ async fn one(at: MoveStep, undo: bool, filled: Arc<Barrier>) {
     tasks.extend(works_on(&engine, at, &ids[50..]).await);
     move_to(&operator, 0, 1).await;
     assert_eq!(sql(&urls[0], "SELECT COUNT(*) FROM task WHERE partition_no = 0").await, "0", "{at:?}");
-    let mut all: HashMap<i64, TaskRef> = tasks.iter().map(|it| (it.ask.task_id.unwrap(), it.place)).collect();
+    let mut all: HashMap<i64, TaskRef> =
+        tasks.iter().map(|task| (task.ask.task_id.unwrap(), task.place)).collect();
     assert_eq!(all.len(), 60);
-    for it in others {
-        let found = engine.versions(&Name::default_namespace(), it, None, 2).await.unwrap();
-        all.insert(it, found[0].place);
+    for task_id in others {
+        let found = engine.versions(&Name::default_namespace(), task_id, None, 2).await.unwrap();
+        all.insert(task_id, found[0].place);
     }
     each_is_found_once(&engine, &all).await;
     all_is_sound(&engine).await;
-    let states = engine.read(&tasks.iter().map(|it| it.place).collect::<Vec<_>>()).await.unwrap();
-    assert!(states.iter().all(|it| it.as_ref().unwrap().state == State::Succeeded), "{at:?}");
+    let states = engine.read(&tasks.iter().map(|task| task.place).collect::<Vec<_>>()).await.unwrap();
+    assert!(states.iter().all(|state| state.as_ref().unwrap().state == State::Succeeded), "{at:?}");
 }
 
 async fn each(steps: &[MoveStep], undo: bool) {
@@ -132,7 +133,7 @@ async fn a_killed_mover_is_run_again_after_every_step() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_killed_move_is_undone_after_every_step_up_to_the_decision() {
-    let steps: Vec<MoveStep> = STEPS.into_iter().filter(|it| *it < MoveStep::Over).collect();
+    let steps: Vec<MoveStep> = STEPS.into_iter().filter(|step| *step < MoveStep::Over).collect();
     each(&steps, true).await;
 }
 
@@ -144,8 +145,8 @@ async fn a_mover_that_was_overtaken_changes_nothing_any_more() {
     // Its record is taken over while it copies, as by a mover on another machine after a split.
     let url = urls[0].clone();
     let mut taken = false;
-    let mut take = |it: &MoveProgress| {
-        if it.step == MoveStep::Closed && !taken {
+    let mut take = |progress: &MoveProgress| {
+        if progress.step == MoveStep::Closed && !taken {
             taken = true;
             let text = "UPDATE partition_move SET term = term + 1000, step = 1; UPDATE meta SET value = value + 1000 WHERE name = 'move_term'";
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(sql(&url, text)));
@@ -157,7 +158,7 @@ async fn a_mover_that_was_overtaken_changes_nothing_any_more() {
     assert_eq!(sql(&urls[0], "SELECT shard_no FROM placement WHERE partition_no = 0").await, "0");
     works_on(&store, MoveStep::Copying, &[]).await;
     move_to(&store, 0, 1).await.unwrap();
-    let all = tasks.iter().map(|it| (it.ask.task_id.unwrap(), it.place)).collect();
+    let all = tasks.iter().map(|task| (task.ask.task_id.unwrap(), task.place)).collect();
     each_is_found_once(&store, &all).await;
     all_is_sound(&store).await;
 }

@@ -39,7 +39,7 @@ impl Seen {
 
     fn accept(&self, tasks: &[Task]) {
         let mut accepted = self.accepted.lock().unwrap();
-        accepted.extend(tasks.iter().map(|it| (it.ask.task_id.unwrap(), it.place)));
+        accepted.extend(tasks.iter().map(|task| (task.ask.task_id.unwrap(), task.place)));
     }
 }
 
@@ -67,23 +67,23 @@ async fn work_on(store: Arc<MysqlStore>, seen: Arc<Seen>) {
             entries.truncate(100);
             let handed = hand_over(&store, &entries, now).await;
             worked += handed.len();
-            for it in &handed {
+            for lease in &handed {
                 assert!(
-                    seen.handed.lock().unwrap().insert((it.place.id, it.fence)),
-                    "handed over twice: {it:?}"
+                    seen.handed.lock().unwrap().insert((lease.place.id, lease.fence)),
+                    "handed over twice: {lease:?}"
                 );
             }
-            let outcome = |it: &Assignment| {
-                let retry = it.attempt == 1 && it.task_id % 3 == 0;
+            let outcome = |lease: &Assignment| {
+                let retry = lease.attempt == 1 && lease.task_id % 3 == 0;
                 let change =
                     if retry { Change::Retry { due_at: now.plus(50), result: None } } else { success(now) };
-                step(it.place, it.fence, change)
+                step(lease.place, lease.fence, change)
             };
             // Twice: the second report of an attempt must never be accepted.
             for _ in 0..2 {
                 let steps: Vec<Step> = handed.iter().map(outcome).collect();
                 let applied = store.apply(steps.clone(), now).await.unwrap();
-                for (step, _) in steps.iter().zip(applied).filter(|it| it.1 == Applied::Moved) {
+                for (step, _) in steps.iter().zip(applied).filter(|pair| pair.1 == Applied::Moved) {
                     if matches!(step.change, Change::Succeed { .. }) {
                         *seen.succeeded.lock().unwrap().entry(step.place.id).or_default() += 1;
                     }
@@ -115,7 +115,7 @@ async fn all_partitions_move_there_and_back_under_load_and_each_task_runs_once()
     let accepted = seen.accepted.lock().unwrap().clone();
     let succeeded = seen.succeeded.lock().unwrap().clone();
     assert_eq!(succeeded.len(), accepted.len(), "each task has succeeded");
-    assert!(succeeded.values().all(|it| *it == 1), "and only once");
+    assert!(succeeded.values().all(|number| *number == 1), "and only once");
     for store in engines.iter().chain([&operator]) {
         each_is_found_once(store, &accepted).await;
     }
@@ -132,16 +132,16 @@ async fn leases_replies_long_payloads_and_rescheduled_tasks_go_with_their_partit
     let store = open(&urls).await;
     let long = vec![b'x'; 5_000];
     let ids: Vec<i64> = ids_in(0).take(300).collect();
-    let asks = ids.iter().map(|it| {
-        let payload = Content::binary(if it % 2 == 0 { long.clone() } else { vec![7] });
-        NewTask { payload, ..ask(*it) }
+    let asks = ids.iter().map(|id| {
+        let payload = Content::binary(if id % 2 == 0 { long.clone() } else { vec![7] });
+        NewTask { payload, ..ask(*id) }
     });
     let tasks = insert(&store, asks.collect(), NOW).await;
     let handed = hand_over(&store, &waiting(&store, 0, NOW).await[..100], NOW).await;
-    let far = |it: &Task| {
+    let far = |task: &Task| {
         step(
-            it.place,
-            it.fence,
+            task.place,
+            task.fence,
             Change::Reschedule {
                 execute_at: Some(NOW.plus(500_000)),
                 priority: None,
@@ -151,24 +151,25 @@ async fn leases_replies_long_payloads_and_rescheduled_tasks_go_with_their_partit
         )
     };
     let waits: Vec<Task> = {
-        let flies: HashSet<i64> = handed.iter().map(|it| it.place.id).collect();
-        tasks.iter().filter(|it| !flies.contains(&it.place.id)).cloned().collect()
+        let flies: HashSet<i64> = handed.iter().map(|lease| lease.place.id).collect();
+        tasks.iter().filter(|task| !flies.contains(&task.place.id)).cloned().collect()
     };
     let moved = store.apply(waits[..50].iter().map(far).collect(), NOW).await.unwrap();
-    assert!(moved.iter().all(|it| *it == Applied::Moved));
+    assert!(moved.iter().all(|stepped| *stepped == Applied::Moved));
     // A namespace whose replies hang on this partition.
-    let namespace = (0..).map(|it| Name::new(&format!("n{it}")).unwrap());
-    let namespace = namespace.into_iter().find(|it| partition_of(it, 0, PARTITIONS) == Partition(0)).unwrap();
+    let namespace = (0..).map(|nth| Name::new(&format!("n{nth}")).unwrap());
+    let namespace =
+        namespace.into_iter().find(|name| partition_of(name, 0, PARTITIONS) == Partition(0)).unwrap();
     let key = ReplyKey { namespace, key: "k\u{fe}".to_owned() };
     let reply = Reply { request_hash: 7, status: 201, body: vec![0, 255], keep_until: NOW.plus(1_000) };
     store.save_reply(&key, &reply).await.unwrap();
-    let before = store.read(&tasks.iter().map(|it| it.place).collect::<Vec<_>>()).await.unwrap();
+    let before = store.read(&tasks.iter().map(|task| task.place).collect::<Vec<_>>()).await.unwrap();
 
     let done = move_to(&store, 0, 1).await.unwrap();
     assert_eq!((done.tasks, done.from, done.to), (300, 0, 1));
     assert_eq!(move_to(&store, 0, 1).await, None, "it is there");
 
-    let after = store.read(&tasks.iter().map(|it| it.place).collect::<Vec<_>>()).await.unwrap();
+    let after = store.read(&tasks.iter().map(|task| task.place).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(before, after, "to the last column");
     assert_eq!(store.load_reply(&key, NOW).await.unwrap(), Some(reply));
     let ended = store.leases_ended(NOW.plus(700_000), 1_000).await.unwrap();
@@ -239,19 +240,23 @@ async fn an_engine_that_slept_through_the_move_is_refused_by_the_old_database_an
 
     let mine = entries.clone();
     let claimed = zombie.ask(async move |store| {
-        let claims = mine.iter().map(|it| step(it.place, it.fence, Change::Claim)).collect();
+        let claims = mine.iter().map(|entry| step(entry.place, entry.fence, Change::Claim)).collect();
         store.apply(claims, NOW).await.unwrap()
     });
     let claimed = claimed.await.unwrap();
-    assert_eq!(claimed.iter().filter(|it| **it == Applied::Moved).count(), 20, "only what nobody has");
+    assert_eq!(
+        claimed.iter().filter(|stepped| **stepped == Applied::Moved).count(),
+        20,
+        "only what nobody has"
+    );
     let late_asks: Vec<NewTask> = late.iter().copied().map(ask).collect();
     let created = zombie.ask(async move |store| insert(store, late_asks, NOW).await).await.unwrap();
-    let places: Vec<TaskRef> = tasks.iter().map(|it| it.place).collect();
+    let places: Vec<TaskRef> = tasks.iter().map(|task| task.place).collect();
     let read = zombie.ask(async move |store| store.read(&places).await.unwrap()).await.unwrap();
     assert!(read.iter().all(Option::is_some));
     assert_eq!(sql(&urls[0], remains).await, "0", "nothing was written at the old place");
     assert_eq!(sql(&urls[1], remains).await, "40");
-    let all = tasks.iter().chain(&created).map(|it| (it.ask.task_id.unwrap(), it.place)).collect();
+    let all = tasks.iter().chain(&created).map(|task| (task.ask.task_id.unwrap(), task.place)).collect();
     each_is_found_once(&store, &all).await;
     all_is_sound(&store).await;
     drop(zombie.calls);
@@ -265,19 +270,20 @@ async fn what_a_sleeping_engine_reads_is_of_the_new_place_also_while_the_old_row
     let tasks = insert(&store, ids_in(0).take(50).map(ask).collect(), NOW).await;
     let zombie = Zombie::start(urls.clone());
     let entries = zombie.ask(async |store| waiting(store, 0, NOW).await).await.unwrap();
-    let mut until_opened = |it: &MoveProgress| {
-        if it.step == MoveStep::Opened { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    let mut until_opened = |progress: &MoveProgress| {
+        if progress.step == MoveStep::Opened { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     store.move_partition(Partition(0), 1, &mut until_opened).await.unwrap_err();
     assert_eq!(sql(&urls[0], "SELECT COUNT(*) FROM task").await, "50", "the old rows are there");
-    let cancel = |it: &Task| step(it.place, it.fence, Change::Cancel { keep_until: NOW.plus(1_000_000) });
+    let cancel =
+        |task: &Task| step(task.place, task.fence, Change::Cancel { keep_until: NOW.plus(1_000_000) });
     let cancelled = store.apply(tasks[..20].iter().map(cancel).collect(), NOW).await.unwrap();
-    assert!(cancelled.iter().all(|it| *it == Applied::Moved));
+    assert!(cancelled.iter().all(|stepped| *stepped == Applied::Moved));
     let seen = zombie.ask(async |store| waiting(store, 0, NOW).await).await.unwrap();
     assert_eq!(seen.len(), 30, "of {} before", entries.len());
-    let places: Vec<TaskRef> = tasks.iter().map(|it| it.place).collect();
+    let places: Vec<TaskRef> = tasks.iter().map(|task| task.place).collect();
     let read = zombie.ask(async move |store| store.read(&places).await.unwrap()).await.unwrap();
-    assert!(read[..20].iter().all(|it| it.as_ref().unwrap().state == State::Cancelled));
+    assert!(read[..20].iter().all(|task| task.as_ref().unwrap().state == State::Cancelled));
     let books = store.audit().await.unwrap();
     assert_eq!(books, store.books().await.unwrap(), "old rows are not counted");
     drop(zombie.calls);

@@ -29,19 +29,19 @@ async fn a_database_is_named_then_added_then_gets_partitions_while_engines_run()
 
     move_to(&engine, 0, 1).await.unwrap();
     move_to(&engine, 3, 1).await.unwrap();
-    let all = tasks.iter().map(|it| (it.ask.task_id.unwrap(), it.place)).collect();
+    let all = tasks.iter().map(|task| (task.ask.task_id.unwrap(), task.place)).collect();
     each_is_found_once(&engine, &all).await;
     all_is_sound(&engine).await;
     let sizes = engine.stats().await.unwrap();
-    let partitions: Vec<usize> = sizes.iter().map(|it| it.partitions.len()).collect();
+    let partitions: Vec<usize> = sizes.iter().map(|size| size.partitions.len()).collect();
     assert_eq!(partitions, [2, 2]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_database_of_another_cluster_or_of_another_place_is_not_added() {
     let (urls, other) = (fresh(1).await, fresh(2).await);
-    for it in [&urls, &other] {
-        open(it).await.close().await;
+    for list in [&urls, &other] {
+        open(list).await.close().await;
     }
     let add = async |urls: [&String; 2]| {
         let urls: Vec<String> = urls.into_iter().cloned().collect();

@@ -54,9 +54,10 @@ async fn labels_and_the_dead_are_found_after_a_move_whichever_database_was_furth
     let mut ids: Vec<i64> = (0..2).flat_map(|partition| ids_in(partition).take(40)).collect();
     let tasks = insert(&store, ids.iter().copied().map(labelled).collect(), NOW).await;
     ids.sort_unstable();
-    let bury = |it: &Task| step(it.place, it.fence, Change::DeadLetter { keep_until: NOW.plus(3_600_000) });
+    let bury =
+        |task: &Task| step(task.place, task.fence, Change::DeadLetter { keep_until: NOW.plus(3_600_000) });
     let buried = store.apply(tasks.iter().step_by(8).map(bury).collect(), NOW).await.unwrap();
-    assert!(buried.iter().all(|it| *it == Applied::Moved));
+    assert!(buried.iter().all(|stepped| *stepped == Applied::Moved));
     let mut dead: Vec<i64> = tasks.iter().step_by(8).map(Task::task_id).collect();
     dead.sort_unstable();
     declare(&store).await;
@@ -85,7 +86,7 @@ async fn a_look_at_a_partition_finds_it_after_a_move_that_nobody_told_of() {
     let (store, other) = (open(&urls).await, open(&urls).await);
     let ids: Vec<i64> = (0..2).flat_map(|partition| ids_in(partition).take(20)).collect();
     let tasks = insert(&store, ids.iter().copied().map(ask).collect(), NOW).await;
-    let of_first = tasks.iter().filter(|it| it.place.partition == Partition(0)).count();
+    let of_first = tasks.iter().filter(|task| task.place.partition == Partition(0)).count();
     let look = Look {
         states: State::ALL.to_vec(),
         partitions: Some([Partition(0)].into()),
@@ -108,7 +109,8 @@ async fn what_was_not_entered_is_found_after_a_repair_and_then_along_its_entries
     declare(&store).await;
     let ids: Vec<i64> = (1..=40).collect();
     let tasks = insert(&store, ids.iter().copied().map(labelled).collect(), NOW).await;
-    let bury = |it: &Task| step(it.place, it.fence, Change::DeadLetter { keep_until: NOW.plus(3_600_000) });
+    let bury =
+        |task: &Task| step(task.place, task.fence, Change::DeadLetter { keep_until: NOW.plus(3_600_000) });
     store.apply(tasks.iter().take(5).map(bury).collect(), NOW).await.unwrap();
     index(&store, 0).await;
     sql(&urls[0], "DELETE FROM lookup").await;

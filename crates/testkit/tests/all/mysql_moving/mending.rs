@@ -9,8 +9,8 @@ async fn a_damaged_database_is_sound_after_a_repair_and_a_dry_run_changes_nothin
     let tasks = insert(&store, (1..=400).map(ask).collect(), NOW).await;
     assert!(store.repair(false).await.unwrap().iter().all(punctual_store::ShardRepair::is_nothing));
     // Tasks without rows, rows of a partition that is elsewhere, an account of nobody.
-    let here: Vec<&Task> = tasks.iter().filter(|it| it.place.partition.0 % 2 == 0).collect();
-    let gone: Vec<String> = here[..30].iter().map(|it| it.place.id.to_string()).collect();
+    let here: Vec<&Task> = tasks.iter().filter(|task| task.place.partition.0 % 2 == 0).collect();
+    let gone: Vec<String> = here[..30].iter().map(|task| task.place.id.to_string()).collect();
     sql(
         &urls[0],
         &format!(
@@ -33,18 +33,23 @@ async fn a_damaged_database_is_sound_after_a_repair_and_a_dry_run_changes_nothin
     let would = store.repair(true).await.unwrap();
     assert_eq!(store.check().await.unwrap(), before);
     let done = store.repair(false).await.unwrap();
-    for it in [&would[0], &done[0]] {
-        assert_eq!((it.entries_alone, it.places_alone, it.bodies_alone), (30, 2, 1), "{it:?}");
-        assert_eq!((it.accounts, it.corrected, it.accepted), (2, 47, -30), "{it:?}");
-        assert_eq!(it.strangers, [Partition(1)]);
+    for repair in [&would[0], &done[0]] {
+        assert_eq!(
+            (repair.entries_alone, repair.places_alone, repair.bodies_alone),
+            (30, 2, 1),
+            "{repair:?}"
+        );
+        assert_eq!((repair.accounts, repair.corrected, repair.accepted), (2, 47, -30), "{repair:?}");
+        assert_eq!(repair.strangers, [Partition(1)]);
     }
     assert_eq!((would[0].strange_rows, done[0].strange_rows), (0, 2_500));
     assert!(would[1].is_nothing() && done[1].is_nothing());
     all_is_sound(&store).await;
-    let left = tasks.iter().filter(|it| !gone.contains(&it.place.id.to_string()));
-    each_is_found_once(&store, &left.map(|it| (it.ask.task_id.unwrap(), it.place)).collect()).await;
+    let left = tasks.iter().filter(|task| !gone.contains(&task.place.id.to_string()));
+    each_is_found_once(&store, &left.map(|task| (task.ask.task_id.unwrap(), task.place)).collect()).await;
     // Their ids are free again.
-    let again = insert(&store, here[..30].iter().map(|it| ask(it.ask.task_id.unwrap())).collect(), NOW).await;
+    let again =
+        insert(&store, here[..30].iter().map(|task| ask(task.ask.task_id.unwrap())).collect(), NOW).await;
     assert_eq!(again.len(), 30);
     assert!(store.repair(false).await.unwrap().iter().all(punctual_store::ShardRepair::is_nothing));
 }

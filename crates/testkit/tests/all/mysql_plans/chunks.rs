@@ -16,7 +16,7 @@ pub(super) async fn check(database: &Filled) {
              UNION ALL SELECT 'default', '', seq, '', 1, 1 FROM seq_0_to_1999",
         )
         .await;
-    let values = |of: &[&str]| of.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let values = |of: &[&str]| of.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let newest = |queue: &str, kind: &str| {
         values(&["'default'", queue, "1500", kind, kind, "20", "'default'", "1500", "20", "20"])
     };

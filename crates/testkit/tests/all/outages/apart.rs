@@ -9,14 +9,14 @@ async fn an_engine_that_lost_only_redis_gives_its_partitions_to_one_that_has_it(
     let site = Site::new(&[]).await;
     let way = Proxy::before(site.redis.port());
     let crew = site.crew_by(&[format!("redis://127.0.0.1:{}", way.port()), site.redis.url()]).await;
-    let owned = || crew.engines().map(|it| it.owned()).collect::<Vec<_>>();
+    let owned = || crew.engines().map(|engine| engine.owned()).collect::<Vec<_>>();
     until("both own some", async || !owned().contains(&0)).await;
     way.set(Way::Cut);
     until("the other one has all", async || owned() == [0, usize::from(PARTITIONS)]).await;
     // Every second batch is inserted where Redis is away.
     crew.insert(1_000, 12_000..16_000).await;
     way.set(Way::Open);
-    until("it has Redis again", async || !crew.engines().any(|it| it.hot_is_away())).await;
+    until("it has Redis again", async || !crew.engines().any(|engine| engine.hot_is_away())).await;
     let (overdue, swept) = (crew.overdue(), crew.swept());
     until("it takes part again", async || !owned().contains(&0)).await;
     let swept = crew.finish("Redis away from one of two engines", 1_000).await - swept;
@@ -30,17 +30,18 @@ async fn an_engine_that_lost_only_redis_gives_its_partitions_to_one_that_has_it(
 async fn while_redis_is_away_from_all_engines_each_keeps_what_it_has() {
     let site = Site::new(&[]).await;
     let ways = [Proxy::before(site.redis.port()), Proxy::before(site.redis.port())];
-    let crew = site.crew_by(&ways.each_ref().map(|it| format!("redis://127.0.0.1:{}", it.port()))).await;
-    let owned = || crew.engines().map(|it| it.owned()).collect::<Vec<_>>();
+    let crew =
+        site.crew_by(&ways.each_ref().map(|proxy| format!("redis://127.0.0.1:{}", proxy.port()))).await;
+    let owned = || crew.engines().map(|engine| engine.owned()).collect::<Vec<_>>();
     until("both own some", async || !owned().contains(&0)).await;
     // Engines that have just begun are not done with it when the second one has its first.
     let before = crew.settled_shares().await;
     assert_eq!(before.iter().sum::<usize>(), usize::from(PARTITIONS));
     crew.insert(400, 2_000..9_000).await;
-    ways.iter().for_each(|it| it.set(Way::Cut));
-    until("both have noticed", async || crew.engines().all(|it| it.hot_is_away())).await;
+    ways.iter().for_each(|way| way.set(Way::Cut));
+    until("both have noticed", async || crew.engines().all(|engine| engine.hot_is_away())).await;
     // Longer than an engine alone in this would wait.
     stays("each keeps what it has", before, 6_000, owned).await;
-    ways.iter().for_each(|it| it.set(Way::Open));
+    ways.iter().for_each(|way| way.set(Way::Open));
     crew.finish("Redis away from all engines", 400).await;
 }

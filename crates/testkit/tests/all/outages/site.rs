@@ -182,7 +182,7 @@ impl Site {
             Some(ways) => url.replace(&format!(":{port}"), &format!(":{}", proxy(ways).port())),
             None => url.to_owned(),
         };
-        let store = self.store(&through(&self.database_url, self.mysql.port(), |it| &it.mysql)).await;
+        let store = self.store(&through(&self.database_url, self.mysql.port(), |ways| &ways.mysql)).await;
         let ownership = Arc::new(store.ownership());
         let stored = || Arc::new(StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server));
         let backends = |hot, limiter, signals, stored_limiter| Backends {
@@ -197,7 +197,7 @@ impl Site {
         let options = Options { name, ..Options::default() };
         let engine = match redis_url {
             Some(url) => {
-                let (hot, away) = self.hot_at(&through(url, self.redis.port(), |it| &it.redis)).await;
+                let (hot, away) = self.hot_at(&through(url, self.redis.port(), |ways| &ways.redis)).await;
                 let signals = Arc::new(hot.signals().await.unwrap());
                 let limiter = Arc::new(hot.limiter(RateClock::Server));
                 let hot = Arc::new(hot);
@@ -302,16 +302,16 @@ async fn work(engine: Engine, busy: Duration, log: Arc<Mutex<Log>>, is_over: Arc
             }
         };
         let mut log = log.lock();
-        for (it, _) in leased.iter().zip(settled).filter(|(_, it)| *it == Settled::Accepted) {
-            *log.accepted.entry(it.place.id).or_default() += 1;
+        for (lease, _) in leased.iter().zip(settled).filter(|(_, settled)| *settled == Settled::Accepted) {
+            *log.accepted.entry(lease.place.id).or_default() += 1;
         }
     }
 }
 
-fn succeeded(it: &Assignment) -> OutcomeReport {
+fn succeeded(lease: &Assignment) -> OutcomeReport {
     OutcomeReport {
-        place: it.place,
-        fence: it.fence,
+        place: lease.place,
+        fence: lease.fence,
         report: Report::Succeeded,
         result: TaskResult::default(),
     }
@@ -319,11 +319,11 @@ fn succeeded(it: &Assignment) -> OutcomeReport {
 
 impl Log {
     fn came(&mut self, leased: &[Assignment], now: Millis) {
-        for it in leased {
-            self.early += usize::from(it.fired_at < it.due_at || now < it.due_at);
-            match self.came.entry(it.place.id) {
+        for lease in leased {
+            self.early += usize::from(lease.fired_at < lease.due_at || now < lease.due_at);
+            match self.came.entry(lease.place.id) {
                 Entry::Occupied(_) => self.again += 1,
-                Entry::Vacant(place) => drop(place.insert((it.due_at, now))),
+                Entry::Vacant(place) => drop(place.insert((lease.due_at, now))),
             }
         }
     }
@@ -334,14 +334,18 @@ impl Crew {
     pub(super) async fn insert(&self, count: i64, span_ms: Range<i64>) {
         let now = self.nodes[0].engine.now();
         let step = |nth: i64| span_ms.start + (span_ms.end - span_ms.start) * nth / count;
-        let tasks: Vec<NewTask> =
-            (0..count).map(|it| NewTask::new(queue(), Name::new("k").unwrap(), now.plus(step(it)))).collect();
+        let tasks: Vec<NewTask> = (0..count)
+            .map(|nth| NewTask::new(queue(), Name::new("k").unwrap(), now.plus(step(nth))))
+            .collect();
         for (nth, some) in tasks.chunks(500).enumerate() {
             let engine = &self.nodes[nth % self.nodes.len()].engine;
             let inserted = engine.insert(some.to_vec(), "test").await.unwrap();
             let mut log = self.log.lock();
-            log.inserted
-                .extend(inserted.iter().map(|it| (it.task.place.id, (it.task.place, it.task.due_at))));
+            log.inserted.extend(
+                inserted
+                    .iter()
+                    .map(|inserted| (inserted.task.place.id, (inserted.task.place, inserted.task.due_at))),
+            );
         }
     }
 
@@ -350,20 +354,20 @@ impl Crew {
     }
 
     pub(super) fn engines(&self) -> impl Iterator<Item = &Engine> {
-        self.nodes.iter().map(|it| &it.engine)
+        self.nodes.iter().map(|node| &node.engine)
     }
 
     /// Of all engines, by name.
     pub(super) async fn alerts(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
-        for it in self.engines() {
-            names.extend(it.alerts().await.unwrap().iter().map(|it| it.kind.name()));
+        for engine in self.engines() {
+            names.extend(engine.alerts().await.unwrap().iter().map(|alert| alert.kind.name()));
         }
         names
     }
 
     pub(super) fn terms_raised(&self) -> u64 {
-        self.engines().map(|it| it.meters().terms_raised_total()).sum()
+        self.engines().map(|engine| engine.meters().terms_raised_total()).sum()
     }
 
     /// With their due times.
@@ -375,7 +379,7 @@ impl Crew {
     pub(super) async fn entry_of(&self, place: TaskRef) -> HotEntry {
         let scan = Scan { partition: place.partition, until: Millis::MAX, after: None, limit: 10_000 };
         let waiting = self.store.scan(scan).await.unwrap();
-        waiting.into_iter().find(|it| it.place.id == place.id).expect("it waits")
+        waiting.into_iter().find(|entry| entry.place.id == place.id).expect("it waits")
     }
 
     pub(super) fn elapsed_ms(&self) -> i64 {
@@ -516,7 +520,7 @@ impl Crew {
     fn are_as_promised(&self, what: &str) {
         let log = self.log.lock();
         assert_eq!(log.early, 0, "tasks came early");
-        assert!(log.accepted.values().all(|it| *it == 1), "tasks were completed twice");
+        assert!(log.accepted.values().all(|number| *number == 1), "tasks were completed twice");
         let mut all: Vec<i64> = log.came.values().map(|(due_at, came_at)| came_at.since(*due_at)).collect();
         all.sort_unstable();
         let at = |share: usize| all[(all.len() - 1) * share / 1_000];
@@ -534,7 +538,7 @@ impl Crew {
     }
 
     pub(super) fn fired_from_store(&self) -> u64 {
-        self.nodes.iter().map(|it| it.engine.meters().fired_from_store_total()).sum()
+        self.nodes.iter().map(|node| node.engine.meters().fired_from_store_total()).sum()
     }
 
     /// Waits until all have come and are settled, and looks at what the promises say. How many were swept.
@@ -544,7 +548,7 @@ impl Crew {
         self.are_settled(count).await;
         let from_store = self.fired_from_store();
         let swept = self.swept();
-        let rebuilt: u64 = self.nodes.iter().map(|it| it.engine.meters().rebuilt_total()).sum();
+        let rebuilt: u64 = self.nodes.iter().map(|node| node.engine.meters().rebuilt_total()).sum();
         self.stop().await;
         eprintln!("{what}: {from_store} fired from the store, {swept} swept, {rebuilt} partitions rebuilt");
         self.are_as_promised(what);
@@ -555,7 +559,7 @@ impl Crew {
     async fn are_settled(&self, count: usize) {
         until("all are settled", async || {
             let books = self.store.books().await.unwrap();
-            let succeeded = books.standing.iter().filter(|it| it.state == State::Succeeded);
+            let succeeded = books.standing.iter().filter(|tally| tally.state == State::Succeeded);
             succeeded.map(|count| count.tasks).sum::<i64>() == i64::try_from(count).unwrap()
         })
         .await;

@@ -41,7 +41,8 @@ async fn a_redis_that_becomes_another_clusters_is_left_alone_and_firing_goes_on(
     let given_away =
         "redis.call('FLUSHALL') return redis.call('SET', 'punctual:cluster', '00000000000000ff (b)')";
     site.redis.command(&["EVAL", given_away, "0"]).await;
-    until("all engines have seen it", async || crew.engines().all(|it| it.hot_is_another_clusters())).await;
+    until("all engines have seen it", async || crew.engines().all(|engine| engine.hot_is_another_clusters()))
+        .await;
     // What was written before they saw it.
     site.redis.command(&["EVAL", given_away, "0"]).await;
     crew.have_come(900).await;
@@ -51,7 +52,7 @@ async fn a_redis_that_becomes_another_clusters_is_left_alone_and_firing_goes_on(
     assert!(crew.fired_from_store() > 0);
     // The other cluster has gone.
     site.redis.command(&["FLUSHALL"]).await;
-    until("Redis is theirs again", async || crew.engines().all(|it| !it.hot_is_away())).await;
+    until("Redis is theirs again", async || crew.engines().all(|engine| !engine.hot_is_away())).await;
     let own = site.redis.command(&["GET", "punctual:cluster"]).await;
     assert!(own.starts_with(&format!("h4:{:016x}", site.cluster().await.number)), "{own}");
     crew.finish("Redis became another cluster's", 1_200).await;

@@ -116,29 +116,30 @@ fn dependencies(manifest: &str) -> BTreeMap<String, bool> {
 }
 
 fn forbidden(krate: &str, manifest: &str) -> Vec<String> {
-    let Some((_, plain, optional)) = MAY_USE.iter().find(|(it, ..)| *it == krate) else {
+    let Some((_, plain, optional)) = MAY_USE.iter().find(|(text, ..)| *text == krate) else {
         return vec![format!("{krate} is not in MAY_USE")];
     };
     let may = |(name, is_optional): &(String, bool)| match name.strip_prefix("punctual-") {
-        Some(it) => plain.contains(&it) || (*is_optional && optional.contains(&it)),
+        Some(rest) => plain.contains(&rest) || (*is_optional && optional.contains(&rest)),
         None => true,
     };
     let all = dependencies(manifest).into_iter();
-    all.filter(|it| !may(it)).map(|(name, _)| format!("{krate} must not use {name}")).collect()
+    all.filter(|pair| !may(pair)).map(|(name, _)| format!("{krate} must not use {name}")).collect()
 }
 
 fn manifests() -> Vec<(String, File)> {
-    let is_crate = |it: &File| it.path.starts_with("crates/") && it.path.matches('/').count() == 2;
-    let named = |it: File| (it.path.split('/').nth(1).unwrap().to_owned(), it);
-    all().into_iter().filter(|it| is_crate(it) && it.path.ends_with("/Cargo.toml")).map(named).collect()
+    let is_crate = |file: &File| file.path.starts_with("crates/") && file.path.matches('/').count() == 2;
+    let named = |file: File| (file.path.split('/').nth(1).unwrap().to_owned(), file);
+    all().into_iter().filter(|file| is_crate(file) && file.path.ends_with("/Cargo.toml")).map(named).collect()
 }
 
 #[test]
 fn arrows_point_down() {
     let manifests = manifests();
-    let found: Vec<String> = manifests.iter().flat_map(|(krate, it)| forbidden(krate, &it.text)).collect();
+    let found: Vec<String> =
+        manifests.iter().flat_map(|(krate, manifest)| forbidden(krate, &manifest.text)).collect();
     assert!(found.is_empty(), "{found:#?}");
-    let known: BTreeSet<&str> = manifests.iter().map(|(it, _)| it.as_str()).collect();
+    let known: BTreeSet<&str> = manifests.iter().map(|(manifest, _)| manifest.as_str()).collect();
     for (krate, ..) in MAY_USE {
         assert!(known.contains(krate), "{krate} is listed and is not there");
     }
@@ -168,11 +169,11 @@ fn an_arrow_that_points_up_is_found_in_every_way_to_write_it() {
 fn locked(lock: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in lock.split("[[package]]").skip(1) {
-        let quoted = |it: &'static str| move |line: &&str| line.starts_with(it);
+        let quoted = |text: &'static str| move |line: &&str| line.starts_with(text);
         let name = package.lines().find(quoted("name = ")).unwrap().split('"').nth(1).unwrap();
-        let inside = package.split_once("dependencies = [").map_or("", |(_, it)| it);
-        let names = inside.lines().filter_map(|it| it.trim().strip_prefix('"'));
-        let names = names.map(|it| it.split([' ', '"']).next().unwrap());
+        let inside = package.split_once("dependencies = [").map_or("", |(_, rest)| rest);
+        let names = inside.lines().filter_map(|line| line.trim().strip_prefix('"'));
+        let names = names.map(|name| name.split([' ', '"']).next().unwrap());
         found.entry(name).or_default().extend(names);
     }
     found
@@ -187,9 +188,10 @@ fn closure(krate: &str, manifests: &BTreeMap<String, String>, lock: &str) -> BTr
         if !seen.insert(name.clone()) {
             continue;
         }
-        match name.strip_prefix("punctual-").and_then(|it| manifests.get(it)) {
+        match name.strip_prefix("punctual-").and_then(|rest| manifests.get(rest)) {
             Some(manifest) => open.extend(dependencies(manifest).into_keys()),
-            None => open.extend(locked.get(name.as_str()).into_iter().flatten().map(|it| (*it).to_owned())),
+            None => open
+                .extend(locked.get(name.as_str()).into_iter().flatten().map(|locked| (*locked).to_owned())),
         }
     }
     seen
@@ -199,11 +201,11 @@ fn closure(krate: &str, manifests: &BTreeMap<String, String>, lock: &str) -> BTr
 fn the_engine_rests_on_no_back_end() {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let manifests: BTreeMap<String, String> =
-        manifests().into_iter().map(|(name, it)| (name, it.text)).collect();
+        manifests().into_iter().map(|(name, manifest)| (name, manifest.text)).collect();
     let engine = closure("engine", &manifests, &lock);
     assert!(engine.contains("punctual-domain") && engine.contains("serde_core"), "the walk goes all the way");
-    for it in NEVER_UNDER_ENGINE {
-        assert!(!engine.contains(it), "the engine rests on {it}");
+    for text in NEVER_UNDER_ENGINE {
+        assert!(!engine.contains(text), "the engine rests on {text}");
     }
     assert!(closure("store", &manifests, &lock).contains("libsqlite3-sys"), "and would find one");
 }

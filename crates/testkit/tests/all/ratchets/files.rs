@@ -51,7 +51,7 @@ fn lines_with<'a>(file: &'a File, bad: impl Fn(&str) -> bool + 'a) -> Vec<String
 
 fn says_nothing_at_its_top(file: &File) -> Vec<String> {
     let first = file.text.lines().next().unwrap_or_default();
-    let says = first.strip_prefix("//!").is_some_and(|it| it.trim().len() > 5);
+    let says = first.strip_prefix("//!").is_some_and(|rest| rest.trim().len() > 5);
     if file.is_rust() && !says {
         vec![format!("{} says at its top not what it is for", file.path)]
     } else {
@@ -81,12 +81,12 @@ fn is_sql(line: &str) -> bool {
     let line = line.trim();
     let quoted = line.contains('"') && !line.starts_with("//");
     let update = line.split_once("UPDATE ").is_some_and(|(_, rest)| rest.contains(" SET"));
-    quoted && (update || ["SELECT ", "INSERT INTO", "DELETE FROM"].iter().any(|it| line.contains(it)))
+    quoted && (update || ["SELECT ", "INSERT INTO", "DELETE FROM"].iter().any(|name| line.contains(name)))
 }
 
 #[test]
 fn no_statement_is_written_in_a_string() {
-    nowhere(|it| if it.path.starts_with("crates/") { has_sql(it) } else { vec![] });
+    nowhere(|file| if file.path.starts_with("crates/") { has_sql(file) } else { vec![] });
     for bad in ["SELECT 1", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "DELETE FROM t"] {
         let text = format!("//! Top.\nlet it = \"{bad}\";\n");
         assert_eq!(has_sql(&File::new("crates/a/src/b.rs", &text)).len(), 1, "{bad}");
@@ -97,7 +97,7 @@ fn no_statement_is_written_in_a_string() {
 }
 
 fn names_a_machine(file: &File) -> Vec<String> {
-    lines_with(file, |line| MACHINE_PATHS.iter().any(|it| line.contains(it)))
+    lines_with(file, |line| MACHINE_PATHS.iter().any(|machine_path| line.contains(machine_path)))
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn sleeps(file: &File) -> Vec<String> {
 
 #[test]
 fn tests_wait_for_signals_not_for_time_to_pass() {
-    nowhere(|it| if MAY_SLEEP.iter().any(|(path, _)| *path == it.path) { vec![] } else { sleeps(it) });
+    nowhere(|file| if MAY_SLEEP.iter().any(|(path, _)| *path == file.path) { vec![] } else { sleeps(file) });
     assert_eq!(sleeps(&File::new("crates/a/tests/b.rs", concat!("sle", "ep(x).await"))).len(), 1);
     for (path, _) in MAY_SLEEP {
         let text = fs::read_to_string(root().join(path)).unwrap_or_default();
@@ -181,8 +181,8 @@ fn each_crate_has_one_binary_of_integration_tests() {
     let roots: Vec<&str> = files.iter().filter_map(test_binary_of).collect();
     assert!(roots.contains(&"testkit"), "this one is seen");
     for krate in &roots {
-        let count = roots.iter().filter(|it| *it == krate).count();
-        let most = MORE_TEST_BINARIES.iter().find(|(it, _)| it == krate).map_or(1, |(_, most)| *most);
+        let count = roots.iter().filter(|root| *root == krate).count();
+        let most = MORE_TEST_BINARIES.iter().find(|(text, _)| text == krate).map_or(1, |(_, most)| *most);
         assert!(count <= most, "{krate} has {count}");
     }
     assert_eq!(test_binary_of(&File::new("crates/a/tests/b/main.rs", "")), Some("a"));

@@ -28,7 +28,7 @@ impl File {
 
     /// The lines before the unit tests, which stand at the end of a file.
     pub(super) fn product_lines(&self) -> impl Iterator<Item = &str> {
-        self.text.lines().take_while(|it| it.trim() != "mod tests {")
+        self.text.lines().take_while(|line| line.trim() != "mod tests {")
     }
 }
 

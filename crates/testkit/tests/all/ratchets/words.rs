@@ -24,7 +24,7 @@ fn log_lines(text: &str) -> Vec<&str> {
 /// `?value`, or `name = ?value`.
 fn writes_as_a_program(line: &str) -> bool {
     line.split(['(', ',', '=', '\n']).map(str::trim_start).any(|part| {
-        part.strip_prefix('?').is_some_and(|rest| rest.starts_with(|it: char| it.is_alphabetic()))
+        part.strip_prefix('?').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_alphabetic()))
     })
 }
 

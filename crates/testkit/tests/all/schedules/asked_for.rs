@@ -32,14 +32,14 @@ async fn a_backfill_makes_the_runs_of_a_range_once_and_spreads_them(rig: Rig) {
     rig.pass(4_500).await;
     assert_eq!(rig.leased().await.len(), 5);
     let runs = rig.runs("digest").await;
-    assert_eq!(runs.iter().filter(|it| it.key.kind == RunKind::Backfill).count(), 10);
+    assert_eq!(runs.iter().filter(|run| run.key.kind == RunKind::Backfill).count(), 10);
 }
 
 on_both!(a_backfill_is_bounded);
 async fn a_backfill_is_bounded(rig: Rig) {
     rig.put("digest", every_minute()).await;
     let too_long = rig.planner.backfill(&key("digest"), Millis(0), START, None).await;
-    assert!(matches!(&too_long, Err(Error::Invalid(it)) if it.field == "to"), "{too_long:?}");
+    assert!(matches!(&too_long, Err(Error::Invalid(invalid)) if invalid.field == "to"), "{too_long:?}");
     let reversed = rig.planner.backfill(&key("digest"), START, Millis(0), None).await;
-    assert!(matches!(&reversed, Err(Error::Invalid(it)) if it.field == "to"), "{reversed:?}");
+    assert!(matches!(&reversed, Err(Error::Invalid(invalid)) if invalid.field == "to"), "{reversed:?}");
 }

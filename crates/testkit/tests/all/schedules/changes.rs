@@ -17,8 +17,10 @@ fn every_half_second() -> Schedule {
 }
 
 fn instants(leased: &[Assignment]) -> Vec<i64> {
-    let mut all: Vec<i64> =
-        leased.iter().map(|it| it.labels["scheduled_at_ms"].parse::<i64>().unwrap() - START.0).collect();
+    let mut all: Vec<i64> = leased
+        .iter()
+        .map(|lease| lease.labels["scheduled_at_ms"].parse::<i64>().unwrap() - START.0)
+        .collect();
     all.sort_unstable();
     all
 }
@@ -85,20 +87,20 @@ async fn a_run_that_its_jitter_puts_off_comes_once_whatever_is_changed_meanwhile
     let instant =
         rig.planner.next(&rig.planner.get(&key("left")).await.unwrap(), 1).await.unwrap()[0].scheduled_at;
     rig.pass(instant.since(rig.now())).await;
-    let waiting = rig.tasks().await.iter().filter(|it| it.state == State::Scheduled).count();
+    let waiting = rig.tasks().await.iter().filter(|task| task.state == State::Scheduled).count();
     assert_eq!(waiting, 4, "each is put off");
     rig.put("stored", hourly.clone()).await;
-    let patched = |it: &Schedule| Ok(described(it, "the same, with a word"));
+    let patched = |schedule: &Schedule| Ok(described(schedule, "the same, with a word"));
     rig.planner.patch(&key("patched"), "ada", |_| true, patched).await.unwrap();
     rig.planner.pause(&key("paused"), None, None, "ada").await.unwrap();
     rig.planner.resume(&key("paused"), "ada").await.unwrap();
     rig.pass(MINUTE_MS).await;
     let leased = rig.leased().await;
-    let mut came: Vec<&str> = leased.iter().map(|it| it.labels["schedule"].as_str()).collect();
+    let mut came: Vec<&str> = leased.iter().map(|lease| lease.labels["schedule"].as_str()).collect();
     came.sort_unstable();
     assert_eq!(came, ["left", "patched", "paused", "stored"], "each once");
-    let made_again = leased.iter().find(|it| it.labels["schedule"] == "patched").unwrap();
-    let as_before = leased.iter().find(|it| it.labels["schedule"] == "stored").unwrap();
+    let made_again = leased.iter().find(|lease| lease.labels["schedule"] == "patched").unwrap();
+    let as_before = leased.iter().find(|lease| lease.labels["schedule"] == "stored").unwrap();
     assert_eq!((as_before.task_version, made_again.task_version), (1, 2), "no version is a revision");
 }
 
@@ -155,8 +157,8 @@ async fn many_that_store_one_document_at_once_store_it_once(rig: Rig) {
         storing.spawn(async move { planner.put(&key("digest"), every_minute(), "ada", |_| true).await });
     }
     let all = storing.join_all().await;
-    let revisions: Vec<i64> = all.into_iter().map(|it| it.unwrap().schedule.revision).collect();
-    assert!(revisions.iter().all(|it| *it == revisions[0]), "{revisions:?}");
+    let revisions: Vec<i64> = all.into_iter().map(|result| result.unwrap().schedule.revision).collect();
+    assert!(revisions.iter().all(|revision| *revision == revisions[0]), "{revisions:?}");
     let mut deleting = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let planner = rig.beside().planner;
@@ -164,8 +166,8 @@ async fn many_that_store_one_document_at_once_store_it_once(rig: Rig) {
     }
     let all = deleting.join_all().await;
     assert!(all.iter().any(Result::is_ok), "{all:?}");
-    let refused = |it: &Result<_, punctual_schedules::Error>| {
-        matches!(it, Ok(_) | Err(punctual_schedules::Error::NotFound))
+    let refused = |result: &Result<_, punctual_schedules::Error>| {
+        matches!(result, Ok(_) | Err(punctual_schedules::Error::NotFound))
     };
     assert!(all.iter().all(refused), "{all:?}");
 }
@@ -188,7 +190,7 @@ async fn what_could_not_be_handed_over_in_time_is_judged_as_missed(rig: Rig) {
     rig.store.faults.heal();
     rig.pass(20_000).await;
     let leased = rig.leased().await;
-    let mut came: Vec<&str> = leased.iter().map(|it| it.labels["schedule"].as_str()).collect();
+    let mut came: Vec<&str> = leased.iter().map(|lease| lease.labels["schedule"].as_str()).collect();
     came.sort_unstable();
     assert_eq!(came, ["all", "latest"]);
     let runs = rig.runs("skip").await;
@@ -203,5 +205,5 @@ async fn what_somebody_has_asked_for_stays_when_the_schedule_is_changed(rig: Rig
     rig.put("digest", described(&every_minute(), "b")).await;
     rig.engine.turn().await.unwrap();
     assert_eq!(rig.leased().await.len(), 1);
-    assert!(rig.runs("digest").await.iter().any(|it| it.key.kind == RunKind::Manual));
+    assert!(rig.runs("digest").await.iter().any(|run| run.key.kind == RunKind::Manual));
 }

@@ -52,7 +52,7 @@ async fn after_the_commit_before_its_task_another_engine_makes_it_in_time(rig: R
     let leased = other.leased().await;
     assert_eq!(leased.len(), 1);
     assert_eq!(leased[0].fired_at, START.plus(MINUTE_MS));
-    assert!(other.runs("digest").await.iter().all(|it| it.is_settled));
+    assert!(other.runs("digest").await.iter().all(|run| run.is_settled));
 }
 
 on_both!(after_its_task_before_it_is_noted_it_is_noted_and_not_made_again);
@@ -65,9 +65,9 @@ async fn after_its_task_before_it_is_noted_it_is_noted_and_not_made_again(rig: R
     assert!(!rig.runs("digest").await[0].is_settled);
     let other = rig.beside();
     other.pass(59_000).await;
-    assert!(other.runs("digest").await.iter().all(|it| it.is_settled));
+    assert!(other.runs("digest").await.iter().all(|run| run.is_settled));
     let first: Vec<_> =
-        other.tasks().await.into_iter().filter(|it| it.due_at == START.plus(MINUTE_MS)).collect();
+        other.tasks().await.into_iter().filter(|task| task.due_at == START.plus(MINUTE_MS)).collect();
     assert_eq!(first.len(), 1);
     assert_eq!(first[0].fence, 1, "the one that was made: nobody replaced it");
 }
@@ -160,6 +160,6 @@ async fn what_cannot_be_made_now_stands_in_nobodys_way(rig: Rig) {
     let planner = Planner::new(rig.engine.clone(), rig.schedules.clone(), one_at_a_time);
     rig.clock.advance_ms(11_000);
     assert!(planner.run_once(rig.now()).await.is_err(), "the operator is told");
-    let is_settled = async |name: &str| rig.runs(name).await.iter().all(|it| it.is_settled);
+    let is_settled = async |name: &str| rig.runs(name).await.iter().all(|run| run.is_settled);
     assert_eq!((is_settled("digest").await, is_settled("other").await), (false, true));
 }

@@ -39,7 +39,7 @@ async fn a_task_that_stands_under_the_id_of_a_run_is_seen_and_passed_by(rig: Rig
     assert_eq!(leased.len(), 1, "the run comes all the same");
     assert_eq!(leased[0].task_id, id_of(&rig, &stored, at, 1).await);
     let runs = rig.runs("digest").await;
-    let run = runs.iter().find(|it| it.key.at == at).unwrap();
+    let run = runs.iter().find(|run| run.key.at == at).unwrap();
     assert!(run.reason.as_ref().unwrap().contains("another task had its id"), "{run:?}");
     assert_eq!(rig.engine.meters().identity_conflicts_total(), 1);
 }
@@ -97,5 +97,5 @@ async fn a_run_that_was_decided_before_the_upgrade_keeps_its_name(rig: Rig) {
     // And what was decided before is taken back as everything else: then it has a keyed id.
     rig.pass(30_000).await;
     let runs = rig.runs("digest").await;
-    assert!(runs.iter().all(|it| it.is_settled), "{runs:?}");
+    assert!(runs.iter().all(|run| run.is_settled), "{runs:?}");
 }

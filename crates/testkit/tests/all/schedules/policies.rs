@@ -62,7 +62,7 @@ async fn of_several_late_runs_one_begins_and_the_one_that_goes_on_is_asked_to_st
     let old = rig.engine.read(first[0].place).await.unwrap();
     assert!(old.lease.unwrap().cancel_requested, "the run that goes on");
     let begun: Vec<String> =
-        rig.leased().await.iter().map(|it| it.labels["scheduled_at_ms"].clone()).collect();
+        rig.leased().await.iter().map(|lease| lease.labels["scheduled_at_ms"].clone()).collect();
     assert_eq!(begun, [START.plus(4 * MINUTE_MS).0.to_string()], "the last of the late ones, and no other");
     let wanted = [(4, Outcome::Created), (3, Outcome::Skipped), (2, Outcome::Skipped), (1, Outcome::Created)];
     assert_eq!(shown(&rig.runs("digest").await), wanted);
@@ -107,7 +107,7 @@ async fn unseen(rig: &Rig, missed: Missed) -> Vec<(i64, Outcome)> {
     rig.planned().await;
     let runs = rig.runs("digest").await;
     let told = shown(&runs);
-    assert!(runs.iter().all(|it| it.outcome != Outcome::Missed || it.reason.is_some()));
+    assert!(runs.iter().all(|run| run.outcome != Outcome::Missed || run.reason.is_some()));
     told
 }
 
@@ -142,7 +142,7 @@ async fn a_pause_ends_by_itself(rig: Rig) {
     let until = Some(START.plus(2 * MINUTE_MS + 30_000));
     rig.planner.pause(&key("digest"), None, until, "ada").await.unwrap();
     rig.pass(4 * MINUTE_MS).await;
-    let fired: Vec<Millis> = rig.leased().await.iter().map(|it| it.execute_at).collect();
+    let fired: Vec<Millis> = rig.leased().await.iter().map(|lease| lease.execute_at).collect();
     assert_eq!(fired, [START.plus(3 * MINUTE_MS), START.plus(4 * MINUTE_MS)]);
 }
 
@@ -163,9 +163,9 @@ async fn a_change_takes_back_what_the_jitter_of_before_has_put_off(rig: Rig) {
 
 on_both!(the_last_runs_of_many_schedules_are_looked_at_together);
 async fn the_last_runs_of_many_schedules_are_looked_at_together(rig: Rig) {
-    let names: Vec<String> = (0..60).map(|it| format!("s{it}")).collect();
-    for it in &names {
-        rig.put(it, Schedule { overlap: Overlap::Skip, ..every_minute() }).await;
+    let names: Vec<String> = (0..60).map(|nth| format!("s{nth}")).collect();
+    for name in &names {
+        rig.put(name, Schedule { overlap: Overlap::Skip, ..every_minute() }).await;
     }
     rig.pass(MINUTE_MS).await;
     let first = rig.leased().await;
@@ -180,9 +180,9 @@ async fn the_last_runs_of_many_schedules_are_looked_at_together(rig: Rig) {
     }
     assert!((1..=3).contains(&most), "{most} reads for one look at 60 schedules");
     let mut skipped = 0;
-    for it in &names {
-        let runs = rig.runs(it).await;
-        skipped += runs.iter().filter(|it| it.outcome == Outcome::Skipped).count();
+    for name in &names {
+        let runs = rig.runs(name).await;
+        skipped += runs.iter().filter(|run| run.outcome == Outcome::Skipped).count();
     }
     assert_eq!(skipped, 40, "those whose last run is not over");
 }

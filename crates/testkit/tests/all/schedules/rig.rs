@@ -64,7 +64,7 @@ pub(super) fn every_minute() -> Schedule {
 
 /// Minutes after the start, and what became of them.
 pub(super) fn shown(runs: &[Run]) -> Vec<(i64, Outcome)> {
-    runs.iter().map(|it| (it.key.at.since(START) / MINUTE_MS, it.outcome)).collect()
+    runs.iter().map(|run| (run.key.at.since(START) / MINUTE_MS, run.outcome)).collect()
 }
 
 impl Rig {
@@ -166,9 +166,9 @@ impl Rig {
     }
 
     pub(super) async fn succeed(&self, leased: &[Assignment]) {
-        let report = |it: &Assignment| OutcomeReport {
-            place: it.place,
-            fence: it.fence,
+        let report = |lease: &Assignment| OutcomeReport {
+            place: lease.place,
+            fence: lease.fence,
             report: Report::Succeeded,
             result: TaskResult::default(),
         };

@@ -71,5 +71,8 @@ async fn numbers_that_are_passed_on_keep_their_digits(rig: Rig) {
     .await;
     assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
     assert_eq!(given, [format!(r#"{{"id": 9007199254740993.10, "all": {NUMBERS}}}"#), NUMBERS.to_owned()]);
-    assert_eq!(rig.view(id).await.nodes.iter().filter(|it| it.row.state == NodeState::Succeeded).count(), 2);
+    assert_eq!(
+        rig.view(id).await.nodes.iter().filter(|node| node.row.state == NodeState::Succeeded).count(),
+        2
+    );
 }

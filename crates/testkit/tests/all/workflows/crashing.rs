@@ -29,10 +29,10 @@ async fn after_its_tasks_before_they_are_noted_they_are_noted_and_not_made_again
     let id = rig.begin(document(vec![("a", node("a", &[]))]), "null").await;
     rig.store.faults.heal();
     assert_eq!(rig.tasks().await.len(), 1);
-    assert!(rig.view(id).await.nodes.iter().all(|it| it.task_ref.is_none()));
+    assert!(rig.view(id).await.nodes.iter().all(|node| node.task_ref.is_none()));
     let other = rig.beside();
     other.pass(6).await;
-    assert!(other.view(id).await.nodes.iter().all(|it| it.task_ref.is_some()));
+    assert!(other.view(id).await.nodes.iter().all(|node| node.task_ref.is_some()));
     assert_eq!(other.work(echo).await, ["a"]);
     assert_eq!(other.tasks().await.len(), 1);
     assert_eq!(other.stands(id).await.state, WorkflowState::Succeeded);
@@ -77,8 +77,8 @@ async fn two_engines_that_hear_of_ends_at_once_make_each_node_once(rig: Rig) {
     rig.turn().await;
     let a = rig.leased().await.remove(0);
     rig.report_untold(&a, Report::Succeeded, None).await;
-    for it in [&rig, &other] {
-        it.runner.ended([a.place]);
+    for rig in [&rig, &other] {
+        rig.runner.ended([a.place]);
     }
     let (x, y) = tokio::join!(rig.runner.go_on(), other.runner.go_on());
     assert_eq!((x.is_ok(), y.is_ok()), (true, true), "{x:?} {y:?}");
@@ -87,10 +87,10 @@ async fn two_engines_that_hear_of_ends_at_once_make_each_node_once(rig: Rig) {
     other.turn().await;
     let leased = [rig.leased().await, other.leased().await].concat();
     assert_eq!(leased.len(), 40);
-    for (nth, it) in leased.iter().enumerate() {
-        rig.report_untold(it, Report::Succeeded, None).await;
+    for (nth, lease) in leased.iter().enumerate() {
+        rig.report_untold(lease, Report::Succeeded, None).await;
         // Half of them come to another engine.
-        if nth % 2 == 0 { &rig } else { &other }.runner.ended([it.place]);
+        if nth % 2 == 0 { &rig } else { &other }.runner.ended([lease.place]);
     }
     let (x, y) = tokio::join!(rig.runner.go_on(), other.runner.go_on());
     assert_eq!((x.is_ok(), y.is_ok()), (true, true), "{x:?} {y:?}");
@@ -99,7 +99,7 @@ async fn two_engines_that_hear_of_ends_at_once_make_each_node_once(rig: Rig) {
     assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
     let tasks = rig.tasks().await;
     assert_eq!(tasks.len(), 42);
-    assert!(tasks.iter().all(|it| it.fence <= 3), "none was made twice");
+    assert!(tasks.iter().all(|task| task.fence <= 3), "none was made twice");
 }
 
 on_both!(a_begin_that_is_asked_for_twice_with_one_key_begins_once);

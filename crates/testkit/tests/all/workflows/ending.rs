@@ -29,11 +29,11 @@ async fn what_was_done_is_undone_in_the_reverse_order_one_after_the_other(rig: R
         .await;
     let mut undone = Vec::new();
     let ran = rig
-        .work(|it| {
-            if it.kind.as_str().starts_with("undo") {
-                undone.push(payload(it));
+        .work(|lease| {
+            if lease.kind.as_str().starts_with("undo") {
+                undone.push(payload(lease));
             }
-            if it.kind.as_str() == "fails" { Err(()) } else { echo(it) }
+            if lease.kind.as_str() == "fails" { Err(()) } else { echo(lease) }
         })
         .await;
     assert_eq!(ran, ["a", "each", "each", "plain", "fails", "undo-each", "undo-each", "undo-a"]);
@@ -60,11 +60,11 @@ async fn a_cancelled_workflow_begins_nothing_and_asks_what_runs_to_stop(rig: Rig
         .await;
     rig.turn().await;
     let leased = rig.leased().await;
-    let runs = leased.iter().find(|it| it.kind.as_str() == "runs").unwrap();
-    for it in leased.iter().filter(|it| it.kind.as_str() != "runs") {
+    let runs = leased.iter().find(|lease| lease.kind.as_str() == "runs").unwrap();
+    for lease in leased.iter().filter(|lease| lease.kind.as_str() != "runs") {
         let step = punctual_contract::store::Step {
-            place: it.place,
-            fence: Some(it.fence),
+            place: lease.place,
+            fence: Some(lease.fence),
             change: punctual_contract::store::Change::Release,
             note: punctual_domain::history::Note::default(),
             fired_at: None,
@@ -76,7 +76,7 @@ async fn a_cancelled_workflow_begins_nothing_and_asks_what_runs_to_stop(rig: Rig
     let stored = rig.stands(id).await;
     assert_eq!((stored.state, stored.progress.reason.as_deref()), (WorkflowState::Running, Some("why not")));
     let states: Vec<(String, State)> =
-        rig.tasks().await.iter().map(|it| (it.ask.kind.to_string(), it.state)).collect();
+        rig.tasks().await.iter().map(|task| (task.ask.kind.to_string(), task.state)).collect();
     assert!(states.contains(&("waits".to_owned(), State::Cancelled)), "{states:?}");
     assert!(states.contains(&("x".to_owned(), State::Cancelled)), "{states:?}");
     let held = rig.engine.read(runs.place).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_failed_workflow_is_gone_on_with_from_what_has_failed(rig: Rig) {
         )
         .await;
     let fails =
-        |it: &punctual_contract::store::Assignment| if payload(it) == "2" { Err(()) } else { Ok(None) };
+        |lease: &punctual_contract::store::Assignment| if payload(lease) == "2" { Err(()) } else { Ok(None) };
     assert_eq!(rig.work(fails).await, ["a", "each", "each", "each"]);
     assert_eq!(rig.stands(id).await.state, WorkflowState::Failed);
     rig.runner.retry(id).await.unwrap();
@@ -115,10 +115,10 @@ async fn a_failed_workflow_is_gone_on_with_from_what_has_failed(rig: Rig) {
         .tasks()
         .await
         .iter()
-        .filter(|it| it.ask.kind.as_str() == "each")
-        .map(|it| it.ask.labels["workflow_attempt"].clone())
+        .filter(|task| task.ask.kind.as_str() == "each")
+        .map(|task| task.ask.labels["workflow_attempt"].clone())
         .collect();
-    assert_eq!(attempts.iter().filter(|it| *it == "3").count(), 1, "{attempts:?}");
+    assert_eq!(attempts.iter().filter(|attempt| *attempt == "3").count(), 1, "{attempts:?}");
 }
 
 on_both!(a_node_that_is_skipped_counts_as_done);

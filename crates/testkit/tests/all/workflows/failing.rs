@@ -19,8 +19,8 @@ async fn a_workflow_that_cannot_be_looked_at_is_put_off_and_the_others_go_on(rig
     let chain = || document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]);
     let (bad, good) = (rig.begin(chain(), "1").await, rig.begin(chain(), "2").await);
     rig.turn().await;
-    for it in rig.leased().await {
-        rig.report_untold(&it, Report::Succeeded, None).await;
+    for lease in rig.leased().await {
+        rig.report_untold(&lease, Report::Succeeded, None).await;
     }
     let other = rig.beside();
     other.faulty.unreadable.lock().insert(bad);
@@ -45,8 +45,8 @@ async fn an_end_that_cannot_be_gone_on_with_is_kept_and_holds_up_no_other(rig: R
     let (bad, good) = (rig.begin(of_bad, &input).await, rig.begin(of_good, &input).await);
     rig.turn().await;
     rig.faulty.unreadable.lock().insert(bad);
-    for it in rig.leased().await {
-        rig.report(&it, Report::Succeeded, None).await;
+    for lease in rig.leased().await {
+        rig.report(&lease, Report::Succeeded, None).await;
     }
     rig.runner.go_on().await.unwrap_err();
     assert_eq!(rig.state(good, "each").await, NodeState::Succeeded);
@@ -96,7 +96,7 @@ async fn a_workflow_whose_rows_do_not_add_up_is_an_alert_until_they_do(rig: Rig)
     let is_alarmed = || async {
         let alerts = rig.engine.alerts().await.unwrap();
         let is_it = |text: &str| text.contains("workflow_reconciler");
-        alerts.iter().any(|it| it.kind == AlertKind::ServiceFailing && is_it(&it.text))
+        alerts.iter().any(|alert| alert.kind == AlertKind::ServiceFailing && is_it(&alert.text))
     };
     until("it is an alert", is_alarmed).await;
     broken(&rig, id, NodeKey::node(0), NodeRow { items: Some(2), ..open }).await;
@@ -146,7 +146,7 @@ async fn a_node_waits_as_long_as_its_delay_says_whoever_makes_its_task(rig: Rig)
     rig.store.faults.heal();
     assert_eq!(rig.tasks().await.len(), 1);
     rig.pass(6).await;
-    let b = rig.tasks().await.into_iter().find(|it| it.ask.kind.as_str() == "b").unwrap();
+    let b = rig.tasks().await.into_iter().find(|task| task.ask.kind.as_str() == "b").unwrap();
     assert_eq!(b.due_at, begun.plus(60_000), "from its beginning, and not from when its task was made");
     rig.pass(53).await;
     assert_eq!(rig.work(echo).await, [""; 0]);

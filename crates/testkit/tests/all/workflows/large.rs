@@ -13,7 +13,7 @@ const RESULT_BYTES: usize = 62_000;
 on_both!(a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_told_without_them);
 async fn a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_told_without_them(rig: Rig) {
     let names: Vec<String> = (0..NODES).map(|nth| format!("n{nth}")).collect();
-    let mut nodes: Vec<(&str, Node)> = names.iter().map(|it| (it.as_str(), node("n", &[]))).collect();
+    let mut nodes: Vec<(&str, Node)> = names.iter().map(|name| (name.as_str(), node("n", &[]))).collect();
     let after: Vec<&str> = names.iter().map(String::as_str).collect();
     let payload = r#"{"long": {"$expr": "size(nodes.n7.result)"}, "state": {"$expr": "nodes.n299.state"}}"#;
     nodes.push(("last", with_payload("last", &after, payload)));
@@ -22,8 +22,8 @@ async fn a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_t
     let leased = rig.leased().await;
     assert_eq!(leased.len(), NODES);
     let result = format!("\"{}\"", "x".repeat(RESULT_BYTES));
-    for it in &leased {
-        rig.report_untold(it, Report::Succeeded, Some(&result)).await;
+    for lease in &leased {
+        rig.report_untold(lease, Report::Succeeded, Some(&result)).await;
     }
     // Whoever reported is dead, and nobody has told of any of them.
     let other = rig.beside();
@@ -34,7 +34,7 @@ async fn a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_t
     assert_eq!(payload, serde_json::json!({"long": RESULT_BYTES, "state": "succeeded"}));
     let view = other.view(id).await;
     assert!(view.contents.is_none(), "too long to be told");
-    assert_eq!(view.nodes.iter().filter(|it| it.row.state == NodeState::Succeeded).count(), NODES);
+    assert_eq!(view.nodes.iter().filter(|node| node.row.state == NodeState::Succeeded).count(), NODES);
     other.report(&last[0], Report::Succeeded, None).await;
     other.turn().await;
     assert_eq!(other.stands(id).await.state, WorkflowState::Succeeded);

@@ -78,15 +78,15 @@ async fn an_engine_that_lives_leaves_no_marks_and_makes_one_a_second(rig: Rig) {
         .await;
     rig.turn().await;
     let leased = rig.leased().await;
-    for it in &leased[..20] {
-        rig.report_expected(it, true).await;
+    for lease in &leased[..20] {
+        rig.report_expected(lease, true).await;
     }
     assert_eq!(rig.marks().await, 1, "one stands for all");
     rig.turn().await;
     rig.pass(2).await;
     assert_eq!(rig.marks().await, 0);
-    for it in &leased[20..] {
-        rig.report_expected(it, true).await;
+    for lease in &leased[20..] {
+        rig.report_expected(lease, true).await;
         rig.clock.advance_ms(300);
     }
     assert!(rig.marks().await >= 1);
@@ -139,15 +139,15 @@ async fn a_catalog_that_takes_no_marks_is_waited_for_once_and_marked_when_it_ans
     rig.report_expected(&leased[0], false).await;
     // It would answer now: nobody asks it for a while.
     rig.faulty.faults.heal();
-    for it in &leased[1..3] {
-        rig.report_expected(it, false).await;
+    for lease in &leased[1..3] {
+        rig.report_expected(lease, false).await;
     }
     assert_eq!(rig.marks().await, 0, "they have not waited");
     rig.clock.advance_ms(5_000);
     rig.report_expected(&leased[3], false).await;
     assert_eq!(rig.marks().await, 1, "after a while one tries again");
-    for it in &leased[4..] {
-        rig.report_expected(it, false).await;
+    for lease in &leased[4..] {
+        rig.report_expected(lease, false).await;
     }
     // This engine dies; nobody has told of any of them.
     let other = rig.beside();
@@ -220,8 +220,8 @@ async fn marks_that_cannot_be_looked_at_hold_up_no_others(rig: Rig) {
     let good = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "null").await;
     waits_for_long(&rig, good).await;
     let leased = rig.leased().await;
-    for it in &leased {
-        rig.report_expected(it, false).await;
+    for lease in &leased {
+        rig.report_expected(lease, false).await;
     }
     // Left behind long ago, more than one look takes, all of a workflow that cannot be looked at.
     let mark = |id| WorkflowMark { id, workflow: bad };

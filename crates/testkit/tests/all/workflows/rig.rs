@@ -67,17 +67,17 @@ pub(super) fn name(text: &str) -> Name {
 }
 
 fn template(kind: &str, payload: Option<&str>) -> TaskTemplate {
-    let payload = payload.map(|it| Payload::Json(it.to_owned()));
+    let payload = payload.map(|payload| Payload::Json(payload.to_owned()));
     TaskTemplate { payload, max_attempts: Some(1), ..TaskTemplate::new(name("q"), name(kind)) }
 }
 
 /// A node whose task has its name as kind.
 pub(super) fn node(kind: &str, after: &[&str]) -> Node {
-    Node { after: after.iter().map(|it| name(it)).collect(), ..Node::task(template(kind, None)) }
+    Node { after: after.iter().map(|text| name(text)).collect(), ..Node::task(template(kind, None)) }
 }
 
 pub(super) fn with_payload(kind: &str, after: &[&str], payload: &str) -> Node {
-    Node { after: after.iter().map(|it| name(it)).collect(), ..Node::task(template(kind, Some(payload))) }
+    Node { after: after.iter().map(|text| name(text)).collect(), ..Node::task(template(kind, Some(payload))) }
 }
 
 pub(super) fn undone_by(kind: &str, payload: Option<&str>) -> Option<TaskTemplate> {
@@ -234,12 +234,14 @@ impl Rig {
             if leased.is_empty() {
                 return ran;
             }
-            leased.sort_by_key(|it| it.labels.get("workflow_item").map(|it| it.parse::<u32>().unwrap()));
-            for it in leased {
-                ran.push(it.kind.as_str().to_owned());
-                match does(&it) {
-                    Ok(result) => self.report(&it, Report::Succeeded, result.as_deref()).await,
-                    Err(()) => self.report(&it, Report::Reject, None).await,
+            leased.sort_by_key(|lease| {
+                lease.labels.get("workflow_item").map(|workflow_item| workflow_item.parse::<u32>().unwrap())
+            });
+            for lease in leased {
+                ran.push(lease.kind.as_str().to_owned());
+                match does(&lease) {
+                    Ok(result) => self.report(&lease, Report::Succeeded, result.as_deref()).await,
+                    Err(()) => self.report(&lease, Report::Reject, None).await,
                 }
             }
         }
@@ -261,7 +263,7 @@ impl Rig {
     pub(super) async fn error(&self, id: WorkflowId, node: &str) -> String {
         let view = self.view(id).await;
         let key = NodeKey::node(view.plan.graph.number(&name(node)).unwrap());
-        let found = view.contents.unwrap().into_iter().find(|it| it.key == key).unwrap();
+        let found = view.contents.unwrap().into_iter().find(|content| content.key == key).unwrap();
         found.carried.error.unwrap_or_default()
     }
 
@@ -279,5 +281,5 @@ pub(super) fn payload(of: &Assignment) -> String {
 /// Everything succeeds, and gives what it was given.
 #[expect(clippy::unnecessary_wraps, reason = "others fail")]
 pub(super) fn echo(of: &Assignment) -> Result<Option<String>, ()> {
-    Ok(Some(payload(of)).filter(|it| !it.is_empty()))
+    Ok(Some(payload(of)).filter(|payload| !payload.is_empty()))
 }

@@ -16,12 +16,12 @@ pub(super) async fn none_stands(
     namespace: &str,
     rows: &[Row<'_>],
 ) -> sqlx::Result<bool> {
-    let Some((from, to)) = range(rows.iter().map(|it| it.task_id)) else { return Ok(false) };
-    let partitions = rows.iter().map(|it| it.ask.partition).collect();
+    let Some((from, to)) = range(rows.iter().map(|row| row.task_id)) else { return Ok(false) };
+    let partitions = rows.iter().map(|row| row.ask.partition).collect();
     let most = i64::try_from(rows.len()).unwrap_or(i64::MAX);
     let found = between(conn, namespace, partitions, (from, to), most).await?;
-    let wanted: HashSet<i64> = rows.iter().map(|it| it.task_id).collect();
-    Ok(found.len() < rows.len() && !found.iter().any(|it| wanted.contains(&it.1)))
+    let wanted: HashSet<i64> = rows.iter().map(|row| row.task_id).collect();
+    Ok(found.len() < rows.len() && !found.iter().any(|pair| wanted.contains(&pair.1)))
 }
 
 /// From the first to the last, if they are many and lie near each other.
@@ -37,8 +37,9 @@ mod tests {
 
     #[test]
     fn only_many_ids_near_each_other_are_a_range() {
-        let every =
-            |step: i64, count: i64| range((0..count).map(|it| 7 + it * step).collect::<Vec<_>>().into_iter());
+        let every = |step: i64, count: i64| {
+            range((0..count).map(|nth| 7 + nth * step).collect::<Vec<_>>().into_iter())
+        };
         assert_eq!(every(1, 32), Some((7, 38)));
         assert_eq!(every(16, 32), Some((7, 503)));
         assert_eq!(every(17, 320), None, "too far apart");
