@@ -293,8 +293,8 @@ impl Site {
         let mut us = [0.0; 2];
         for (nth, us) in us.iter_mut().enumerate() {
             if nth == 1 {
-                let shape = Shape::new("far".to_owned(), now_us() + IDS_APART, 200);
-                let due_ms = now_ms() + FAR_MS;
+                let (shape, due_ms) =
+                    (Shape::new("far".to_owned(), now_us() + IDS_APART, 200), now_ms() + FAR_MS);
                 fill(&target, (self.pending, 2), move |body, nth| {
                     let mut task = Vec::new();
                     shape.write_task(nth, due_ms, &mut task);
