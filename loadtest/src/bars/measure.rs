@@ -293,11 +293,10 @@ impl Site {
         let mut us = [0.0; 2];
         for (nth, us) in us.iter_mut().enumerate() {
             if nth == 1 {
-                let (shape, due_ms) =
-                    (Shape::new("far".to_owned(), now_us() + IDS_APART, 200), now_ms() + FAR_MS);
+                let shape = Shape::new("far".to_owned(), now_us() + IDS_APART, 200);
                 fill(&target, (self.pending, 2), move |body, nth| {
                     let mut task = Vec::new();
-                    shape.write_task(nth, due_ms, &mut task);
+                    shape.write_task(nth, now_ms() + FAR_MS, &mut task);
                     body.push_str(&String::from_utf8_lossy(&task));
                 })
                 .await?;
