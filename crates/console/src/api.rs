@@ -126,7 +126,7 @@ impl Api {
         let (status, body) = self.asked(Method::GET, path, None, None).await?;
         let too_long = |_| {
             Fault::Invalid(format!(
-                "The answer is longer than {} MiB. Ask the API itself, with curl.",
+                "The answer is longer than {} MiB. Use the API with curl.",
                 max_bytes >> 20
             ))
         };

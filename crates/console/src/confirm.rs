@@ -49,7 +49,7 @@ impl Confirm<'_> {
         View::new(
             self.title,
             if self.is_dangerous {
-                "Nothing has been done yet. This cannot be undone."
+                "This cannot be undone. Nothing has been done yet."
             } else {
                 "Nothing has been done yet."
             },

@@ -52,7 +52,7 @@ impl Fault {
             Self::SignIn(text) | Self::Invalid(text) | Self::Misnamed(text) | Self::Unreadable(text) => text,
             Self::Refused(problem) => &problem.detail,
             Self::NotFound => {
-                "The address is not part of the console. What was there before may have been deleted since."
+                "There is no such page. What it showed may have been deleted."
             }
             Self::Forged(text) => text,
         }

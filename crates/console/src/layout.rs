@@ -199,7 +199,7 @@ fn caller(context: &Context) -> Markup {
                 }
             }
         } @else {
-            span.badge.off title="No token exists: whoever reaches this server may do everything" { "no tokens" }
+            span.badge.off title="No token exists: anyone who reaches this server may do everything" { "no tokens" }
         }
     }
 }
@@ -269,7 +269,7 @@ pub(crate) fn curl(context: &Context, method: &str, call: &str, body: Option<&st
 
 /// A fault as a page, in the frame that the caller knows.
 pub(crate) fn fault(context: &Context, fault: &Fault) -> View {
-    View::new(fault.title(), "What the server said, word for word.").part(html! {
+    View::new(fault.title(), "The server's answer.").part(html! {
         (parts::missing(fault))
         p { a.button href=(context.href("/console", &[])) { "To the overview" } }
     })
@@ -284,7 +284,7 @@ pub(crate) fn bare(headers: &HeaderMap, title: &str, inside: &Markup, status: St
 pub(crate) fn bare_on(headers: &HeaderMap, address: &str) -> Response {
     let inside = html! {
         h1 { "One moment" }
-        p.help { "This page was opened from elsewhere, and browsers send no session along then. It is opened once more from here." }
+        p.help { "Another site opened this page, so the browser sent no session. The page reloads itself." }
         p { a.button href=(address) { "Go on" } }
     };
     let head = Head { title: "One moment", theme: context::theme(headers), next: Some((0, address)) };

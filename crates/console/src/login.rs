@@ -75,10 +75,10 @@ pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Re
     }
     let said = match given("why") {
         Some("ended") => Some(
-            "Your session has ended after 12 hours without use. Sign in again, and you are back where you were.",
+            "Your session has expired after 12 hours without use. Sign in again to continue.",
         ),
         Some("refused") => {
-            Some("The token of your session is good no more: it was revoked, rotated or has expired.")
+            Some("The token of your session is no longer valid: it was revoked, rotated or has expired.")
         }
         Some("out") => Some("You are signed out."),
         _ => None,
@@ -107,9 +107,9 @@ pub(crate) async fn signed_in(State(site): State<Arc<Site>>, request: Request) -
         }
         Err(fault) => {
             let said = match &fault {
-                Fault::SignIn(detail) => format!("This token is not good: {detail}."),
+                Fault::SignIn(detail) => format!("This token is not valid: {detail}."),
                 Fault::Refused(problem) if problem.status == 403 => {
-                    "This token may not read: the console needs the role viewer, submitter, operator or admin.".to_owned()
+                    "This token may not read. The console needs the role viewer, submitter, operator or admin.".to_owned()
                 }
                 other => format!("{}. {}", other.title(), other.detail()),
             };
@@ -122,7 +122,7 @@ async fn taken(site: &Site, parts: &axum::http::request::Parts, form: &Form) -> 
     let token = form.get("token").ok_or_else(|| Fault::Invalid("Give a token.".to_owned()))?;
     if !session::is_presentable(token) {
         return Err(Fault::Invalid(
-            "A token has at most 512 characters, and none but those of the keyboard.".to_owned(),
+            "A token has at most 512 printable ASCII characters.".to_owned(),
         ));
     }
     let api: Api = site.api(parts, Some(token), "default");
@@ -151,7 +151,7 @@ fn page(
 ) -> Response {
     let body: Markup = html! {
         h1 { "Sign in" }
-        p.help { "With a token of this server. It is kept in a cookie of this browser only, for 12 hours after its last use." }
+        p.help { "With a token of this server. A cookie of this browser keeps it until 12 hours after its last use." }
         @if let Some(said) = said { p.note role="status" { (said) } }
         @if let Some(fault) = fault { p.note.bad #login-fault role="alert" { (fault) } }
         form #login method="post" action=(PATH) {
@@ -163,9 +163,9 @@ fn page(
         }
         details {
             summary { "I have no token" }
-            p { "Somebody with access to the server makes one:" }
+            p { "An administrator of the server creates one:" }
             pre { "punctual token create --name me --role operator" }
-            p { "A viewer sees everything and changes nothing; an operator pauses queues, redrives and drains; an admin may do all." }
+            p { "A viewer reads everything. An operator also pauses queues, redrives and drains. An admin may do everything." }
         }
     };
     layout::bare(headers, "Sign in", &body, status)

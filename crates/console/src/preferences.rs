@@ -36,7 +36,7 @@ fn view(context: &Context) -> View {
         form.settings #preferences method="post" action=(PATH) {
             input type="hidden" name=(form::TOKEN) value=(context.form_token);
             input type="hidden" name="back" value=(back);
-            (look::field("zone", "Time zone", Some("Every time on every page is shown in it; what the API takes and gives stays UTC."), &html! {
+            (look::field("zone", "Time zone", Some("All pages show times in this zone. The API uses UTC."), &html! {
                 select #zone name="zone" {
                     @for name in names {
                         option value=(name) selected[*name == context.zone.name] { (name) }
@@ -53,7 +53,7 @@ fn view(context: &Context) -> View {
             button.primary type="submit" { "Keep" }
         }
     };
-    View::new("Preferences", "How this browser shows the console. Nothing of it is kept at the server.")
+    View::new("Preferences", "How this browser shows the console. The server does not store it.")
         .part(look::panel("How it looks", &form))
 }
 

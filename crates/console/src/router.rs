@@ -188,7 +188,7 @@ pub(crate) async fn sealed_form(site: &Site, parts: &Parts, body: Body) -> Resul
         return Ok(form);
     }
     Err(Fault::Forged(
-        "Its seal is missing, too old, or of another session. Open the page anew and send it once more; nothing was done.",
+        "The form's CSRF token is missing, expired, or from another session. Reload the page and submit it again. Nothing was done.",
     ))
 }
 
@@ -203,10 +203,10 @@ async fn read(body: Body, max_bytes: usize) -> Result<Bytes, Fault> {
     match tokio::time::timeout(FORM_TIMEOUT, reading).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(_)) => Err(Fault::Invalid(format!(
-            "The form is longer than {max_bytes} bytes, or broke off; nothing was done."
+            "The form is longer than {max_bytes} bytes or incomplete. Nothing was done."
         ))),
         Err(_) => {
-            Err(Fault::Invalid("The form did not come whole within 30 s; nothing was done.".to_owned()))
+            Err(Fault::Invalid("The form did not arrive within 30 s. Nothing was done.".to_owned()))
         }
     }
 }
@@ -225,7 +225,7 @@ pub(crate) fn demand_site(headers: &HeaderMap) -> Result<(), Fault> {
 
 /// Browsers say where a form is from. Those that do not say which site, say which origin.
 pub(crate) fn refuse_foreign(headers: &HeaderMap, uri: &Uri) -> Result<(), Fault> {
-    const FOREIGN: Fault = Fault::Forged("A page of another site sent it; nothing was done.");
+    const FOREIGN: Fault = Fault::Forged("Another site sent this form. Nothing was done.");
     let text = |name: &str| headers.get(name).and_then(|header| header.to_str().ok());
     match text("sec-fetch-site") {
         Some("same-origin" | "none") => return Ok(()),

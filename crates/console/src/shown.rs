@@ -214,7 +214,7 @@ fn without_store(site: &Site, parts: &Parts, failed: bool) -> Response {
     let inside = html! {
         h1 { "The database does not answer" (which(&view)) }
         p.note.bad role="status" {
-            @if failed { "A database did not answer what this page asks for." } @else { "This page has not come within " ((site.options.patience * FIRST_RENDERING_TIMES).as_secs_f32()) " s." }
+            @if failed { "A database did not answer." } @else { "This page did not arrive within " ((site.options.patience * FIRST_RENDERING_TIMES).as_secs_f32()) " s." }
             " There is no earlier rendering of it for your token at this engine. The page loads anew by itself every " (AGAIN_S) " s."
         }
         (facts(&view, &zone))
@@ -229,7 +229,7 @@ fn without_store(site: &Site, parts: &Parts, failed: bool) -> Response {
 
 fn facts(view: &EngineView, zone: &texts::Zone) -> Markup {
     html! {
-        h2 { "What this engine knows without it" }
+        h2 { "What this engine knows without the database" }
         dl.facts {
             @for problem in &view.problems { (look::fact("Last tried", problem)) }
             @for (label, text) in &view.facts { (look::fact(label, text)) }
@@ -241,7 +241,7 @@ fn facts(view: &EngineView, zone: &texts::Zone) -> Markup {
 fn alerts(view: &EngineView) -> Markup {
     html! {
         h2 { "Alerts" }
-        @if view.alerts.is_empty() { p.dim { "None that this engine knows of and your token may see." } }
+        @if view.alerts.is_empty() { p.dim { "No alert that this engine knows and your token may see." } }
         ul {
             @for alert in &view.alerts {
                 li { strong { (alert.name) } ": " (alert.text) ". " (alert.what_to_do) }

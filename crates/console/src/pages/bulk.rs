@@ -60,7 +60,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "50")];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<BulkOperation> = context.api.get_with("/v1/bulk", &query).await?;
-    Ok(View::new("Bulk operations", "One action on all tasks that match: what was asked for, how far it is, and what failed. The newest first.")
+    Ok(View::new("Bulk operations", "One action on all matching tasks: the request, its progress, and what failed. Newest first.")
         .actions(parts::link_button(context, CHANGE, &context.href("/console/bulk/new", &[]), "New operation", "primary"))
         .live("bulk", table(context, &page)))
 }
@@ -147,9 +147,9 @@ async fn show(context: &Context) -> Result<View, Fault> {
     };
     let title = format!("Bulk operation {}: {}", operation.id, texts::bulk_action(operation.action));
     let help = if operation.state == BulkState::Previewed {
-        "Counted, and not confirmed: nothing has happened yet."
+        "Counted, not confirmed. Nothing has happened yet."
     } else {
-        "How far it is, and what could not be done."
+        "Progress and failures."
     };
     let view = View::new(title, help)
         .under("Bulk operations", context.href("/console/bulk", &[]))
@@ -185,7 +185,7 @@ fn state(context: &Context, operation: &BulkOperation) -> Markup {
                 }
             }
             @if let Some(set_aside) = &operation.set_aside { (parts::set_aside(context, set_aside)) }
-            @if let Some(why) = &operation.waits_for { p.note.warn { "It does not go on just now, and is tried again: " (why) } }
+            @if let Some(why) = &operation.waits_for { p.note.warn { "It is stalled and will be retried: " (why) } }
             dl.facts {
                 (parts::fact("Tasks", html! { span #counted data-all=(operation.counted_all) { (counted(operation)) } }))
                 (parts::fact("Done", texts::number(operation.done)))
@@ -263,13 +263,13 @@ fn question(context: &Context, action: &str, operation: &BulkOperation, fault: O
             html! {
                 p { "The action " strong { (what) } " is carried out on " strong #count { (tasks) } ": " (said(&operation.filter)) ", at " (texts::number(operation.rate)) " a second, in about " (texts::duration(i64::try_from(operation.takes_ms).unwrap_or(i64::MAX))) "." }
                 @if !operation.counted_all { p.note.warn #counting { "It is still being counted: there are " strong { (tasks) } ", and there may be many more. It is carried out on all that match." } }
-                p { "Only tasks that were there when it was counted. It can be paused and stopped; what is done then stays done." }
+                p { "Only tasks that existed at the preview. It can be paused and stopped; finished work is not undone." }
             },
         ),
         "pause" => (
             "Pause this operation?".to_owned(),
             "Pause it".to_owned(),
-            html! { p { "It goes no further until it is resumed. What is done stays done." } },
+            html! { p { "It stops until it is resumed. Finished work is not undone." } },
         ),
         "resume" => (
             "Resume this operation?".to_owned(),
@@ -315,7 +315,7 @@ async fn act(context: &Context, action: &'static str, revision: Option<String>) 
                 "pause" => "It is paused.",
                 "resume" => "It goes on.",
                 "stop" => "It is stopped.",
-                _ => "The failed ones are tried again.",
+                _ => "Failed tasks are retried.",
             };
             Ok(Done::to(address(context, operation.id), said))
         }

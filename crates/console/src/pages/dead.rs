@@ -39,7 +39,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
             .filter_map(|name| Some((name, context.query(name)?))),
     );
     let page: Items<Task> = context.api.get_with("/v1/dead-letters", &query).await?;
-    Ok(View::new("Dead letters", "Tasks that will not run again by themselves, the newest first, grouped by queue, kind and error. Mend the cause, then redrive the group.")
+    Ok(View::new("Dead letters", "Tasks that will not run again by themselves, newest first, grouped by queue, kind and error. Fix the cause, then redrive the group.")
         .part(filters(context))
         .part(groups(context, &page)))
 }
@@ -98,7 +98,7 @@ fn groups(context: &Context, page: &Items<Task>) -> Markup {
             ),
             false => parts::empty(
                 "Nothing is dead.",
-                &html! { "A task comes here when its attempts are used up, when it is refused for good, or when somebody buries it." },
+                &html! { "A task is listed here when its attempts are exhausted, when an executor rejects it, or when a user buries it." },
             ),
         };
     }
@@ -130,8 +130,8 @@ fn one(context: &Context, nth: usize, group: &Group<'_>, telling: Option<&str>) 
             }
             pre { (parts::short(error, 1_000)) }
             p.hint { @match telling {
-                Some(text) => { "The group is what is dead of this queue and kind with " code { (text) } " in its error." },
-                None => { "No text is in all of these errors and in no others, so they cannot be acted on as a group: pick them among " a href=(context.href("/console/tasks", &among)) { "the dead of this queue and kind" } "." },
+                Some(text) => { "The group is the dead tasks of this queue and kind with " code { (text) } " in its error." },
+                None => { "No text matches exactly these errors, so they cannot be changed as a group. Select them among " a href=(context.href("/console/tasks", &among)) { "the dead of this queue and kind" } "." },
             } }
             details id={ "group-" (group.queue) "-" (group.kind) "-" (nth) } {
                 summary { "Newest " (parts::ago(context, newest.finished_at_ms.unwrap_or(newest.updated_at_ms))) ", for example " code { (newest.reference()) } }
@@ -151,7 +151,7 @@ fn buttons(context: &Context, among: [(&str, &str); 3], telling: Option<&str>) -
         @for (permission, action, label) in ACTIONS {
             @match (context.lacks(permission), telling) {
                 (Some(why), _) => (parts::dead_button(label, &why)),
-                (None, None) => (parts::dead_button(label, "No text finds these tasks and no others.")),
+                (None, None) => (parts::dead_button(label, "No search text matches exactly these tasks.")),
                 (None, Some(text)) => {
                     @let query: Vec<_> = among.into_iter().chain([("action", action), ("error", text)]).collect();
                     a.button href=(context.href("/console/bulk/new", &query)) { (label) }

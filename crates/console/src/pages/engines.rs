@@ -38,7 +38,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     );
     let view = View::new(
         "Engines and shards",
-        "Which engines live and what each owns, how full the databases are, and what happened to them in the last day.",
+        "Engines that are alive and what each owns, how full the databases are, and the events of the last day.",
     );
     let shown = |result: &Result<Markup, &Fault>| match result {
         Ok(markup) => markup.clone(),
@@ -69,7 +69,7 @@ fn engine_table(context: &Context, engines: &[Engine]) -> Markup {
                 th scope="col" { "Reaches" } th scope="col" { "Version" } th scope="col" { "Started" }
             } }
             tbody { @for each_engine in engines { tr data-row data-engine=(each_engine.name) {
-                th scope="row" { (each_engine.name) @if each_engine.is_this { " " span.badge.off title="It answered this page" { "this one" } } @if each_engine.leads { " " span.badge.off title="It does what one engine is to do for all" { "leads" } } }
+                th scope="row" { (each_engine.name) @if each_engine.is_this { " " span.badge.off title="It answered this page" { "this one" } } @if each_engine.leads { " " span.badge.off title="It is the leader: it does the work that one engine does for all" { "leads" } } }
                 td data-label="State" { @match each_engine.state { EngineState::Alive => (parts::badge("alive", "good")), EngineState::Silent => { (parts::badge("silent", "bad")) " for " (texts::duration(each_engine.silent_ms.unwrap_or_default())) } } }
                 td.num data-label="Partitions" { (texts::number(each_engine.partitions)) }
                 td.num data-label="In /s" { @match each_engine.rates { Some(rate) => (texts::rate(rate.inserted)), None => (parts::dash()) } }
@@ -100,7 +100,7 @@ fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
                 thead { tr {
                     th.num scope="col" { "Shard" } th scope="col" { "Database" } th scope="col" { "State" } th.num scope="col" { "Partitions" }
                     th.num scope="col" { "Rows, about" } th scope="col" { "Size, about" } th.num scope="col" { "Buckets" }
-                    th.num scope="col" title="How often what is old was moved to archives" { "Archived" }
+                    th.num scope="col" title="Archive runs" { "Archived" }
                 } }
                 tbody { @for each_shard in shards { tr data-row data-shard=(each_shard.shard) {
                     th.num scope="row" { (each_shard.shard) }
@@ -117,7 +117,7 @@ fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
                 } } }
             } }
             @for shard in shards.iter().filter(|shard| !shard.time_axis.is_empty()) { (axis(context, shard)) }
-            p.dim { "Sizes are the database server's own estimates, at most a quarter of a minute old." }
+            p.dim { "Sizes are the database server's estimates, at most 15 s old." }
         },
     )
 }
@@ -130,7 +130,7 @@ fn hot_set(hot_set: Option<HotSet>) -> Markup {
         "Hot set",
         &html! {
             @match hot_set {
-                None => p.note.bad #hot-set { "It does not answer: tasks fire from the databases until it does, some of them later." },
+                None => p.note.bad #hot-set { "It does not answer. Tasks fire from the databases until it does, some of them late." },
                 Some(hot_set) => {
                     dl.facts #hot-set {
                         (of("Due soon", hot_set.due, "Their time has not come"))
@@ -139,7 +139,7 @@ fn hot_set(hot_set: Option<HotSet>) -> Markup {
                         (of("Parked", hot_set.parked, "They wait because their queue is paused"))
                         div title="Of what it may have" { dt { "Memory" } dd { @let percent = hot_set.fullness * 100.0; (format!("{percent:.1}")) " %" } }
                     }
-                    @if hot_set.fullness >= 0.8 { p.note.warn { "It is nearly full: only what is due within half a minute is loaded, and the rest waits in the databases." } }
+                    @if hot_set.fullness >= 0.8 { p.note.warn { "It is nearly full. Only tasks due within 30 s are loaded; the others wait in the databases." } }
                 }
             }
         },
@@ -152,9 +152,9 @@ fn changes_of_owners(context: &Context, taken: &Items<Event>, moved: &Items<Even
     all.sort_by_key(|event| std::cmp::Reverse(event.at_ms));
     let is_cut = taken.next_cursor.is_some() || moved.next_cursor.is_some();
     parts::panel(
-        "Changes of owners in the last day",
+        "Changes of ownership in the last day",
         &html! {
-            @if all.is_empty() { p.dim #owner-changes { "None: every partition is where it was." } }
+            @if all.is_empty() { p.dim #owner-changes { "None." } }
             @else { ul #owner-changes {
                 @for each_event in &all { li data-event=(each_event.event) { (parts::time(context, each_event.at_ms)) " " (each_event.text) } }
             } }
@@ -255,7 +255,7 @@ fn ownership(context: &Context, page: &Items<Partition>) -> Markup {
                 @for (name, (nth, count)) in &owners { li { (parts::badge(name, TONES.get(nth % TONES.len()).copied().unwrap_or("off"))) " " (texts::number(*count)) } }
                 @if free > 0 { li { (parts::badge("nobody", "bad")) " " (free) } }
             }
-            @if overdue.is_empty() { p.dim { "None is overdue: what was due more than ten seconds ago has fired everywhere." } }
+            @if overdue.is_empty() { p.dim { "No task is overdue by more than 10 s." } }
             @else { p.note.warn { (texts::count(overdue.len() as u64, "partition has", "partitions have")) " tasks that should have fired more than ten seconds ago: "
                 @for partition in overdue.iter().take(10) { code { (partition.partition) } " " @if let Some(at) = partition.overdue_since_ms { "(" (parts::ago(context, at)) ") " } } } }
             @if !moving.is_empty() { div #moving { p { (texts::count(moving.len() as u64, "partition is", "partitions are")) " on the way to another database:" }
@@ -269,10 +269,10 @@ fn ownership(context: &Context, page: &Items<Partition>) -> Markup {
 fn event_list(context: &Context, page: &Items<Event>, is_short: bool) -> Markup {
     let more = html! { a href=(context.href("/console/events", &[])) { "All events" } };
     parts::panel_with(
-        if is_short { "What happened in the last day" } else { "Events" },
+        if is_short { "Events of the last day" } else { "Events" },
         &more,
         &html! {
-            @if page.items.is_empty() { p.dim { "Nothing: no engine started, stopped or fell silent, no partition was taken over, no database or hot set was away." } }
+            @if page.items.is_empty() { p.dim { "No events: no engine started, stopped or fell silent, no partition moved, no database or Redis was down." } }
             @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {
                 caption.hidden { "Events" }
                 thead { tr { th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "Engine" } th scope="col" { "In words" } } }
@@ -329,7 +329,7 @@ async fn events(context: &Context) -> Result<View, Fault> {
     };
     Ok(View::new(
         "Events",
-        "What happened to the cluster, the newest first: engines, partitions, hot sets and databases.",
+        "Events of the cluster, newest first: engines, partitions, hot sets and databases.",
     )
     .under("Engines and shards", context.href("/console/engines", &[]))
     .part(filters)

@@ -43,7 +43,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "200")];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Executor> = context.api.get_with("/v1/executors", &query).await?;
-    Ok(View::new("Executors", "Who takes tasks in this namespace: alive, told to be quiet or to end, or silent; their versions, and how much each has in hand.")
+    Ok(View::new("Executors", "Executors of this namespace: alive, quiet, stopping or silent; their versions and running tasks.")
         .live("executors", html! { (facets(context, &page)) (versions(&page)) (table(context, &page)) }))
 }
 
@@ -86,8 +86,8 @@ fn table(context: &Context, page: &Items<Executor>) -> Markup {
         .collect();
     if page.items.is_empty() {
         return parts::empty(
-            "No executor has shown itself here.",
-            &html! { "Fired tasks wait until one asks for them. Start one: " code { "punctual work --queue mail --exec ./handler" } },
+            "No executor has connected.",
+            &html! { "Fired tasks wait for an executor. Start one: " code { "punctual work --queue mail --exec ./handler" } },
         );
     }
     html! {
@@ -155,7 +155,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let executor = get(context).await?;
     Ok(View::new(
         executor.name.clone(),
-        "What this executor said of itself, and the tasks that it has in hand, since when.",
+        "What this executor reports about itself, and the tasks it is running.",
     )
     .under("Executors", context.href("/console/executors", &[]))
     .live("executor", html! { (state(context, &executor)) (held(context, &executor)) }))
@@ -185,7 +185,7 @@ fn state(context: &Context, executor: &Executor) -> Markup {
                 (parts::fact("Host", parts::text_or_dash(executor.host.as_deref())))
                 (parts::fact("First heard", parts::time(context, executor.first_seen_at_ms)))
                 (parts::fact("Last heard", parts::time(context, executor.last_seen_at_ms)))
-                (parts::fact(if executor.state == ExecutorState::Dead { "Counts as silent since" } else { "Counts as silent if not heard by" }, parts::ago(context, executor.alive_until_ms)))
+                (parts::fact(if executor.state == ExecutorState::Dead { "Counts as silent since" } else { "Silent without a heartbeat by" }, parts::ago(context, executor.alive_until_ms)))
                 (parts::fact("Queues", queues(context, executor)))
                 (parts::fact("Kinds", html! { @if executor.kinds.is_empty() { span.dim { "any" } } @else { (executor.kinds.iter().map(String::as_str).collect::<Vec<_>>().join(", ")) } }))
                 @if !executor.labels.is_empty() { (parts::fact("Labels", html! { @for (key, value) in &executor.labels { span.badge.off { (key) "=" (value) } " " } })) }
@@ -208,7 +208,7 @@ fn held(context: &Context, executor: &Executor) -> Markup {
     parts::panel(
         "What it has in hand",
         &html! {
-            @if leases.is_empty() { p.dim { "Nothing that its last heartbeat named." } }
+            @if leases.is_empty() { p.dim { "Its last heartbeat named no task." } }
             @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards #held {
                 caption.hidden { "Leases" }
                 thead { tr { th scope="col" { "Task" } th scope="col" { "Queue" } th scope="col" { "Kind" } th scope="col" { "State" } th.num scope="col" { "Attempt" } th scope="col" { "Since" } th scope="col" { "Lease ends" } } }

@@ -28,7 +28,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let alerts: Result<Items<Alert>, Fault> = context.api.get("/v1/alerts").await;
     let stats: Result<Stats, Fault> = context.api.get("/v1/stats").await;
     let queues: Result<Items<Queue>, Fault> = context.api.get(&format!("/v1/queues?limit={LOOKED_AT}")).await;
-    let view = View::new("Alerts and lateness", "What a human should look at and what to do about it; and how late tasks fired in the last hour, against what is promised.")
+    let view = View::new("Alerts and lateness", "Alerts and how to resolve them; and how late tasks fired in the last hour, compared with the target.")
         .live("alerts", match &alerts {
             Ok(alerts) => alert_list(context, &alerts.items),
             Err(fault) => parts::missing(fault),
@@ -114,9 +114,9 @@ fn by_queue(context: &Context, page: &Items<Queue>) -> Markup {
         ))
     });
     parts::panel(
-        "Queue by queue, against its budget",
+        "Per queue, against its budget",
         &html! {
-            @if all.is_empty() { p.dim { "This engine has fired nothing of this namespace since it began." } }
+            @if all.is_empty() { p.dim { "This engine has fired no task of this namespace since it started." } }
             @else { div.scroll tabindex="0" role="region" aria-label="Queues" { table.cards #by-queue {
                 caption.hidden { "Lateness by queue" }
                 thead { tr { th scope="col" { "Queue" } th.num scope="col" { "Fired" } th.num scope="col" { "p50" } th.num scope="col" { "p99" } th.num scope="col" { "max" } th.num scope="col" { "Budget" } th scope="col" { "p99 of the budget" } th.num scope="col" { "Over it" } } }
@@ -131,7 +131,7 @@ fn by_queue(context: &Context, page: &Items<Queue>) -> Markup {
                     td.num data-label="Over it" { @if lateness.over_budget > 0 { (parts::badge(&texts::number(lateness.over_budget), "warn")) } @else { "0" } }
                 } } }
             } } }
-            p.dim { "By the engine that made this page, since it began."
+            p.dim { "By the engine that served this page, since it started."
                 @if all.len() > ROWS { " The " (ROWS) " worst." }
                 @if page.next_cursor.is_some() { " Of the first " (LOOKED_AT) " queues by name." } }
         },
@@ -202,6 +202,6 @@ fn curves(context: &Context, stats: &Stats) -> Markup {
             ]))
             (charts::lines(context, "over", "Over their budget, per minute", &at, Unit::Count, &[Series { label: "over budget", tone: "warn", values: over }]))
         }
-        p.dim { "Numbers are the upper bounds of the buckets that they are in, of all engines together." }
+        p.dim { "Each number is the upper bound of its histogram bucket, over all engines." }
     }
 }

@@ -51,7 +51,7 @@ async fn overview(context: &Context) -> Result<View, Fault> {
     let seen = Seen { stats, due, alerts, engines, executors, shards, paused };
     let view = View::new(
         "Overview",
-        "What needs somebody now, and the whole cluster in numbers: live, and over the last hour.",
+        "What needs attention, and the whole cluster in numbers: now, and over the last hour.",
     );
     let view = view.live("attention", attention(context, &seen)).live("figures", figures(context, &seen));
     Ok(match (&seen.stats, &seen.due) {
@@ -364,7 +364,7 @@ fn coming(context: &Context, due: &Due) -> Markup {
 
 fn standing(context: &Context, stats: &Stats) -> Markup {
     let Some(backlog) = &stats.backlog else {
-        return html! { div.note { "The account of tasks cannot be read now: a database is away. Nothing is shown instead of it." } };
+        return html! { div.note { "The counts cannot be read now: a database does not answer." } };
     };
     let of = |word: &str| backlog.states.get(word).copied().unwrap_or(0);
     let words: Vec<&str> = texts::STATES.into_iter().map(texts::state).filter(|word| of(word) > 0).collect();
@@ -393,7 +393,7 @@ async fn find(context: &Context) -> Result<View, Fault> {
     let wanted = context.query("q").unwrap_or_default().trim().to_owned();
     let mut view = View::new(
         "Find",
-        "Looked for as the ref of a task, as a task's id or key, as a queue, an executor and a workflow, in this namespace.",
+        "Searches this namespace for a task (by ref, id or key), a queue, an executor and a workflow.",
     );
     if wanted.is_empty() {
         return Ok(view.part(parts::empty(
@@ -443,7 +443,7 @@ async fn find(context: &Context) -> Result<View, Fault> {
     view = view.part(match found.is_empty() {
         true => parts::empty(
             &format!("There is no {} here.", parts::short(&wanted, 100)),
-            &html! { "It may be in another namespace, or forgotten already. " a href=(context.href("/console/tasks", &[])) { "Search tasks by queue, state, kind or label" } "." },
+            &html! { "It may be in another namespace, or deleted. " a href=(context.href("/console/tasks", &[])) { "Search tasks by queue, state, kind or label" } "." },
         ),
         false => html! { ul.found { @for (what, name, address) in found { li data-row { span.dim { (what) } " " a href=(address) { (name) } } } } },
     });

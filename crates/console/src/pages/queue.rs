@@ -70,7 +70,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let changes = context.api.get::<Items<SettingChange>>(&call(context, "/changes?limit=20")).await;
     let view = View::new(
         name,
-        "What stands in this queue, who holds its slots, what is set for it, and who changed that.",
+        "Waiting and running tasks, who holds the slots, the settings, and who changed them.",
     )
     .under("Queues", context.href("/console/queues", &[]))
     .live_actions(actions(context, &queue))
@@ -110,7 +110,7 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
                 (texts::number(queue.scan_concurrency.unwrap_or(SCAN_CONCURRENCY))) " of them run at a time, and Redis is not needed." }
         }
         @if queue.while_store_is_away == Some(WhileStoreIsAway::HandOver) {
-            div.note #handed-over-while-away { strong { "Handed over while its database does not answer" }
+            div.note #handed-over-while-away { strong { "Dispatched while its database does not answer" }
                 ": executors get what is preloaded, at least once; a cancel may come too late." }
         }
         @for alert in alerts {
@@ -131,7 +131,7 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
         }
         (by_state(queue))
         @if let Some(counts) = queue.counted {
-            p.dim #counted { "This engine, since it began: " (texts::number(counts.inserted)) " inserted, " (texts::number(counts.fired)) " fired, " (texts::number(counts.retried)) " to be retried, " (texts::number(counts.dead)) " dead, " (texts::number(counts.cancelled)) " cancelled." }
+            p.dim #counted { "This engine, since it started: " (texts::number(counts.inserted)) " inserted, " (texts::number(counts.fired)) " fired, " (texts::number(counts.retried)) " to be retried, " (texts::number(counts.dead)) " dead, " (texts::number(counts.cancelled)) " cancelled." }
         }
     }
 }
@@ -169,7 +169,7 @@ fn holders(context: &Context, queue: &Queue) -> Markup {
                 }
                 @if !queue.parked.is_empty() {
                     section.panel {
-                        h2 { "Put aside until something is free" }
+                        h2 { "Blocked until a slot is free" }
                         table {
                             caption.hidden { "Parked tasks" }
                             thead { tr { th scope="col" { "Wait for" } th.num scope="col" { "Tasks" } } }
@@ -184,7 +184,7 @@ fn holders(context: &Context, queue: &Queue) -> Markup {
                     section.panel {
                         h2 { "Labels that are being indexed" }
                         ul { @for indexing in &queue.indexing { li { code { (indexing.label) } " " (indexing.percent) " %" } } }
-                        p.dim { "Until then a search for them walks." }
+                        p.dim { "Until then a search for them is a scan." }
                     }
                 }
             }
@@ -210,7 +210,7 @@ fn standing(context: &Context, queue: &Queue) -> Markup {
         "What is set",
         &edit,
         &html! {
-            @if set.is_empty() { p.dim { "Nothing: the defaults hold. No limit, lateness budget 1 s." } }
+            @if set.is_empty() { p.dim { "The defaults: no limit, lateness budget 1 s." } }
             @else { dl.facts { @for (name, value) in set { (parts::fact(settings::label(name), value)) } } }
             @if let (Some(at), Some(by)) = (queue.updated_at_ms, &queue.updated_by) {
                 p.dim { "Revision " (queue.revision) ", by " (by) " " (parts::ago(context, at)) }
@@ -223,7 +223,7 @@ fn history(context: &Context, changes: &Items<SettingChange>) -> Markup {
     parts::panel(
         "Who changed it",
         &html! {
-            @if changes.items.is_empty() { p.dim { "Nobody: nothing was ever set." } }
+            @if changes.items.is_empty() { p.dim { "No one: the settings were never changed." } }
             @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {
                 caption.hidden { "Changes of settings" }
                 thead { tr { th.num scope="col" { "Revision" } th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "Different from before" } } }
@@ -237,7 +237,7 @@ fn history(context: &Context, changes: &Items<SettingChange>) -> Markup {
                     }
                 } }
             } } }
-            @if changes.next_cursor.is_some() { p.dim { "The last 20; the JSON of this page leads to the others." } }
+            @if changes.next_cursor.is_some() { p.dim { "The last 20. The JSON of this page links to the others." } }
         },
     )
 }
@@ -368,7 +368,7 @@ async fn ask_reset(context: &Context) -> Result<View, Fault> {
 async fn reset(context: &Context) -> Result<Done, Fault> {
     context.api.send(Method::DELETE, &call(context, ""), None, None).await?;
     let name = context.param("queue");
-    Ok(Done::to(address(context, name), format!("Nothing is set for {name} any more.")))
+    Ok(Done::to(address(context, name), format!("The settings of {name} are removed.")))
 }
 
 fn asked<'a>(

@@ -31,7 +31,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let page: Items<Queue> = context.api.get_with("/v1/queues", &query).await?;
     Ok(View::new(
         "Queues",
-        "Every queue that has tasks or settings: what waits in it, what runs, what is set for it, and whether somebody has paused it.",
+        "Every queue with tasks or settings: waiting and running tasks, settings, and whether it is paused.",
     )
     .part(filters(context))
     .live("queues", table(context, &page)))
@@ -58,7 +58,7 @@ fn table(context: &Context, page: &Items<Queue>) -> Markup {
             ),
             false => parts::empty(
                 "There are no queues yet.",
-                &html! { "A queue is there as soon as a task is put into it: " code { "punctual task insert --queue mail --delay 5s" } },
+                &html! { "A queue exists as soon as a task is inserted into it: " code { "punctual task insert --queue mail --delay 5s" } },
             ),
         };
     }
@@ -68,14 +68,14 @@ fn table(context: &Context, page: &Items<Queue>) -> Markup {
                 caption.hidden { "Queues" }
                 thead { tr {
                     th scope="col" { "Queue" }
-                    th.num scope="col" title="Not handed over yet, due or not" { "Waiting" }
+                    th.num scope="col" title="Not dispatched yet" { "Waiting" }
                     th.num scope="col" title="Fired, wait for a slot or an executor" { "Ready" }
                     th.num scope="col" title="With executors" { "Running" }
                     th.num scope="col" { "Dead" }
-                    th.num scope="col" title="Inserted and succeeded, a second, over the last minute or two" { "In, done /s" }
+                    th.num scope="col" title="Inserted and succeeded per second, over the last one to two minutes" { "In, done /s" }
                     th scope="col" { "By state" }
                     th scope="col" { "Limits" }
-                    th scope="col" title="By this engine since it began, and what is allowed" { "Late, p99 of budget" }
+                    th scope="col" title="By this engine since it started, and the target" { "Late, p99 of budget" }
                 } }
                 tbody data-rows { @for queue in &page.items { (row(context, queue)) } (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len())) }
             }

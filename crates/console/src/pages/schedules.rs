@@ -49,7 +49,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", ROWS)];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Schedule> = context.api.get_with("/v1/schedules", &query).await?;
-    Ok(View::new("Schedules", "What is made again and again: when each runs next and ran last, in which zone it reckons, and what it does when the run before is not over.")
+    Ok(View::new("Schedules", "Recurring tasks: next and last run, time zone, and what happens while the previous run is not over.")
         .actions(parts::link_button(context, MANAGE, &context.href("/console/schedules/new", &[]), "New schedule", "primary"))
         .live("schedules", table(context, &page)))
 }
@@ -66,7 +66,7 @@ fn table(context: &Context, page: &Items<Schedule>) -> Markup {
             caption.hidden { "Schedules" }
             thead { tr {
                 th scope="col" { "Schedule" } th scope="col" { "State" } th scope="col" { "Next run" } th scope="col" { "Last run" }
-                th scope="col" { "When" } th scope="col" { "Zone" } th scope="col" { "If the last is not over" } th scope="col" { "Task" }
+                th scope="col" { "When" } th scope="col" { "Zone" } th scope="col" { "Overlap" } th scope="col" { "Task" }
             } }
             tbody data-rows {
                 @for schedule in &page.items { (row(context, schedule)) }
@@ -85,7 +85,7 @@ fn row(context: &Context, this_schedule: &Schedule) -> Markup {
             td data-label="Last run" { (parts::time_or(context, this_schedule.last_run_at_ms, "never")) }
             td data-label="When" { code { (when(this_schedule)) } }
             td data-label="Zone" { (this_schedule.time_zone) }
-            td data-label="If the last is not over" { (overlap(this_schedule.overlap).0) @if this_schedule.buffered > 0 { " " (parts::badge(&format!("{} wait", texts::number(this_schedule.buffered)), "warn")) } }
+            td data-label="Overlap" { (overlap(this_schedule.overlap).0) @if this_schedule.buffered > 0 { " " (parts::badge(&format!("{} wait", texts::number(this_schedule.buffered)), "warn")) } }
             td data-label="Task" { (parts::queue_link(context, &this_schedule.task.queue)) @if let Some(kind) = &this_schedule.task.kind { " · " (kind) } }
         }
     }
@@ -144,7 +144,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let zone = Zone::named(context.query("zone").unwrap_or(&schedule.time_zone));
     let view = View::new(
         schedule.name.clone(),
-        "When it runs next, in a calendar; what became of its runs; and what it makes.",
+        "The next runs in a calendar, the results of past runs, and the task it creates.",
     )
     .under("Schedules", context.href(LIST, &[]))
     .live_actions(actions(context, &schedule))
@@ -200,7 +200,7 @@ fn state(context: &Context, schedule: &Schedule) -> Markup {
                 @if let Some(at) = schedule.start_at { (parts::fact("From", parts::time(context, at.ms()))) }
                 @if let Some(at) = schedule.end_at { (parts::fact("Until", parts::time(context, at.ms()))) }
                 @if !schedule.exclude.is_empty() { (parts::fact("But not", schedule.exclude.join(", "))) }
-                (parts::fact("If the last is not over", html! { (overlap(schedule.overlap).0) @if schedule.buffered > 0 { " · " (texts::number(schedule.buffered)) " wait" } }))
+                (parts::fact("Overlap", html! { (overlap(schedule.overlap).0) @if schedule.buffered > 0 { " · " (texts::number(schedule.buffered)) " wait" } }))
                 (parts::fact("What was missed", html! { (missed(schedule.missed).0) ", of the last " (texts::duration(schedule.missed_window_ms)) }))
                 @if let Some(owner) = &schedule.owner { (parts::fact("Owner", html! { (owner) })) }
                 (parts::fact("Revision", html! { (schedule.revision) ", by " (schedule.updated_by) " " (parts::ago(context, schedule.updated_at_ms)) }))

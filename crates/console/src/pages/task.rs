@@ -28,7 +28,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let why = context.api.get::<Why>(&format!("{path}/why")).await;
     let mut view = View::new(
         format!("Task {}", task.reference()),
-        "Where this task stands and why, its life drawn to scale, what was tried, and what can be done.",
+        "The task's state and the reason for it, its timeline, its attempts, and the available actions.",
     )
     .under("Tasks", context.href("/console/tasks", &[]))
     .under(task.queue.clone(), super::queues::address(context, &task.queue))
@@ -106,7 +106,7 @@ fn attempts(context: &Context, task: &Task) -> Markup {
                     (happened(context, entry, before))
                 } }
             } }
-            @if history.is_empty() { p.dim { "Its history is not kept any more." } }
+            @if history.is_empty() { p.dim { "Its history has been deleted." } }
         }
     }
 }

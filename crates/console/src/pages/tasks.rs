@@ -55,7 +55,7 @@ pub(super) fn pages() -> Vec<Page> {
 async fn list(context: &Context) -> Result<View, Fault> {
     let view = View::new(
         "Tasks",
-        "Tasks of this namespace, found by what stands in the address: the page can be sent to somebody as it is.",
+        "Tasks of this namespace. The address holds the filters, so you can share it.",
     );
     let query = match query(context) {
         Ok(query) => query,
@@ -226,12 +226,12 @@ fn looked(context: &Context, found: &FoundTasks) -> Markup {
         } }
         @match (search.through_percent, search.through_due_at_ms) {
             (Some(percent), _) => p.note #looked {
-                "No index leads to what you look for, so tasks are walked: " strong { (format!("{percent:.1}")) " %" } " are behind this page. “The next ones” goes on. "
-                @if context.query("label").is_some() { "Declare the label in the queue's settings, and it is found at once." }
-                @else { "A range of due times, or a label that its queue has declared, finds at once." }
+                "No index covers this search, so tasks are scanned: " strong { (format!("{percent:.1}")) " %" } " are behind this page. “The next ones” goes on. "
+                @if context.query("label").is_some() { "Index the label in the queue's settings to make this search fast." }
+                @else { "A range of due times, or a label that the queue indexes, is fast." }
             },
-            (None, Some(at)) => p.note #looked { "Looked through down to what is due at " (parts::absolute(context, at)) ". “The next ones” goes on." },
-            (None, None) if search.along == SearchedAlong::All && is_filtered(context) => p.dim { "All tasks were walked, the newest first." },
+            (None, Some(at)) => p.note #looked { "Scanned down to tasks due at " (parts::absolute(context, at)) ". “The next ones” goes on." },
+            (None, None) if search.along == SearchedAlong::All && is_filtered(context) => p.dim { "All tasks were scanned, newest first." },
             (None, None) => {},
         }
     }
@@ -272,7 +272,7 @@ fn acts(context: &Context) -> Markup {
                             })
                         }
                     }
-                    p.hint { "As a bulk operation: it counts first and shows some of them, goes at a rate, and can be paused and stopped." }
+                    p.hint { "As a bulk operation: a preview first, a limited rate, and pause and stop." }
                 }
             }
         }
@@ -299,7 +299,7 @@ fn picked(context: &Context) -> Result<(Action, Vec<String>), Fault> {
         0 => Err(Fault::Invalid("Pick some tasks first.".to_owned())),
         1..=PICKED_MAX => Ok((action, refs)),
         _ => Err(Fault::Invalid(format!(
-            "At most {PICKED_MAX} at a time; a bulk operation takes as many as match a search."
+            "At most {PICKED_MAX} at a time. A bulk operation takes all tasks that match a search."
         ))),
     }
 }
@@ -310,7 +310,7 @@ async fn ask_picked(context: &Context) -> Result<View, Fault> {
     let title = format!("{label}: {count}?");
     let says = html! {
         p { (says(action)) }
-        p { "One after the other; each answers for itself, and what became of each is shown afterwards." }
+        p { "One after the other. The result of each is shown afterwards." }
         ul.chain { @for text in refs.iter().take(20) { li { code { (text) } } } }
         @if refs.len() > 20 { p.dim { "and " (refs.len() - 20) " more" } }
     };
@@ -323,10 +323,10 @@ async fn ask_picked(context: &Context) -> Result<View, Fault> {
 
 fn says(action: &str) -> &'static str {
     match action {
-        "cancel" => "They will not run. What has fired already is left alone.",
+        "cancel" => "They are cancelled. Tasks that have fired are not changed.",
         "run-now" => "They are due at once.",
-        "redrive" => "Dead ones get their attempts again and are due at once.",
-        "bury" => "They are put among the dead, where they can be looked at and redriven.",
+        "redrive" => "Dead tasks get new attempts and are due at once.",
+        "bury" => "They move to the dead letters, where they can be redriven.",
         _ => "Finished ones are deleted, with their histories and payloads.",
     }
 }
@@ -352,7 +352,7 @@ async fn do_picked(context: &Context, _: &Form) -> Result<Done, Fault> {
     }
     let failed = results.iter().filter(|pair| pair.1.is_some()).count();
     let done = results.len() - failed;
-    let view = View::new(format!("{label}: {} done, {} not", texts::number(done as u64), texts::number(failed as u64)), "What became of each.")
+    let view = View::new(format!("{label}: {} done, {} not", texts::number(done as u64), texts::number(failed as u64)), "The result of each task.")
         .under("Tasks", context.href("/console/tasks", &[]))
         .part(html! {
             div.scroll.list tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {

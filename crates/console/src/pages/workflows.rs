@@ -83,7 +83,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
         ["name", "state", "cursor"].into_iter().filter_map(|name| Some((name, context.query(name)?))),
     );
     let page: Items<Workflow> = context.api.get_with("/v1/workflows", &query).await?;
-    Ok(View::new("Workflows", "Tasks that wait for each other: how each workflow stands, the newest first.")
+    Ok(View::new("Workflows", "Tasks that depend on each other. Newest first.")
         .part(filters(context))
         .live("workflows", table(context, &page)))
 }
@@ -151,7 +151,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let title = workflow.name.clone().unwrap_or_else(|| format!("Workflow {}", workflow.r#ref));
     let view = View::new(
         title,
-        "Its nodes, in the order in which they wait for each other; each leads to its task.",
+        "The nodes in the order of their dependencies. Each links to its task.",
     )
     .under("Workflows", context.href(LIST, &[]))
     .live("state", state(context, &workflow, all))

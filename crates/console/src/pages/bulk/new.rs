@@ -33,7 +33,7 @@ pub(super) async fn ask(context: &Context) -> Result<View, Fault> {
 
 fn view(context: &Context, form: &Form, fault: Option<&Fault>) -> View {
     let lacks = context.lacks(CHANGE);
-    View::new("New bulk operation", "Say what is to be done, and to which tasks. Sending this counts them and shows some: nothing happens before it is confirmed.")
+    View::new("New bulk operation", "Choose the action and the tasks. The preview counts the tasks and shows some of them. Nothing happens before you confirm.")
         .under("Bulk operations", context.href("/console/bulk", &[]))
         .part(html! {
             form.settings #bulk method="post" action=(context.href("/console/bulk/new", &[])) {
@@ -93,7 +93,7 @@ pub(super) async fn preview(context: &Context, form: &Form) -> Result<Done, Faul
             let made: BulkOperation = answer.read()?;
             Ok(Done::to(
                 address(context, made.id),
-                "Counted. Nothing has happened yet: look at what it would do, then confirm it.",
+                "Counted. Nothing has happened yet. Check the preview, then confirm.",
             ))
         }
         Err(fault) if fault.is_sign_in() => Err(fault),

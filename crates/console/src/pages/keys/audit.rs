@@ -17,7 +17,7 @@ pub(super) fn pages() -> Vec<Page> {
 async fn list(context: &Context) -> Result<View, Fault> {
     let view = View::new(
         "Audit",
-        "Who changed what, when and from where, and what was refused. The newest first; nothing is done here whose entry could not be written.",
+        "Who changed what, when and from where, and what was refused. Newest first. An action whose entry cannot be written is not carried out.",
     );
     let mut query = vec![("limit", "100".to_owned())];
     query.extend(
@@ -64,7 +64,7 @@ fn table(context: &Context, page: &Items<AuditEntry>) -> Markup {
     if page.items.is_empty() {
         return parts::empty(
             "Nothing was changed.",
-            &html! { "Every change through the API, this console or the command line has its entry here, before it is made." },
+            &html! { "Every change through the API, this console or the command line is recorded here before it is made." },
         );
     }
     html! {
@@ -96,7 +96,7 @@ fn row(context: &Context, entry: &AuditEntry) -> Markup {
 fn result(entry: &AuditEntry) -> Markup {
     match entry.status {
         None => {
-            html! { span.badge.warn title="Under way, or the server died between the change and this" { "not known" } }
+            html! { span.badge.warn title="In progress, or the server stopped between the change and its result" { "not known" } }
         }
         Some(status @ 200..=299) => parts::badge(&status.to_string(), "good"),
         Some(status @ (401 | 403 | 429)) => parts::badge(&format!("refused, {status}"), "bad"),

@@ -38,7 +38,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "100")];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Namespace> = context.api.get_with("/v1/namespaces", &query).await?;
-    Ok(View::new("Namespaces", "Tenants: what each holds, what it may hold, and where to look at it. The pages of the console show one at a time.")
+    Ok(View::new("Namespaces", "Tenants: what each holds and its limits. The other pages show one namespace at a time.")
         .live("namespaces", table(context, &page)))
 }
 
@@ -53,8 +53,8 @@ fn address(context: &Context, name: &str) -> String {
 fn table(context: &Context, page: &Items<Namespace>) -> Markup {
     if page.items.is_empty() {
         return parts::empty(
-            "No namespace holds anything, and nothing is set for any.",
-            &html! { "One is there as soon as a task is put into it with the header " code { "Punctual-Namespace" } "." },
+            "There are no namespaces with tasks or settings.",
+            &html! { "A namespace exists as soon as a task is inserted with the header " code { "Punctual-Namespace" } "." },
         );
     }
     html! {
@@ -108,7 +108,7 @@ fn view(context: &Context, namespace: &Namespace, form: &Form, fault: Option<&Fa
     let delete = context.href(&format!("{}/delete", under("/console/namespaces", wanted)), &[]);
     View::new(
         format!("Namespace {wanted}"),
-        "What it holds, and what it may hold. What is left empty has no limit.",
+        "What it holds, and its limits. An empty field means no limit.",
     )
     .under("Namespaces", context.href("/console/namespaces", &[]))
     .actions(html! {
@@ -127,7 +127,7 @@ fn usage(context: &Context, namespace: &Namespace) -> Markup {
                 @match deletion.left { Some(left) => { (texts::number(left)) " tasks are left" }, None => "how much is left is not known now" } "." }
         }
         @match &namespace.usage {
-            None => div.note.warn { "What it holds cannot be known now: a database is away." },
+            None => div.note.warn { "Its counts cannot be read now: a database does not answer." },
             Some(usage) => div.figures {
                 (parts::figure("State", &state(namespace), &html! {}, ""))
                 (parts::figure("Tasks", &parts::number(usage.tasks), &html! { "in all states" }, ""))
@@ -152,7 +152,7 @@ async fn set(context: &Context, form: &Form) -> Result<Done, Fault> {
     };
     let wanted = context.param("namespace");
     match sent {
-        Ok(_) => Ok(Done::to(address(context, wanted), format!("The limits of {wanted} are set."))),
+        Ok(_) => Ok(Done::to(address(context, wanted), format!("The limits of {wanted} are saved."))),
         Err(fault) if fault.is_sign_in() => Err(fault),
         Err(fault) => {
             let namespace: Namespace = context.api.get(&call(context)).await?;
@@ -168,12 +168,12 @@ async fn ask_delete(context: &Context, fault: Option<&Fault>) -> Result<View, Fa
         p { "Everything in " strong { (wanted) } " is deleted: "
             @match namespace.usage { Some(usage) => strong { (texts::count(u64::try_from(usage.tasks).unwrap_or(0), "task", "tasks")) }, None => "its tasks" }
             ", with histories and payloads, its queues' settings, schedules and workflows. It takes nothing new from now on." }
-        p { "What runs is finished first. It cannot be stopped and not be undone." }
+        p { "Running tasks finish first. This cannot be stopped or undone." }
     };
     let fields = parts::field(
         "name_again",
         "Its name, once more",
-        Some("So that nobody deletes a namespace by a slip of the hand."),
+        Some("To prevent an accidental deletion."),
         &parts::input("name_again", "", wanted),
         None,
     );

@@ -44,7 +44,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
 fn view(context: &Context, form: &Form, revision: i64, fault: Option<&Fault>) -> View {
     View::new(
         "Settings",
-        "Limits of everything together: of all namespaces and queues. What is left empty has no limit.",
+        "Limits over all namespaces and queues. An empty field means no limit.",
     )
     .part(limits_form(context, form, revision, MANAGE, false, fault))
 }
@@ -85,7 +85,7 @@ pub(super) fn limits_form(
                 (one("rate_limit", "Starts", None, "no limit", "/rate/limit"))
                 (one("rate_period", "in a time of", None, "1 s", "/rate/period_ms"))
                 (one("rate_burst", "at once after a rest", None, "", "/rate/burst"))
-                (one("insert_limit", "Inserts", Some("Faster ones are refused with quota.insert_rate."), "no limit", "/insert_rate/limit"))
+                (one("insert_limit", "Inserts", Some("Faster inserts are refused with quota.insert_rate."), "no limit", "/insert_rate/limit"))
                 (one("insert_period", "in a time of", None, "1 s", "/insert_rate/period_ms"))
                 (one("insert_burst", "at once after a rest", None, "", "/insert_rate/burst"))
             }
@@ -155,7 +155,7 @@ async fn set(context: &Context, form: &Form) -> Result<Done, Fault> {
         Err(fault) => Err(fault),
     };
     match sent {
-        Ok(_) => Ok(Done::to(context.href(HOME, &[]), "The limits of everything are set.")),
+        Ok(_) => Ok(Done::to(context.href(HOME, &[]), "The limits are saved.")),
         Err(fault) if fault.is_sign_in() => Err(fault),
         Err(fault) => Ok(Done::Again(Box::new(view(context, form, revision, Some(&fault))))),
     }
@@ -182,10 +182,10 @@ async fn log_panel(context: &Context) -> Markup {
 async fn log(context: &Context) -> Result<View, Fault> {
     let log_filter: LogFilter = context.api.get("/v1/log-filter").await?;
     let fields = html! {
-        (parts::field("filter", "Levels", Some("Of parts of the program too: info,punctual_engine=debug. Empty: as it was started."), &parts::input("filter", &log_filter.filter, &log_filter.started_with), None))
-        (parts::field("for", "For", Some("Then it goes back by itself; at most a day. Empty: until it is set again or restarted."), &parts::input("for", "10 min", "until it is set again"), None))
+        (parts::field("filter", "Levels", Some("Per module: info,punctual_engine=debug. Empty: the level at startup."), &parts::input("filter", &log_filter.filter, &log_filter.started_with), None))
+        (parts::field("for", "For", Some("Then it reverts; at most a day. Empty: until it is changed or the engine restarts."), &parts::input("for", "10 min", "until it is set again"), None))
     };
-    let says = html! { p { "This one engine logs more or less, from now on. Debug logs of a busy engine are large, and may hold what payloads hold." } };
+    let says = html! { p { "Changes the log level of this engine. Debug logs of a busy engine are large and may contain payloads." } };
     let back = context.href(HOME, &[]);
     Ok(crate::confirm::Confirm {
         title: "Change what this engine logs?",

@@ -46,7 +46,7 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "200")];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<AccessToken> = context.api.get_with("/v1/tokens", &query).await?;
-    Ok(View::new("Tokens", "Who may call, with which roles and how far, and when each was last used. A token's secret is shown once, when it is made.")
+    Ok(View::new("Tokens", "Who may call, with which roles and scopes, and when each token was last used. The secret is shown once, on creation.")
         .actions(parts::link_button(context, MANAGE, &context.href("/console/tokens/new", &[]), "New token", "primary"))
         .part(table(context, &page)))
 }
@@ -55,7 +55,7 @@ fn table(context: &Context, page: &Items<AccessToken>) -> Markup {
     if page.items.is_empty() && context.query("cursor").is_none() {
         return parts::empty(
             "There are no tokens.",
-            &html! { "Whoever reaches this server may do everything, and it listens on this machine only. From the first token on, every request needs one: make one for yourself first." },
+            &html! { "Anyone who reaches this server may do everything; it listens on this machine only. With the first token, every request needs a token: create one for yourself first." },
         );
     }
     html! {
@@ -95,20 +95,20 @@ async fn ask_new(context: &Context) -> Result<View, Fault> {
 
 fn new_view(context: &Context, form: &Form, fault: Option<&Fault>) -> View {
     let lacks = context.lacks(MANAGE);
-    View::new("New token", "Nobody gives more than they have. The secret is shown once, on the next page.").under("Tokens", home(context)).part(html! {
+    View::new("New token", "A token cannot have more rights than yours. The secret is shown once, on the next page.").under("Tokens", home(context)).part(html! {
         form.settings #token method="post" action=(context.here()) {
             @if let Some(fault) = fault { (parts::faults(fault)) }
             input type="hidden" name=(form::TOKEN) value=(context.form_token);
-            @if !context.me.needs_token { p.note.warn { strong { "No token is required yet. " } "From the first one on every request needs one, this console too, unless it is made with a time until then: make an admin's first, and keep it." } }
-            (parts::field("name", "Name", Some("For people: it is shown in lists, histories and the audit."), &parts::input("name", form.raw("name"), "billing"), None))
+            @if !context.me.needs_token { p.note.warn { strong { "No token is required yet. " } "With the first token, every request needs a token, this console included, unless the token has a grace period. Create an admin token first, and keep it." } }
+            (parts::field("name", "Name", Some("Shown in lists, histories and the audit."), &parts::input("name", form.raw("name"), "billing"), None))
             fieldset { legend { "Roles" } @for (role, means) in Role::ALL.map(|role| (role.word(), role.means())) {
                 div { label.check { input type="checkbox" name="role" value=(role) checked[form.all("role").any(|text| text == role)]; strong { (role) } span.dim { (means) } } }
             } }
             div.fields {
-                (parts::field("namespaces", "Namespaces", Some("With commas; a star at the end stands for any rest."), &parts::input("namespaces", form.raw("namespaces"), "*"), None))
+                (parts::field("namespaces", "Namespaces", Some("Separated by commas. A trailing * matches any suffix."), &parts::input("namespaces", form.raw("namespaces"), "*"), None))
                 (parts::field("queues", "Queues", Some("The same."), &parts::input("queues", form.raw("queues"), "*"), None))
                 (parts::field("expires", "Expires after", Some("Such as 90 d; empty: never."), &parts::input("expires", form.raw("expires"), "never"), None))
-                @if !context.me.needs_token { (parts::field("grace", "Required after", Some("Of the first token: until then requests without one are accepted. Such as 2 h, 30 d at most; empty: at once."), &parts::input("grace", form.raw("grace"), "at once"), None)) }
+                @if !context.me.needs_token { (parts::field("grace", "Required after", Some("For the first token: how long requests without a token are still accepted. Such as 2 h, at most 30 d. Empty: not at all."), &parts::input("grace", form.raw("grace"), "at once"), None)) }
             }
             div.buttons {
                 @match &lacks { None => button #make.primary type="submit" { "Make it" }, Some(why) => (parts::dead_button("Make it", why)) }
@@ -155,7 +155,7 @@ async fn create(context: &Context, form: &Form) -> Result<Done, Fault> {
 
 fn revealed(context: &Context, token: &AccessToken) -> View {
     let secret = token.token.as_ref().map_or("", |token| token.0.as_str());
-    View::new(format!("The token of {}", token.name), "Copy it now: it is shown this once, and nobody can see it again.").under("Tokens", home(context)).part(html! {
+    View::new(format!("The token of {}", token.name), "Copy it now. It is shown only once.").under("Tokens", home(context)).part(html! {
         section.panel {
             p.secret #secret { code { (secret) } " " (parts::copy(secret, "Copy the token")) }
             @if let Some(at) = token.required_at_ms { p.note.warn { "Requests without a token are accepted until " (parts::time(context, at)) ". Give each worker, client and scraper one before then." } }
@@ -182,7 +182,7 @@ async fn of_this(context: &Context) -> Result<AccessToken, Fault> {
 async fn ask_rotate(context: &Context) -> Result<View, Fault> {
     let token = of_this(context).await?;
     let title = format!("Rotate the token {}?", token.name);
-    let says = html! { p { "It gets a new secret, which is shown once. The secret that it has is good for a while longer, so that its users can change over." } };
+    let says = html! { p { "The token gets a new secret, shown once. The old secret stays valid for a grace period." } };
     let fields = parts::field(
         "overlap",
         "The old one is good for",
@@ -216,7 +216,7 @@ async fn ask_revoke(context: &Context) -> Result<View, Fault> {
     let says = html! {
         p { "Whoever uses " strong { (token.name) } " is refused within a second, at every engine." }
         p { "It was last used " @match token.used_at_ms { Some(at) => (parts::ago(context, at)), None => "never" } "." }
-        @if context.me.token_id.as_deref() == Some(&*token.id) { p.note.warn { "It is the token of this session: you are signed out by it." } }
+        @if context.me.token_id.as_deref() == Some(&*token.id) { p.note.warn { "This session uses the token. You will be signed out." } }
     };
     Ok(Confirm {
         title: &title,

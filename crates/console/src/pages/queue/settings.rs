@@ -109,7 +109,7 @@ const LABELS: [(&str, &str, &str, &str); 31] = [
     (
         "key_concurrency",
         "Attempts at a time for each key",
-        "Of tasks with the same concurrency_key.",
+        "Tasks with the same concurrency_key.",
         "no limit",
     ),
     ("max_waiting", "Most that may wait", "Inserts beyond are refused with queue.full.", "no limit"),
@@ -124,7 +124,7 @@ const LABELS: [(&str, &str, &str, &str); 31] = [
     (
         "retry",
         "When it is tried again",
-        "JSON, for tasks that do not say.",
+        "JSON. The default of tasks without their own.",
         "{\"strategy\":\"fixed\",\"delay_ms\":300}",
     ),
     ("timeout", "Longest time of an attempt", "For tasks that do not say.", "no limit"),
@@ -149,11 +149,11 @@ const LABELS: [(&str, &str, &str, &str); 31] = [
     ("source", "Where due tasks are found", "", ""),
     ("scan_interval", "Scan every", "Of a queue whose source is the database.", "1 s"),
     ("scan_concurrency", "Scanned: attempts at a time", "Over all engines.", "2"),
-    ("scan_batch", "Scanned: tasks of a partition at a time", "", "200"),
+    ("scan_batch", "Scan: tasks per partition at a time", "", "200"),
     (
         "while_store_is_away",
         "While the database does not answer",
-        "What is handed over then runs at least once, and a cancel may come too late.",
+        "Tasks dispatched meanwhile run at least once, and a cancel may be too late.",
         "",
     ),
 ];
@@ -176,7 +176,7 @@ fn form_view(context: &Context, form: &Form, revision: i64, fault: Option<&Fault
     let name = context.param("queue");
     let reset = context.href(&format!("{}/reset", under("/console/queues", name)), &[]);
     let lacks = context.lacks(OPERATE);
-    View::new(format!("Settings of {name}"), "What is left empty has its default. It holds at every engine within a second; nobody else's change in between is overwritten.")
+    View::new(format!("Settings of {name}"), "An empty field means the default. Changes apply at every engine within a second. A concurrent change by another user is never overwritten.")
         .under("Queues", context.href("/console/queues", &[]))
         .under(name, address(context, name))
         .part(html! {
@@ -305,7 +305,7 @@ pub(super) async fn set(context: &Context, form: &Form) -> Result<Done, Fault> {
         Err(fault) => Err(fault),
     };
     match sent {
-        Ok(_) => Ok(Done::to(address(context, name), format!("The settings of {name} are set."))),
+        Ok(_) => Ok(Done::to(address(context, name), format!("The settings of {name} are saved."))),
         Err(fault) if fault.is_sign_in() => Err(fault),
         Err(fault) if fault.code() == Some("precondition.failed") => {
             let now = stands(context).await?.revision;
@@ -366,7 +366,7 @@ pub(crate) fn wanted_rate(form: &Form, [limit, period, burst]: [&'static str; 3]
     let Some(starts) = form.number::<u64>(limit, label(limit))? else {
         let is_half = form.has(period) || form.has(burst);
         return if is_half {
-            Err(Fault::Invalid("A rate needs how many starts it lets through.".to_owned()))
+            Err(Fault::Invalid("A rate needs a number of starts.".to_owned()))
         } else {
             Ok(Value::Null)
         };

@@ -77,14 +77,14 @@ fn says(context: &Context, action: &str, schedule: &Schedule) -> Markup {
     html! {
         @match action {
             "pause" => {
-                "Nothing of it runs any more. "
-                @if let Some(at) = schedule.next_run_at_ms { "The first that does not come is that of " (parts::time(context, at)) ". " }
-                "Tasks that it has made already go on."
+                "It no longer runs. "
+                @if let Some(at) = schedule.next_run_at_ms { "The first run that is skipped is that of " (parts::time(context, at)) ". " }
+                "Tasks that it has created stay."
             },
-            "resume" => { "It runs again by its plan. Of what it has missed meanwhile, within the last " (texts::duration(schedule.missed_window_ms)) ": " strong { (super::missed(schedule.missed).0) } "." },
-            "run" => "One task is made and is due at once, beside its own runs, whatever stands for overlaps, and also while it is paused.",
-            "backfill" => "The runs of a range that has gone by are made as tasks, up to 10,000, so many of them a second. One that was made already is not made twice.",
-            _ => "It is forgotten, and nothing of it runs any more. Runs that were made ahead and have not fired are taken back; other tasks of it stay.",
+            "resume" => { "It resumes by its plan. Of the runs that it missed within the last " (texts::duration(schedule.missed_window_ms)) ": " strong { (super::missed(schedule.missed).0) } "." },
+            "run" => "One task is created and is due at once, in addition to the planned runs. The overlap rule and a pause do not apply.",
+            "backfill" => "Creates the runs of a past range as tasks: at most 10,000, at the given rate. A run that exists is not created twice.",
+            _ => "The schedule is deleted and runs no more. Its runs that have not fired are cancelled. Its other tasks stay.",
         }
     }
 }
@@ -102,7 +102,7 @@ fn time_field(id: &str, label: &str, help: &str, form: &Form) -> Markup {
 fn pause_fields(context: &Context, form: &Form) -> Markup {
     html! {
         (parts::field("reason", "Why", Some("Shown wherever the pause is."), &parts::input("reason", form.raw("reason"), "the printer burns"), None))
-        (time_field("until", "Until", &format!("In {}. Empty: until somebody resumes it.", context.zone.name), form))
+        (time_field("until", "Until", &format!("In {}. Empty: until it is resumed.", context.zone.name), form))
     }
 }
 
@@ -139,7 +139,7 @@ async fn send(context: &Context, action: &str, form: &Form) -> Result<String, Fa
                     .map(|rfc3339| ("until".to_owned(), json!(rfc3339))),
             );
             post(Value::Object(body)).await?;
-            "It is paused: nothing of it runs.".to_owned()
+            "It is paused.".to_owned()
         }
         "resume" => {
             post(json!({})).await?;
@@ -150,7 +150,7 @@ async fn send(context: &Context, action: &str, form: &Form) -> Result<String, Fa
                 context.api.send(Method::POST, &call(context, "/run"), None, None).await?.read()?;
             run.task_ref.map_or_else(
                 || "One run is being made.".to_owned(),
-                |task_ref| format!("One run is made: task {task_ref}."),
+                |task_ref| format!("One run was created: task {task_ref}."),
             )
         }
         "backfill" => {
@@ -167,7 +167,7 @@ async fn send(context: &Context, action: &str, form: &Form) -> Result<String, Fa
             );
             let made: BackfillAnswer = post(Value::Object(body)).await?.read()?;
             format!(
-                "The range has {}; those that were not there are made.",
+                "The range has {}; missing ones are created.",
                 texts::count(made.runs, "run", "runs")
             )
         }

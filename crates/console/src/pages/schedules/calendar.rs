@@ -41,7 +41,7 @@ pub(super) fn month(context: &Context, zone: &Zone, runs: &[UpcomingRun]) -> Mar
     let Some((first, last)) = runs.first().zip(runs.last()) else {
         return parts::panel(
             "Coming runs",
-            &html! { p.dim #coming { "None is to come: it is paused, disabled, or over." } },
+            &html! { p.dim #coming { "No run is planned: the schedule is paused, disabled, or over." } },
         );
     };
     let days = by_day(zone, runs);

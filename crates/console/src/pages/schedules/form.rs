@@ -43,19 +43,19 @@ const FIELDS: [(&str, &str, &str, &str); 22] = [
     (
         "cron",
         "Cron expressions",
-        "One a line: minute hour day month weekday, seconds before them if there are six; L, W, # and @daily are known.",
+        "One per line: minute hour day month weekday; with six fields the first is seconds. L, W, # and @daily are supported.",
         "0 9 * * MON-FRI",
     ),
     ("every", "Every", "Such as 30 s, 15 min, 2 h.", "15 min"),
     ("at", "At these instants", "One a line.", "2026-12-24T18:00:00Z"),
-    ("time_zone", "Zone", "In which cron expressions and days are meant.", "UTC"),
-    ("exclude", "But not", "One a line: 2026-12-24, 2026-12-24/2026-12-26, or a cron expression.", ""),
+    ("time_zone", "Zone", "Time zone of cron expressions and days.", "UTC"),
+    ("exclude", "But not", "One per line: 2026-12-24, 2026-12-24/2026-12-26, or a cron expression.", ""),
     ("start_at", "Not before", "", ""),
     ("end_at", "Not after", "", ""),
     ("max_runs", "At most so many runs", "", "no limit"),
-    ("jitter", "Later by up to", "Always by the same amount, so that not all come at the full hour.", "0"),
-    ("overlap", "If the last is not over, a run", "", ""),
-    ("missed", "Of runs that were missed", "Because all engines were away, or it was paused.", ""),
+    ("jitter", "Later by up to", "A fixed offset per schedule, so that not all runs start at the full hour.", "0"),
+    ("overlap", "If the previous run is not over, a run", "", ""),
+    ("missed", "Of runs that were missed", "Because all engines were down, or it was paused.", ""),
     ("missed_window", "but none older than", "", "1 d"),
     ("queue", "Queue", "", "mail"),
     ("kind", "Kind", "", "default"),
@@ -177,7 +177,7 @@ fn view(
     };
     let group = |title: &str, names: &[&str]| group(context, title, form, at_fields, names);
     let does = if revision.is_none() { "Make the schedule" } else { "Change the schedule" };
-    View::new(title, "Cron expressions, an interval and instants count together. The next ten runs are computed while you type; nothing is stored before you say so.")
+    View::new(title, "Cron expressions, an interval and instants combine. The next ten runs are computed while you type. Nothing is stored before you save.")
         .under("Schedules", context.href(LIST, &[]))
         .part(html! {
             form.settings #schedule-form method="post" action=(context.here()) {
@@ -408,7 +408,7 @@ async fn create(context: &Context, form: &Form) -> Result<Done, Fault> {
         Ok(_) => Ok(Done::to(address(context, &name), format!("{name} is made."))),
         Err(fault) if fault.code() == Some("precondition.failed") => {
             let fault = Fault::Invalid(format!(
-                "There is a schedule {name} already; take another name, or change that one."
+                "The schedule {name} exists. Choose another name, or edit that one."
             ));
             again(context, form, None, fault).await
         }
@@ -434,7 +434,7 @@ async fn store(context: &Context, form: &Form) -> Result<Done, Fault> {
         Ok(_) => Ok(Done::to(address(context, &schedule.name), format!("{} is changed.", schedule.name))),
         Err(fault) if fault.code() == Some("precondition.failed") => {
             let fault = Fault::Invalid(format!(
-                "Somebody has changed it since you opened this form (revision {revision}, now {}). Send it once more to put your values over theirs.",
+                "Another user has changed it since you opened this form (revision {revision}, now {}). Submit again to overwrite those changes.",
                 schedule.revision
             ));
             again(context, form, Some(schedule.revision), fault).await

@@ -101,19 +101,19 @@ fn question(
         "cancel" => (
             "Cancel",
             html! {
-                label.check { input type="checkbox" name="stop_if_fired" value="true" checked[is_fired(task)]; "Also if it has fired: take it out of its queue, and ask an executor that has it to stop" }
+                label.check { input type="checkbox" name="stop_if_fired" value="true" checked[is_fired(task)]; "Also if it has fired: remove it from its queue, and ask its executor to stop" }
             },
         ),
         "redrive" => (
             "Redrive",
-            html! { p.hint { "As it is. To change its payload or time as well:" } (changes(context, task, form, false)) },
+            html! { p.hint { "Unchanged. To change its payload or time as well:" } (changes(context, task, form, false)) },
         ),
         "bury" => (
             "Bury",
             parts::field(
                 "reason",
                 "Why",
-                Some("Its last error from then on, by which it is found among the dead."),
+                Some("Becomes its last error. The dead letters page groups by it."),
                 &parts::input("reason", "", "buried by hand"),
                 None,
             ),
@@ -141,14 +141,14 @@ fn says(action: &str) -> &'static str {
     match action {
         "run-now" => "One task is due at once, instead of at its time.",
         "cancel" => {
-            "One task will not run. If an executor has it already, it is asked to stop, and does so when its handler looks."
+            "One task is cancelled. If an executor is running it, the executor is asked to stop."
         }
-        "redrive" => "One dead task gets its attempts again.",
-        "bury" => "One task is put among the dead: it does not run, and can be looked at and redriven.",
+        "redrive" => "One dead task gets new attempts.",
+        "bury" => "One task moves to the dead letters. It does not run, and can be redriven.",
         "delete" => {
-            "One task is deleted, with its history and payload. Nothing of it is left but in archives and the audit."
+            "One task is deleted, with its history and payload. It stays only in archives and the audit."
         }
-        _ => "One task is changed, if it has not fired until then. What is left as it is stays.",
+        _ => "One task is changed, unless it has fired. Fields that you leave unchanged stay.",
     }
 }
 
@@ -204,7 +204,7 @@ async fn send(context: &Context, action: &str, body: String) -> Result<String, F
         answer.read::<ActionAnswer>().ok().and_then(|answer| serde_json::to_value(answer.outcome).ok());
     let outcome = outcome.as_ref().and_then(Value::as_str).unwrap_or_default();
     Ok(match (action, outcome) {
-        (_, "stop_requested") => "An executor has it: it was asked to stop.".to_owned(),
+        (_, "stop_requested") => "An executor is running it and was asked to stop.".to_owned(),
         ("run-now", _) => "It is due now.".to_owned(),
         ("change", _) => "It is changed.".to_owned(),
         (_, outcome) => format!("Done: {outcome}."),

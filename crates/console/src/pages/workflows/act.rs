@@ -72,7 +72,7 @@ fn question(
     let node = context.param("node");
     let (title, does) = match action {
         "cancel" => (format!("Cancel {name}?"), "Cancel the workflow"),
-        "retry" => (format!("Retry {name} from what has failed?"), "Retry it"),
+        "retry" => (format!("Retry the failed nodes of {name}?"), "Retry it"),
         "rerun" => (format!("Begin a copy of {name}?"), "Begin a copy"),
         _ => (format!("Skip the node {node}?"), "Skip the node"),
     };
@@ -114,7 +114,7 @@ fn says<'a, Nodes: Iterator<Item = &'a NodeStatus>>(
     html! {
         @match action {
             "cancel" => {
-                "Nothing of it begins any more: " strong { (texts::count(count(|node| node.state == NodeState::Blocked), "node", "nodes")) } " will not run, and "
+                "No task of it starts any more: " strong { (texts::count(count(|node| node.state == NodeState::Blocked), "node", "nodes")) } " will not run, and "
                 strong { (texts::number(count(|node| node.state == NodeState::Running))) } " that run are asked to stop. Then what was done is undone, the last first, where a node says how."
             },
             "retry" => {

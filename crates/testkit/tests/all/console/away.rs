@@ -66,7 +66,7 @@ async fn a_page_whose_store_refuses_is_answered_with_its_last_rendering() {
     site.store.faults.set(StoreGroup::Read, Dials::REFUSES);
     answered(&mut browser).await.expect(200).must_have(KEPT).must_have(&first);
     let never_shown = browser.get(&format!("{PAGE}/{first}")).await.expect(503);
-    never_shown.must_have("What this engine knows without it").must_have("Up since");
+    never_shown.must_have("What this engine knows without the database").must_have("Up since");
     never_shown.must_have(&format!("content=\"2;url={PAGE}/{first}\""));
     site.store.faults.heal();
     fresh(&mut browser, &first).await;

@@ -90,9 +90,9 @@ async fn a_token_that_is_not_good_is_told_so_and_gets_no_cookie() {
     let site = Site::sqlite().await;
     let (_, executor) = site.token("executor", &["*"], &["*"]).await;
     for (token, status, said) in [
-        ("punctual_aaaaaaaaaaaa_nonsense", 401, "This token is not good"),
+        ("punctual_aaaaaaaaaaaa_nonsense", 401, "This token is not valid"),
         ("", 422, "Give a token."),
-        ("a\nb", 422, "none but those of the keyboard"),
+        ("a\nb", 422, "printable ASCII characters"),
         (executor.as_str(), 403, "This token may not read"),
     ] {
         let mut browser = Browser::at(&site);
