@@ -281,8 +281,9 @@ impl World {
             self.put_mode(queue, "push").await;
         }
         if state == "dispatching" {
-            // Only tasks of push queues are marked so.
-            self.put_mode(queue, "push").await;
+            // Only tasks of push queues are marked so, where a limit keeps them from being leased ahead.
+            let limited = json!({"mode": "push", "concurrency": 1_000});
+            self.send(ask("PUT", format!("/v1/queues/{queue}")).json(&limited)).await.expect(200);
         }
         let delay_ms = if state == "scheduled" || state == "cancelled" { HOUR_MS } else { 10_000 };
         let body = json!({"queue": queue, "task_id": id, "task_version": 5, "delay_ms": delay_ms});

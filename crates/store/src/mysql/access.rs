@@ -5,23 +5,19 @@ use super::{
     Inner, MysqlStore,
     ids::counted_by,
     limits::{PING, WRITE, silent, watched},
-    row,
     session::Known,
     statements::sql,
     to_its_end,
 };
-use crate::Error;
+use crate::{Error, rows};
 use async_trait::async_trait;
 use punctual_contract::{
     AccessStore, Error as CallError,
-    access::{Previous, Revoked, Token, Tokens},
+    access::{Token, Tokens},
     settings::Saved,
 };
-use punctual_domain::{
-    access::{SecretHash, TokenId},
-    time::Millis,
-};
-use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
+use punctual_domain::{access::TokenId, time::Millis};
+use sqlx::{Connection as _, MySqlConnection, Row as _};
 use std::sync::Arc;
 use tokio::time::timeout;
 
@@ -82,44 +78,11 @@ async fn all(inner: Arc<Inner>) -> sqlx::Result<Tokens> {
         let rows = sqlx::query(sql!(access, list_all)).fetch_all(&mut *conn).await?;
         let after = revision(&mut conn).await?;
         if before == after {
-            let all = rows.iter().map(token).collect::<sqlx::Result<_>>()?;
+            let all = rows.iter().map(rows::token).collect::<sqlx::Result<_>>()?;
             return Ok(Tokens { revision: after, all });
         }
         before = after;
     }
-}
-
-fn secret(found: &MySqlRow, column: usize) -> sqlx::Result<Option<SecretHash>> {
-    let text: Option<&str> = found.try_get(column)?;
-    let odd = || row::odd(column, "is not the hash of a secret".to_owned());
-    text.map(|text| SecretHash::from_hex(text).ok_or_else(odd)).transpose()
-}
-
-fn instant(found: &MySqlRow, column: usize) -> sqlx::Result<Option<Millis>> {
-    Ok(found.try_get::<Option<i64>, _>(column)?.map(Millis))
-}
-
-fn token(found: &MySqlRow) -> sqlx::Result<Token> {
-    let previous = match (secret(found, 4)?, instant(found, 5)?) {
-        (Some(secret), Some(until)) => Some(Previous { secret, until }),
-        _ => None,
-    };
-    let by: Option<String> = found.try_get(11)?;
-    Ok(Token {
-        id: TokenId::new(found.try_get(0)?).map_err(|error| row::odd(0, error))?,
-        name: found.try_get(1)?,
-        grant: serde_json::from_str(found.try_get(2)?).map_err(|error| row::odd(2, error))?,
-        secret: secret(found, 3)?.ok_or_else(|| row::odd(3, "there is no secret".to_owned()))?,
-        previous,
-        created_at: row::millis(found, 6)?,
-        created_by: found.try_get(7)?,
-        expires_at: instant(found, 8)?,
-        rotated_at: instant(found, 9)?,
-        revoked: instant(found, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
-        used_at: instant(found, 12)?,
-        revision: found.try_get(13)?,
-        required_at: instant(found, 14)?,
-    })
 }
 
 async fn save(inner: Arc<Inner>, token: Token, expected: i64) -> Result<Saved, CallError> {

@@ -8,14 +8,14 @@ use super::{
     statements::sql,
     to_its_end,
 };
-use crate::{Error, audit};
+use crate::{Error, audit, rows};
 use async_trait::async_trait;
 use punctual_contract::{
     AuditStore, Error as CallError,
     audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
 };
 use punctual_domain::time::Millis;
-use sqlx::{Row as _, mysql::MySqlRow};
+use sqlx::Row as _;
 use std::{future::Future, sync::Arc};
 
 #[async_trait]
@@ -99,29 +99,6 @@ async fn entries(inner: Arc<Inner>, query: AuditQuery) -> sqlx::Result<AuditPage
     let asked = asked.bind(query.until.unwrap_or(Millis::MAX).0);
     let asked = asked.bind(i64::try_from(query.limit).unwrap_or(i64::MAX));
     let rows = asked.fetch_all(&mut *conn).await?;
-    let entries = rows.iter().map(entry).collect::<sqlx::Result<_>>()?;
+    let entries = rows.iter().map(rows::audit_entry).collect::<sqlx::Result<_>>()?;
     Ok(audit::page(&query, range, AuditPage { entries, next_before_id: None }))
-}
-
-fn entry(found: &MySqlRow) -> sqlx::Result<(i64, AuditEntry)> {
-    let status: Option<i32> = found.try_get(10)?;
-    let status = status.map(u16::try_from).transpose().map_err(|error| row::odd(10, error))?;
-    let at: Option<i64> = found.try_get(11)?;
-    let (reason, before, after) = (found.try_get(12)?, found.try_get(13)?, found.try_get(14)?);
-    let result =
-        status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
-    let entry = AuditEntry {
-        at: row::millis(found, 1)?,
-        token_id: found.try_get(2)?,
-        caller: found.try_get(3)?,
-        address: found.try_get(4)?,
-        action: found.try_get(5)?,
-        request: found.try_get(6)?,
-        namespace: found.try_get(7)?,
-        request_id: found.try_get(8)?,
-        times: found.try_get(9)?,
-        result,
-        key: None,
-    };
-    Ok((found.try_get(0)?, entry))
 }

@@ -11,7 +11,7 @@ use super::{
     statements::sql,
     walk::Walk,
 };
-use crate::{Error, runs};
+use crate::{Error, rows, runs};
 use async_trait::async_trait;
 use punctual_contract::{
     BulkStore, Error as CallError, Happened,
@@ -49,7 +49,7 @@ impl BulkStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(bulk, list)).bind(namespace.as_str()).bind(below);
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::bulk).collect::<sqlx::Result<_>>()
         };
         self.reading("list bulk operations", work).await
     }
@@ -58,7 +58,7 @@ impl BulkStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(bulk, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::bulk).collect::<sqlx::Result<_>>()
         };
         self.reading("look for due bulk operations", work).await
     }
@@ -85,7 +85,7 @@ impl BulkStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(bulk, list_failures)).bind(bulk).bind(above).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(failure).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::bulk_failure).collect::<sqlx::Result<_>>()
         };
         self.reading("read what failed of a bulk operation", work).await
     }
@@ -120,7 +120,7 @@ fn most(limit: usize) -> i64 {
 
 async fn one(catalog: &mut MySqlConnection, id: i64) -> sqlx::Result<Option<StoredBulk>> {
     let found = sqlx::query(sql!(bulk, read)).bind(id).fetch_optional(catalog).await?;
-    found.map(|row| stored(&row)).transpose()
+    found.map(|row| rows::bulk(&row)).transpose()
 }
 
 async fn create(tx: &mut MySqlConnection, new: NewBulk, now: Millis) -> sqlx::Result<StoredBulk> {
@@ -162,30 +162,6 @@ async fn advance(tx: &mut MySqlConnection, advance_bulk: AdvanceBulk, now: Milli
         failed.bind(advance_bulk.id).bind(most(FAILURES_MAX)).execute(&mut *tx).await?;
     }
     Ok(Applied::Moved)
-}
-
-fn stored(row: &MySqlRow) -> sqlx::Result<StoredBulk> {
-    let state = BulkState::from_code(row::small(row, 3)?);
-    Ok(StoredBulk {
-        id: row.try_get(0)?,
-        namespace: row::name(row, 1)?,
-        step: row.try_get(2)?,
-        state: state.ok_or_else(|| row::odd(3, "is no state of an operation"))?,
-        bulk: serde_json::from_str(row.try_get(4)?).map_err(|error| row::odd(4, error))?,
-        progress: serde_json::from_str(row.try_get(5)?).map_err(|error| row::odd(5, error))?,
-        wake_at: row.try_get::<Option<i64>, _>(6)?.map(Millis),
-        created_at: row::millis(row, 7)?,
-        created_by: row.try_get(8)?,
-        updated_at: row::millis(row, 9)?,
-    })
-}
-
-fn failure(row: &MySqlRow) -> sqlx::Result<BulkFailure> {
-    Ok(BulkFailure {
-        place: row.try_get::<&str, _>(0)?.parse().map_err(|error| row::odd(0, error))?,
-        at: row::millis(row, 1)?,
-        error: row.try_get(2)?,
-    })
 }
 
 /// As a search: begun anew when partitions moved meanwhile; or had moved before, and this engine did not know.

@@ -9,7 +9,7 @@ use super::{
     row,
     statements::sql,
 };
-use crate::Error;
+use crate::{Error, rows};
 use async_trait::async_trait;
 use punctual_contract::{
     ClusterStore, Error as CallError, Happened,
@@ -55,7 +55,7 @@ impl ClusterStore for MysqlStore {
             let asked = asked.bind(query.since.unwrap_or(Millis(i64::MIN)).0);
             let asked = asked.bind(query.until.unwrap_or(Millis::MAX).0).bind(most(query.limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(event).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::event).collect::<sqlx::Result<_>>()
         };
         self.reading("read events", work).await
     }
@@ -89,7 +89,7 @@ impl ClusterStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(cluster, list_samples)).bind(since.0).bind(SAMPLES_MAX);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(sample).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::sample).collect::<sqlx::Result<_>>()
         };
         self.reading("read samples", work).await
     }
@@ -113,7 +113,7 @@ impl ClusterStore for MysqlStore {
             };
             let asked = asked.bind(since.0).bind(SAMPLES_MAX);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(sample).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::sample).collect::<sqlx::Result<_>>()
         };
         self.reading("read samples of queues", work).await
     }
@@ -196,31 +196,12 @@ impl ClusterStore for MysqlStore {
     }
 }
 
-fn sample(row: &MySqlRow) -> sqlx::Result<Sample> {
-    Ok(Sample { step_at: row::millis(row, 0)?, engine: row.try_get(1)?, body: row.try_get(2)? })
-}
-
 fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 fn count(rows: u64) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX)
-}
-
-/// Columns of `list_events` in cluster.sql.
-fn event(found: &MySqlRow) -> sqlx::Result<(i64, Event)> {
-    let kind: &str = found.try_get(2)?;
-    let engine: Option<String> = found.try_get(4)?;
-    let event = Event {
-        at: row::millis(found, 1)?,
-        kind: kind.parse().map_err(|error| row::odd(2, error))?,
-        key: found.try_get(3)?,
-        engine: engine.filter(|engine| !engine.is_empty()),
-        text: found.try_get(5)?,
-        details: found.try_get(6)?,
-    };
-    Ok((found.try_get(0)?, event))
 }
 
 /// Columns of `list_engines` in cluster.sql.

@@ -6,13 +6,14 @@ use super::{
     row,
     statements::sql,
 };
+use crate::rows;
 use punctual_contract::{Error, Happened};
 use punctual_domain::{
     executor::{Executor, Roll, Sign, Standing, Wish},
     name::Name,
     time::Millis,
 };
-use sqlx::{Row as _, mysql::MySqlRow};
+use sqlx::Row as _;
 
 /// Signs of one statement.
 const SIGNS_MAX: usize = 500;
@@ -23,7 +24,10 @@ pub(super) async fn note(catalog: Connections, signs: Vec<Sign>) -> Result<Vec<(
             Statement::new(sql!(executors, save_heartbeats)).text(&json(some)).execute(&catalog).await?;
         }
         let wished = Statement::new(sql!(executors, list_desired_states)).fetch(&catalog).await?;
-        wished.iter().map(|row| Ok((row::name(row, 0)?, row::name(row, 1)?, wish(row, 2)?))).collect()
+        wished
+            .iter()
+            .map(|value| Ok((row::name(value, 0)?, row::name(value, 1)?, rows::wish(value, 2)?)))
+            .collect()
     })
     .await
 }
@@ -81,26 +85,9 @@ pub(super) async fn list(
     apart("list executors", Happened::No, async move {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let asked = Statement::new(sql!(executors, list)).text(namespace.as_str()).text(&from).int(limit);
-        asked.fetch(&catalog).await?.iter().map(executor).collect()
+        asked.fetch(&catalog).await?.iter().map(rows::executor).collect()
     })
     .await
-}
-
-fn executor(row: &MySqlRow) -> sqlx::Result<Executor> {
-    Ok(Executor {
-        namespace: row::name(row, 0)?,
-        name: row::name(row, 1)?,
-        profile: serde_json::from_str(row.try_get(2)?).map_err(|error| row::odd(2, error))?,
-        wish: wish(row, 3)?,
-        first_seen_at: row::millis(row, 4)?,
-        seen_at: row::millis(row, 5)?,
-        alive_until: row::millis(row, 6)?,
-    })
-}
-
-fn wish(row: &MySqlRow, at: usize) -> sqlx::Result<Wish> {
-    let code: u8 = row::small(row, at)?;
-    Wish::from_code(code).ok_or_else(|| row::odd(at, format!("{code} is not the code of a wish")))
 }
 
 /// Answers what was wished before.
@@ -116,7 +103,7 @@ pub(super) async fn set_wish(
                 .text(namespace.as_str())
                 .text(name.as_str());
             let Some(found) = wished.fetch(&catalog).await?.pop() else { return Ok(None) };
-            let stood = self::wish(&found, 0)?;
+            let stood = rows::wish(&found, 0)?;
             let set = Statement::new(sql!(executors, set_desired_state)).int(i64::from(wish.code()));
             let set = set.text(namespace.as_str()).text(name.as_str()).int(i64::from(stood.code()));
             // Lost: somebody else's wish was set.
@@ -139,10 +126,10 @@ pub(super) async fn call_roll(
         let forget = Statement::new(sql!(executors, delete_silent)).int(silent_since.0).int(left_before.0);
         forget.execute(&catalog).await?;
         let mut roll = Roll { died, ..Roll::default() };
-        for row in Statement::new(sql!(executors, count_by_state)).int(now.0).fetch(&catalog).await? {
-            let silent: i64 = row.try_get(1)?;
-            let standing = if silent != 0 { Standing::Dead } else { Standing::of(wish(&row, 0)?) };
-            roll.count(standing, row::small(&row, 2)?);
+        for value in Statement::new(sql!(executors, count_by_state)).int(now.0).fetch(&catalog).await? {
+            let silent: i64 = value.try_get(1)?;
+            let standing = if silent != 0 { Standing::Dead } else { Standing::of(rows::wish(&value, 0)?) };
+            roll.count(standing, row::small(&value, 2)?);
         }
         Ok(roll)
     })

@@ -1,12 +1,13 @@
 //! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
 
-use super::{MysqlStore, job::Work, line::Lane, row, search, statements::sql};
+use super::{MysqlStore, job::Work, line::Lane, search, statements::sql};
+use crate::rows;
 use punctual_contract::{
     Error as CallError,
     store::{Reply, ReplyKey, Reservation, Reserved},
 };
 use punctual_domain::time::Millis;
-use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
+use sqlx::MySqlConnection;
 
 impl MysqlStore {
     pub(super) async fn keep(
@@ -77,7 +78,7 @@ async fn reserve(
         .bind(key.key.as_bytes());
     reserve.bind(now.0).bind(owner.as_bytes()).execute(&mut *conn).await?;
     let look = sqlx::query(sql!(reply, read)).bind(key.namespace.as_str()).bind(key.key.as_bytes());
-    let stands = reply(&look.fetch_one(conn).await?)?;
+    let stands = rows::reply(&look.fetch_one(conn).await?)?;
     Ok(match stands.status {
         0 if stands.body == owner.as_bytes() => Reserved::Ours,
         0 => Reserved::Theirs,
@@ -97,15 +98,5 @@ pub(crate) async fn load(
 ) -> sqlx::Result<Option<Reply>> {
     let look =
         sqlx::query(sql!(reply, load)).bind(key.namespace.as_str()).bind(key.key.as_bytes()).bind(now.0);
-    look.fetch_optional(conn).await?.map(|row| reply(&row)).transpose()
-}
-
-/// Columns of `load` in reply.sql and `read` in reply.sql.
-fn reply(row: &MySqlRow) -> sqlx::Result<Reply> {
-    Ok(Reply {
-        request_hash: row.try_get::<i64, _>(0)?.cast_unsigned(),
-        status: row::small(row, 1)?,
-        body: row.try_get(2)?,
-        keep_until: row::millis(row, 3)?,
-    })
+    look.fetch_optional(conn).await?.map(|row| rows::reply(&row)).transpose()
 }

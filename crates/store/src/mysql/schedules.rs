@@ -10,7 +10,7 @@ use super::{
     statements::sql,
     to_its_end,
 };
-use crate::{Error, runs};
+use crate::{Error, rows, runs};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use punctual_contract::{
@@ -23,7 +23,7 @@ use punctual_contract::{
 };
 use punctual_domain::{identity::IdentitySecret, name::Name, schedule::Outcome, time::Millis};
 use serde_json::json;
-use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
+use sqlx::{Connection as _, MySqlConnection, Row as _};
 use std::{collections::HashSet, sync::Arc};
 
 const REVISION: &str = "schedules_revision";
@@ -55,7 +55,7 @@ impl ScheduleStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(schedules, list)).bind(namespace.as_str()).bind(after);
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::schedule).collect::<sqlx::Result<_>>()
         };
         self.reading("list schedules", work).await
     }
@@ -87,7 +87,7 @@ impl ScheduleStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(schedules, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::schedule).collect::<sqlx::Result<_>>()
         };
         self.reading("look for due schedules", work).await
     }
@@ -137,7 +137,9 @@ impl ScheduleStore for MysqlStore {
             let asked = sqlx::query(sql!(schedules, list_unsettled)).bind(before.0);
             let asked = asked.bind(schedule).bind(schedule).bind(revision).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(|row| Ok((stored(row)?, run(row, COLUMNS)?))).collect::<sqlx::Result<_>>()
+            rows.iter()
+                .map(|row| Ok((rows::schedule(row)?, rows::run(row, COLUMNS)?)))
+                .collect::<sqlx::Result<_>>()
         };
         self.reading("look for unsettled runs", work).await
     }
@@ -160,7 +162,7 @@ impl ScheduleStore for MysqlStore {
             let asked = sqlx::query(sql!(schedules, list_runs)).bind(query.schedule).bind(query.from.0);
             let asked = asked.bind(query.before.0).bind(most(runs::fetched(query.limit)));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            let all = rows.iter().map(|row| run(row, 0)).collect::<sqlx::Result<_>>()?;
+            let all = rows.iter().map(|row| rows::run(row, 0)).collect::<sqlx::Result<_>>()?;
             Ok::<_, sqlx::Error>(runs::page(all, query.limit))
         };
         self.reading("read the runs of a schedule", work).await
@@ -290,7 +292,7 @@ async fn secret(tx: &mut MySqlConnection, offered: IdentitySecret) -> sqlx::Resu
 
 async fn one(catalog: &mut MySqlConnection, key: &ScheduleKey) -> sqlx::Result<Option<StoredSchedule>> {
     let asked = sqlx::query(sql!(schedules, read)).bind(key.namespace.as_str()).bind(key.name.as_str());
-    asked.fetch_optional(catalog).await?.map(|row| stored(&row)).transpose()
+    asked.fetch_optional(catalog).await?.map(|row| rows::schedule(&row)).transpose()
 }
 
 async fn save(
@@ -373,42 +375,4 @@ async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sq
     }
     let answer = |pair: &(&Advance, bool)| if pair.1 { Applied::Moved } else { Applied::Lost };
     Ok(moved.iter().map(answer).collect())
-}
-
-fn stored(row: &MySqlRow) -> sqlx::Result<StoredSchedule> {
-    Ok(StoredSchedule {
-        id: row.try_get(0)?,
-        key: ScheduleKey { namespace: row::name(row, 1)?, name: row::name(row, 2)? },
-        revision: row.try_get(3)?,
-        step: row.try_get(4)?,
-        schedule: serde_json::from_str(row.try_get(5)?).map_err(|error| row::odd(5, error))?,
-        progress: serde_json::from_str(row.try_get(6)?).map_err(|error| row::odd(6, error))?,
-        wake_at: row.try_get::<Option<i64>, _>(7)?.map(Millis),
-        created_at: row::millis(row, 8)?,
-        updated_at: row::millis(row, 9)?,
-        updated_by: row.try_get(10)?,
-    })
-}
-
-fn run(row: &MySqlRow, first: usize) -> sqlx::Result<Run> {
-    let column = |nth: usize| first + nth;
-    let codes = (row::small(row, column(2))?, row::small(row, column(4))?);
-    let odd = || row::odd(column(2), format!("{codes:?} is no kind of run with an outcome"));
-    let (kind, outcome) = runs::of_codes(codes).ok_or_else(odd)?;
-    Ok(Run {
-        key: RunKey {
-            schedule: row.try_get(column(0))?,
-            at: row::millis(row, column(1))?,
-            kind,
-            revision: row.try_get(column(3))?,
-        },
-        outcome,
-        execute_at: row::millis(row, column(5))?,
-        number: u64::try_from(row.try_get::<i64, _>(column(6))?).unwrap_or(0),
-        reason: row.try_get(column(7))?,
-        task_ref: row.try_get(column(8))?,
-        is_settled: row.try_get::<Option<i64>, _>(column(9))?.is_none(),
-        created_at: row::millis(row, column(10))?,
-        version: row.try_get(column(11))?,
-    })
 }

@@ -7,16 +7,15 @@ use super::{
     ids::counted_by,
     limits::{PING, WRITE, silent, watched},
     pauses::{self, PAUSES_REVISION},
-    row,
     session::Known,
     statements::sql,
     to_its_end,
 };
-use crate::Error;
+use crate::{Error, rows};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, SettingStore,
-    settings::{SaveSetting, Saved, SettingChange, Settings, Standing},
+    settings::{SaveSetting, Saved, SettingChange, Settings},
 };
 use punctual_domain::{
     settings::{Scope, Setting},
@@ -70,28 +69,11 @@ async fn all(inner: Arc<Inner>) -> sqlx::Result<Settings> {
         let rows = sqlx::query(sql!(settings, list_all)).fetch_all(&mut *conn).await?;
         let after = revision(&mut conn).await?;
         if before == after {
-            let all = rows.iter().map(standing).collect::<sqlx::Result<_>>()?;
+            let all = rows.iter().map(rows::standing).collect::<sqlx::Result<_>>()?;
             return Ok(Settings { revision: after, all });
         }
         before = after;
     }
-}
-
-fn standing(row: &MySqlRow) -> sqlx::Result<Standing> {
-    let (namespace, queue): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
-    let odd = || row::odd(0, format!("{namespace:?} and {queue:?} are no scope"));
-    let scope = Scope::of_names(namespace, queue).ok_or_else(odd)?;
-    Ok(Standing {
-        setting: setting(&scope, 3, row.try_get(3)?)?,
-        scope,
-        revision: row.try_get(2)?,
-        updated_at: row::millis(row, 4)?,
-        updated_by: row.try_get(5)?,
-    })
-}
-
-fn setting(scope: &Scope, column: usize, body: &str) -> sqlx::Result<Setting> {
-    Setting::of_json(scope, body).map_err(|error| row::odd(column, error.to_string()))
 }
 
 async fn save(inner: Arc<Inner>, save: SaveSetting, now: Millis) -> Result<Saved, CallError> {
@@ -197,14 +179,5 @@ async fn changes(
     let asked = sqlx::query(sql!(settings, list_changes)).bind(namespace).bind(queue);
     let asked = asked.bind(before.unwrap_or(i64::MAX)).bind(i64::try_from(limit).unwrap_or(i64::MAX));
     let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-    let change = |row: &MySqlRow| {
-        let body: Option<&str> = row.try_get(1)?;
-        Ok(SettingChange {
-            revision: row.try_get(0)?,
-            setting: body.map(|body| setting(&scope, 1, body)).transpose()?,
-            changed_at: row::millis(row, 2)?,
-            changed_by: row.try_get(3)?,
-        })
-    };
-    rows.iter().map(change).collect()
+    rows.iter().map(|row| rows::setting_change(row, &scope)).collect()
 }

@@ -9,17 +9,17 @@ use super::{
     row,
     statements::sql,
 };
-use crate::{runs, workflows as texts};
+use crate::{rows, runs, workflows as texts};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, Happened, WorkflowStore,
     store::Applied,
     workflows::{
-        AdvanceWorkflow, Carried, ChangedNode, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent,
-        StoredDefinition, StoredNode, StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
+        AdvanceWorkflow, ChangedNode, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent, StoredDefinition,
+        StoredNode, StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
     },
 };
-use punctual_domain::{name::Name, time::Millis, workflow::WorkflowState};
+use punctual_domain::{name::Name, time::Millis};
 use serde_json::json;
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl WorkflowStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(workflows, read_definition)).bind(id);
             let found = asked.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
-            found.map(|row| definition(&row)).transpose()
+            found.map(|row| rows::definition(&row)).transpose()
         };
         self.reading("read the document of a workflow", work).await
     }
@@ -71,7 +71,7 @@ impl WorkflowStore for MysqlStore {
             }
             let asked = asked.bind(most(query.limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::workflow).collect::<sqlx::Result<_>>()
         };
         self.reading("list workflows", work).await
     }
@@ -80,7 +80,7 @@ impl WorkflowStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(workflows, list_rows)).bind(id.0);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(node).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::node).collect::<sqlx::Result<_>>()
         };
         self.reading("read the nodes of a workflow", work).await
     }
@@ -89,7 +89,7 @@ impl WorkflowStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(workflows, read_contents)).bind(runs::text(&nodes)).bind(id.0);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(content).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::node_content).collect::<sqlx::Result<_>>()
         };
         self.reading("read what nodes of a workflow carry", work).await
     }
@@ -122,7 +122,7 @@ impl WorkflowStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!(workflows, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+            rows.iter().map(rows::workflow).collect::<sqlx::Result<_>>()
         };
         self.reading("look for due workflows", work).await
     }
@@ -227,7 +227,7 @@ pub(super) async fn forget_namespace(
 
 async fn one(catalog: &mut MySqlConnection, id: WorkflowId) -> sqlx::Result<Option<StoredWorkflow>> {
     let asked = sqlx::query(sql!(workflows, read)).bind(id.0);
-    asked.fetch_optional(catalog).await?.map(|row| stored(&row)).transpose()
+    asked.fetch_optional(catalog).await?.map(|row| rows::workflow(&row)).transpose()
 }
 
 async fn create(tx: &mut MySqlConnection, new: NewWorkflow, now: Millis) -> sqlx::Result<CreatedWorkflow> {
@@ -244,7 +244,7 @@ async fn create(tx: &mut MySqlConnection, new: NewWorkflow, now: Millis) -> sqlx
         true => one(tx, WorkflowId(created.last_insert_id().cast_signed())).await?,
         false => {
             let asked = sqlx::query(sql!(workflows, find_by_key)).bind(namespace).bind(&new.key);
-            asked.fetch_optional(&mut *tx).await?.map(|row| stored(&row)).transpose()?
+            asked.fetch_optional(&mut *tx).await?.map(|row| rows::workflow(&row)).transpose()?
         }
     };
     Ok(CreatedWorkflow { workflow: workflow.ok_or(sqlx::Error::RowNotFound)?, is_new })
@@ -350,60 +350,4 @@ fn columns(node: &ChangedNode, now: Millis) -> serde_json::Value {
         carried.error,
         carried.items,
     ])
-}
-
-fn stored(row: &MySqlRow) -> sqlx::Result<StoredWorkflow> {
-    let code: u8 = row::small(row, 6)?;
-    let state = WorkflowState::from_code(code);
-    Ok(StoredWorkflow {
-        id: WorkflowId(row.try_get(0)?),
-        namespace: row::name(row, 1)?,
-        name: texts::name(row.try_get(2)?),
-        version: row.try_get(3)?,
-        definition: row.try_get(4)?,
-        step: row.try_get(5)?,
-        state: state.ok_or_else(|| row::odd(6, format!("{code} is no state of a workflow")))?,
-        progress: serde_json::from_str(row.try_get(7)?).map_err(|error| row::odd(7, error))?,
-        input: row.try_get(8)?,
-        wake_at: row.try_get::<Option<i64>, _>(9)?.map(Millis),
-        created_at: row::millis(row, 10)?,
-        updated_at: row::millis(row, 11)?,
-        finished_at: row.try_get::<Option<i64>, _>(12)?.map(Millis),
-        created_by: row.try_get(13)?,
-    })
-}
-
-fn definition(row: &MySqlRow) -> sqlx::Result<StoredDefinition> {
-    Ok(StoredDefinition {
-        id: row.try_get(0)?,
-        namespace: row::name(row, 1)?,
-        definition: serde_json::from_str(row.try_get(2)?).map_err(|error| row::odd(2, error))?,
-        version: row.try_get(3)?,
-    })
-}
-
-fn key(row: &MySqlRow) -> sqlx::Result<punctual_domain::workflow::NodeKey> {
-    let (node, item) = (row.try_get::<i32, _>(0)?, row.try_get::<i32, _>(1)?);
-    let key = texts::key(i64::from(node), i64::from(item), row::small(row, 2)?);
-    key.ok_or_else(|| row::odd(0, format!("{node} with item {item} is no node")))
-}
-
-fn node(my_sql_row: &MySqlRow) -> sqlx::Result<StoredNode> {
-    let state: u8 = row::small(my_sql_row, 3)?;
-    let attempt = i64::from(my_sql_row.try_get::<i32, _>(4)?);
-    let items = my_sql_row.try_get::<Option<i32>, _>(6)?.map(i64::from);
-    let task_ref: Option<String> = my_sql_row.try_get(7)?;
-    let row = texts::row(state, attempt, my_sql_row.try_get(5)?, items, task_ref.is_some());
-    Ok(StoredNode {
-        key: key(my_sql_row)?,
-        row: row.ok_or_else(|| row::odd(3, format!("{state} is no state of a node")))?,
-        task_ref,
-        begun_at: row::millis(my_sql_row, 8)?,
-        ended_at: my_sql_row.try_get::<Option<i64>, _>(9)?.map(Millis),
-    })
-}
-
-fn content(row: &MySqlRow) -> sqlx::Result<NodeContent> {
-    let carried = Carried { result: row.try_get(3)?, error: row.try_get(4)?, items: row.try_get(5)? };
-    Ok(NodeContent { key: key(row)?, carried })
 }

@@ -1,17 +1,15 @@
 //! Tokens. A change and its number are one transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, statements::sql};
+use crate::rows;
 use async_trait::async_trait;
 use punctual_contract::{
     AccessStore, Error as CallError,
-    access::{Previous, Revoked, Token, Tokens},
+    access::{Token, Tokens},
     settings::Saved,
 };
-use punctual_domain::{
-    access::{SecretHash, TokenId},
-    time::Millis,
-};
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+use punctual_domain::{access::TokenId, time::Millis};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 const REVISION: &str = "access_revision";
 
@@ -53,49 +51,11 @@ fn revision(conn: &Connection) -> rusqlite::Result<i64> {
 /// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
 fn all(conn: &Connection) -> rusqlite::Result<Tokens> {
     let revision = revision(conn)?;
-    let all = conn.prepare_cached(sql!(access, list_all))?.query_map([], token)?.collect::<Result<_, _>>()?;
+    let all = conn
+        .prepare_cached(sql!(access, list_all))?
+        .query_map([], |row| rows::token(row))?
+        .collect::<Result<_, _>>()?;
     Ok(Tokens { revision, all })
-}
-
-fn odd(column: usize, said: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(said))
-}
-
-fn secret(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<SecretHash>> {
-    let text: Option<String> = row.get(column)?;
-    let hash = |text: String| {
-        SecretHash::from_hex(&text)
-            .ok_or_else(|| odd(column, std::io::Error::other("is not the hash of a secret")))
-    };
-    text.map(hash).transpose()
-}
-
-fn instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Millis>> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(Millis))
-}
-
-fn token(row: &Row<'_>) -> rusqlite::Result<Token> {
-    let missing = || odd(3, std::io::Error::other("there is no secret"));
-    let previous = match (secret(row, 4)?, instant(row, 5)?) {
-        (Some(secret), Some(until)) => Some(Previous { secret, until }),
-        _ => None,
-    };
-    let by: Option<String> = row.get(11)?;
-    Ok(Token {
-        id: TokenId::new(row.get_ref(0)?.as_str()?).map_err(|error| odd(0, error))?,
-        name: row.get(1)?,
-        grant: serde_json::from_str(row.get_ref(2)?.as_str()?).map_err(|error| odd(2, error))?,
-        secret: secret(row, 3)?.ok_or_else(missing)?,
-        previous,
-        created_at: row::millis(row, 6)?,
-        created_by: row.get(7)?,
-        expires_at: instant(row, 8)?,
-        rotated_at: instant(row, 9)?,
-        revoked: instant(row, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
-        used_at: instant(row, 12)?,
-        revision: row.get(13)?,
-        required_at: instant(row, 14)?,
-    })
 }
 
 fn save(conn: &Connection, token: &Token, expected: i64) -> rusqlite::Result<Saved> {

@@ -1,14 +1,14 @@
 //! Who changed what. Appended before the change, completed after it.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
-use crate::audit;
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, statements::sql};
+use crate::{audit, rows};
 use async_trait::async_trait;
 use punctual_contract::{
     AuditStore, Error as CallError,
     audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
 };
 use punctual_domain::time::Millis;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 #[async_trait]
 impl AuditStore for SqliteStore {
@@ -88,29 +88,9 @@ fn entries(conn: &Connection, query: &AuditQuery) -> rusqlite::Result<AuditPage>
         query.until.unwrap_or(Millis::MAX).0,
         i64::try_from(query.limit).unwrap_or(i64::MAX),
     ];
-    let entries =
-        conn.prepare_cached(sql!(audit, list_page))?.query_map(asked, entry)?.collect::<Result<_, _>>()?;
+    let entries = conn
+        .prepare_cached(sql!(audit, list_page))?
+        .query_map(asked, |row| rows::audit_entry(row))?
+        .collect::<Result<_, _>>()?;
     Ok(audit::page(query, range, AuditPage { entries, next_before_id: None }))
-}
-
-fn entry(found: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
-    let status: Option<u16> = found.get(10)?;
-    let at: Option<i64> = found.get(11)?;
-    let (reason, before, after) = (found.get(12)?, found.get(13)?, found.get(14)?);
-    let result =
-        status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
-    let entry = AuditEntry {
-        at: row::millis(found, 1)?,
-        token_id: found.get(2)?,
-        caller: found.get(3)?,
-        address: found.get(4)?,
-        action: found.get(5)?,
-        request: found.get(6)?,
-        namespace: found.get(7)?,
-        request_id: found.get(8)?,
-        times: found.get(9)?,
-        result,
-        key: None,
-    };
-    Ok((found.get(0)?, entry))
 }

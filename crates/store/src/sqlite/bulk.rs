@@ -2,7 +2,7 @@
 //! compared in the statement that makes it; the failures of an advance are in its transaction.
 
 use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql, walk::Walk};
-use crate::runs;
+use crate::{rows, runs};
 use async_trait::async_trait;
 use punctual_contract::{
     BulkStore, Error as CallError,
@@ -16,7 +16,7 @@ use punctual_domain::{
     state::State,
     time::Millis,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params, types::Type};
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use std::ops::RangeInclusive;
 
 #[async_trait]
@@ -32,7 +32,8 @@ impl BulkStore for SqliteStore {
                 new.by,
                 new.wake_at(now).map(|wake_at| wake_at.0)
             ])?;
-            conn.prepare_cached(sql!(bulk, read))?.query_row([conn.last_insert_rowid()], stored)
+            conn.prepare_cached(sql!(bulk, read))?
+                .query_row([conn.last_insert_rowid()], |row| rows::bulk(row))
         };
         self.writing("make a bulk operation", 1, work).await
     }
@@ -40,7 +41,8 @@ impl BulkStore for SqliteStore {
     async fn bulk(&self, namespace: &Name, id: i64) -> Result<Option<StoredBulk>, CallError> {
         let namespace = namespace.clone();
         let work = move |conn: &Connection| {
-            let found = conn.prepare_cached(sql!(bulk, read))?.query_row([id], stored).optional()?;
+            let found =
+                conn.prepare_cached(sql!(bulk, read))?.query_row([id], |row| rows::bulk(row)).optional()?;
             Ok(found.filter(|bulk| bulk.namespace == namespace))
         };
         self.reading("read a bulk operation", Lane::Urgent, work).await
@@ -50,7 +52,7 @@ impl BulkStore for SqliteStore {
         let namespace = namespace.clone();
         let work = move |conn: &Connection| {
             let asked = params![namespace.as_str(), below, most(limit)];
-            conn.prepare_cached(sql!(bulk, list))?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(bulk, list))?.query_map(asked, |row| rows::bulk(row))?.collect()
         };
         self.reading("list bulk operations", Lane::Bulk, work).await
     }
@@ -58,7 +60,7 @@ impl BulkStore for SqliteStore {
     async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![slots, now.0, most(limit)];
-            conn.prepare_cached(sql!(bulk, list_due))?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(bulk, list_due))?.query_map(asked, |row| rows::bulk(row))?.collect()
         };
         self.reading("look for due bulk operations", Lane::Urgent, work).await
     }
@@ -86,7 +88,9 @@ impl BulkStore for SqliteStore {
     ) -> Result<Vec<BulkFailure>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![bulk, above, most(limit)];
-            conn.prepare_cached(sql!(bulk, list_failures))?.query_map(asked, failure)?.collect()
+            conn.prepare_cached(sql!(bulk, list_failures))?
+                .query_map(asked, |row| rows::bulk_failure(row))?
+                .collect()
         };
         self.reading("read what failed of a bulk operation", Lane::Bulk, work).await
     }
@@ -210,38 +214,4 @@ fn within(
         Ok(TaskRef { partition: Partition(row.get(0)?), due_at: row::millis(row, 1)?, id: row.get(2)? })
     };
     conn.prepare_cached(text)?.query_map(asked, place)?.collect()
-}
-
-fn stored(row: &Row<'_>) -> rusqlite::Result<StoredBulk> {
-    let odd = |at: usize| {
-        move |error: serde_json::Error| {
-            rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
-        }
-    };
-    let state = BulkState::from_code(row.get(3)?).ok_or_else(|| {
-        rusqlite::Error::FromSqlConversionFailure(3, Type::Integer, "is no state of an operation".into())
-    })?;
-    Ok(StoredBulk {
-        id: row.get(0)?,
-        namespace: row::name(row, 1)?,
-        step: row.get(2)?,
-        state,
-        bulk: serde_json::from_str(row.get_ref(4)?.as_str()?).map_err(odd(4))?,
-        progress: serde_json::from_str(row.get_ref(5)?.as_str()?).map_err(odd(5))?,
-        wake_at: row.get::<_, Option<i64>>(6)?.map(Millis),
-        created_at: row::millis(row, 7)?,
-        created_by: row.get(8)?,
-        updated_at: row::millis(row, 9)?,
-    })
-}
-
-fn failure(row: &Row<'_>) -> rusqlite::Result<BulkFailure> {
-    let odd = |error: punctual_domain::place::InvalidRef| {
-        rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into())
-    };
-    Ok(BulkFailure {
-        place: row.get_ref(0)?.as_str()?.parse().map_err(odd)?,
-        at: row::millis(row, 1)?,
-        error: row.get(2)?,
-    })
 }

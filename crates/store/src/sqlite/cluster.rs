@@ -1,7 +1,8 @@
 //! What an operator asks of the cluster, which is one engine here: events, samples, the size of the file, and how much is due
 //! in the time ahead.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, statements::sql};
+use crate::rows;
 use async_trait::async_trait;
 use punctual_contract::{
     ClusterStore, Error as CallError,
@@ -9,7 +10,7 @@ use punctual_contract::{
     store::Applied,
 };
 use punctual_domain::{name::QueueKey, time::Millis};
-use rusqlite::{Connection, Row, params, types::Type};
+use rusqlite::{Connection, Row, params};
 
 const SAMPLES_MAX: i64 = 100_000;
 
@@ -41,7 +42,9 @@ impl ClusterStore for SqliteStore {
                 query.until.unwrap_or(Millis::MAX).0,
                 most(query.limit)
             ];
-            conn.prepare_cached(sql!(cluster, list_events))?.query_map(asked, event)?.collect()
+            conn.prepare_cached(sql!(cluster, list_events))?
+                .query_map(asked, |row| rows::event(row))?
+                .collect()
         };
         self.reading("read events", Lane::Bulk, work).await
     }
@@ -71,7 +74,9 @@ impl ClusterStore for SqliteStore {
     async fn samples(&self, since: Millis) -> Result<Vec<Sample>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![since.0, SAMPLES_MAX];
-            conn.prepare_cached(sql!(cluster, list_samples))?.query_map(asked, sample)?.collect()
+            conn.prepare_cached(sql!(cluster, list_samples))?
+                .query_map(asked, |row| rows::sample(row))?
+                .collect()
         };
         self.reading("read samples", Lane::Bulk, work).await
     }
@@ -89,11 +94,15 @@ impl ClusterStore for SqliteStore {
         let work = move |conn: &Connection| match path {
             Some(path) => {
                 let asked = params![path, since.0, SAMPLES_MAX];
-                conn.prepare_cached(sql!(cluster, list_samples_of_queue))?.query_map(asked, sample)?.collect()
+                conn.prepare_cached(sql!(cluster, list_samples_of_queue))?
+                    .query_map(asked, |row| rows::sample(row))?
+                    .collect()
             }
             None => {
                 let asked = params![since.0, SAMPLES_MAX];
-                conn.prepare_cached(sql!(cluster, list_queue_samples))?.query_map(asked, sample)?.collect()
+                conn.prepare_cached(sql!(cluster, list_queue_samples))?
+                    .query_map(asked, |row| rows::sample(row))?
+                    .collect()
             }
         };
         self.reading("read samples of queues", Lane::Bulk, work).await
@@ -153,23 +162,4 @@ impl ClusterStore for SqliteStore {
 
 fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
-fn sample(row: &Row<'_>) -> rusqlite::Result<Sample> {
-    Ok(Sample { step_at: row::millis(row, 0)?, engine: row.get(1)?, body: row.get(2)? })
-}
-
-fn event(found: &Row<'_>) -> rusqlite::Result<(i64, Event)> {
-    let kind: String = found.get(2)?;
-    let odd = |error| rusqlite::Error::FromSqlConversionFailure(2, Type::Text, Box::new(error));
-    let engine: Option<String> = found.get(4)?;
-    let event = Event {
-        at: row::millis(found, 1)?,
-        kind: kind.parse().map_err(odd)?,
-        key: found.get(3)?,
-        engine: engine.filter(|engine| !engine.is_empty()),
-        text: found.get(5)?,
-        details: found.get(6)?,
-    };
-    Ok((found.get(0)?, event))
 }

@@ -1,9 +1,10 @@
 //! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
 
-use super::{row, statements::sql};
+use super::statements::sql;
+use crate::rows;
 use punctual_contract::store::{Reply, ReplyKey, Reservation, Reserved};
 use punctual_domain::time::Millis;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 pub(crate) fn save(conn: &Connection, key: &ReplyKey, reply: &Reply) -> rusqlite::Result<()> {
     let Reply { request_hash, status, body, keep_until } = reply;
@@ -14,7 +15,7 @@ pub(crate) fn save(conn: &Connection, key: &ReplyKey, reply: &Reply) -> rusqlite
 
 pub(crate) fn load(conn: &Connection, key: &ReplyKey, now: Millis) -> rusqlite::Result<Option<Reply>> {
     let key = params![key.namespace.as_str(), key.key, now.0];
-    conn.prepare_cached(sql!(reply, load))?.query_row(key, reply).optional()
+    conn.prepare_cached(sql!(reply, load))?.query_row(key, |row| rows::reply(row)).optional()
 }
 
 pub(crate) fn reserve(
@@ -27,7 +28,9 @@ pub(crate) fn reserve(
     let (namespace, hash) = (key.namespace.as_str(), request_hash.cast_signed());
     let row = params![namespace, key.key, hash, owner.as_bytes(), until.0, now.0];
     conn.prepare_cached(sql!(reply, reserve))?.execute(row)?;
-    let stands = conn.prepare_cached(sql!(reply, read))?.query_row(params![namespace, key.key], reply)?;
+    let stands = conn
+        .prepare_cached(sql!(reply, read))?
+        .query_row(params![namespace, key.key], |row| rows::reply(row))?;
     Ok(match stands.status {
         0 if stands.body == owner.as_bytes() => Reserved::Ours,
         0 => Reserved::Theirs,
@@ -38,14 +41,4 @@ pub(crate) fn reserve(
 pub(crate) fn release(conn: &Connection, key: &ReplyKey, owner: &str) -> rusqlite::Result<()> {
     let row = params![key.namespace.as_str(), key.key, owner.as_bytes()];
     conn.prepare_cached(sql!(reply, release))?.execute(row).map(drop)
-}
-
-/// Columns of `load` in reply.sql and `read` in reply.sql.
-fn reply(row: &Row<'_>) -> rusqlite::Result<Reply> {
-    Ok(Reply {
-        request_hash: row.get::<_, i64>(0)?.cast_unsigned(),
-        status: row.get(1)?,
-        body: row.get(2)?,
-        keep_until: row::millis(row, 3)?,
-    })
 }

@@ -2,7 +2,7 @@
 //! the runs of an advance are in its transaction.
 
 use super::{SqliteStore, chunks, lanes::Lane, ledger::Ledger, row, statements::sql};
-use crate::runs;
+use crate::{rows, runs};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, IdentityStore, ScheduleStore,
@@ -13,7 +13,7 @@ use punctual_contract::{
     store::Applied,
 };
 use punctual_domain::{identity::IdentitySecret, name::Name, schedule::Outcome, time::Millis};
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 #[async_trait]
 impl IdentityStore for SqliteStore {
@@ -44,7 +44,7 @@ impl ScheduleStore for SqliteStore {
         let (namespace, after) = (namespace.clone(), after.to_owned());
         let work = move |conn: &Connection| {
             let asked = params![namespace.as_str(), after, most(limit)];
-            conn.prepare_cached(sql!(schedules, list))?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(schedules, list))?.query_map(asked, |row| rows::schedule(row))?.collect()
         };
         self.reading("list schedules", Lane::Bulk, work).await
     }
@@ -72,7 +72,9 @@ impl ScheduleStore for SqliteStore {
     ) -> Result<Vec<StoredSchedule>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![slots, now.0, most(limit)];
-            conn.prepare_cached(sql!(schedules, list_due))?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(schedules, list_due))?
+                .query_map(asked, |row| rows::schedule(row))?
+                .collect()
         };
         self.reading("look for due schedules", Lane::Urgent, work).await
     }
@@ -127,7 +129,7 @@ impl ScheduleStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
         let work = move |conn: &Connection| {
-            let both = |row: &Row<'_>| Ok((stored(row)?, run(row, COLUMNS)?));
+            let both = |row: &Row<'_>| Ok((rows::schedule(row)?, rows::run(row, COLUMNS)?));
             let (schedule, revision) = (of.map(|older| older.schedule), of.map(|older| older.revision));
             let asked = params![before.0, most(limit), schedule, revision];
             conn.prepare_cached(sql!(schedules, list_unsettled))?.query_map(asked, both)?.collect()
@@ -155,7 +157,8 @@ impl ScheduleStore for SqliteStore {
             let asked =
                 params![query.schedule, query.from.0, query.before.0, most(runs::fetched(query.limit))];
             let mut asking = conn.prepare_cached(sql!(schedules, list_runs))?;
-            let all = asking.query_map(asked, |row| run(row, 0))?.collect::<rusqlite::Result<_>>()?;
+            let all =
+                asking.query_map(asked, |value| rows::run(value, 0))?.collect::<rusqlite::Result<_>>()?;
             Ok(runs::page(all, query.limit))
         };
         self.reading("read the runs of a schedule", Lane::Bulk, work).await
@@ -201,7 +204,7 @@ const fn applied(rows: usize) -> Applied {
 
 fn one(conn: &Connection, key: &ScheduleKey) -> rusqlite::Result<Option<StoredSchedule>> {
     let names = [key.namespace.as_str(), key.name.as_str()];
-    conn.prepare_cached(sql!(schedules, read))?.query_row(names, stored).optional()
+    conn.prepare_cached(sql!(schedules, read))?.query_row(names, |row| rows::schedule(row)).optional()
 }
 
 fn save(conn: &Connection, save: &SaveSchedule, now: Millis) -> rusqlite::Result<Option<StoredSchedule>> {
@@ -268,48 +271,4 @@ fn advance(conn: &Connection, this_advance: &Advance, now: Millis) -> rusqlite::
         ])?;
     }
     Ok(Applied::Moved)
-}
-
-fn stored(row: &Row<'_>) -> rusqlite::Result<StoredSchedule> {
-    let odd = |at: usize| {
-        move |error: serde_json::Error| {
-            rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
-        }
-    };
-    Ok(StoredSchedule {
-        id: row.get(0)?,
-        key: ScheduleKey { namespace: row::name(row, 1)?, name: row::name(row, 2)? },
-        revision: row.get(3)?,
-        step: row.get(4)?,
-        schedule: serde_json::from_str(row.get_ref(5)?.as_str()?).map_err(odd(5))?,
-        progress: serde_json::from_str(row.get_ref(6)?.as_str()?).map_err(odd(6))?,
-        wake_at: row.get::<_, Option<i64>>(7)?.map(Millis),
-        created_at: row::millis(row, 8)?,
-        updated_at: row::millis(row, 9)?,
-        updated_by: row.get(10)?,
-    })
-}
-
-fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
-    let column = |nth: usize| first + nth;
-    let codes = (row.get(column(2))?, row.get(column(4))?);
-    let odd =
-        || rusqlite::Error::FromSqlConversionFailure(column(2), Type::Integer, "is no kind of run".into());
-    let (kind, outcome) = runs::of_codes(codes).ok_or_else(odd)?;
-    Ok(Run {
-        key: RunKey {
-            schedule: row.get(column(0))?,
-            at: row::millis(row, column(1))?,
-            kind,
-            revision: row.get(column(3))?,
-        },
-        outcome,
-        execute_at: row::millis(row, column(5))?,
-        number: u64::try_from(row.get::<_, i64>(column(6))?).unwrap_or(0),
-        reason: row.get(column(7))?,
-        task_ref: row.get(column(8))?,
-        is_settled: row.get::<_, Option<i64>>(column(9))?.is_none(),
-        created_at: row::millis(row, column(10))?,
-        version: row.get(column(11))?,
-    })
 }

@@ -1,17 +1,18 @@
 //! What was set for queues, namespaces and everything, with its history. A change, its line of history and its number are
 //! one transaction; a pause is looked up by every hand-over in the transaction that makes it.
 
-use super::{SqliteStore, labels, lanes::Lane, ledger::Ledger, row, statements::sql};
+use super::{SqliteStore, labels, lanes::Lane, ledger::Ledger, statements::sql};
+use crate::rows;
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, SettingStore,
-    settings::{SaveSetting, Saved, SettingChange, Settings, Standing},
+    settings::{SaveSetting, Saved, SettingChange, Settings},
 };
 use punctual_domain::{
     settings::{Scope, Setting},
     time::Millis,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 const REVISION: &str = "settings_revision";
 
@@ -48,29 +49,11 @@ fn revision(conn: &Connection) -> rusqlite::Result<i64> {
 /// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
 fn all(conn: &Connection) -> rusqlite::Result<Settings> {
     let revision = revision(conn)?;
-    let all =
-        conn.prepare_cached(sql!(settings, list_all))?.query_map([], standing)?.collect::<Result<_, _>>()?;
+    let all = conn
+        .prepare_cached(sql!(settings, list_all))?
+        .query_map([], |row| rows::standing(row))?
+        .collect::<Result<_, _>>()?;
     Ok(Settings { revision, all })
-}
-
-fn standing(row: &Row<'_>) -> rusqlite::Result<Standing> {
-    let (namespace, queue) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
-    let odd = || format!("{namespace:?} and {queue:?} are no scope");
-    let failed = |problem: String| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, problem.into());
-    let scope = Scope::of_names(namespace, queue).ok_or_else(|| failed(odd()))?;
-    Ok(Standing {
-        setting: setting(&scope, row.get_ref(3)?.as_str()?)?,
-        scope,
-        revision: row.get(2)?,
-        updated_at: row::millis(row, 4)?,
-        updated_by: row.get(5)?,
-    })
-}
-
-fn setting(scope: &Scope, body: &str) -> rusqlite::Result<Setting> {
-    let odd =
-        |error: serde_json::Error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into());
-    Setting::of_json(scope, body).map_err(odd)
 }
 
 fn save(conn: &Connection, save_setting: &SaveSetting, now: Millis) -> rusqlite::Result<Saved> {
@@ -115,17 +98,10 @@ fn changes(
 ) -> rusqlite::Result<Vec<SettingChange>> {
     let (namespace, queue) = scope.names();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let change = |row: &Row<'_>| {
-        let body: Option<String> = row.get(1)?;
-        Ok(SettingChange {
-            revision: row.get(0)?,
-            setting: body.map(|body| setting(scope, &body)).transpose()?,
-            changed_at: row::millis(row, 2)?,
-            changed_by: row.get(3)?,
-        })
-    };
     let asked = params![namespace, queue, before.unwrap_or(i64::MAX), limit];
-    conn.prepare_cached(sql!(settings, list_changes))?.query_map(asked, change)?.collect()
+    conn.prepare_cached(sql!(settings, list_changes))?
+        .query_map(asked, |row| rows::setting_change(row, scope))?
+        .collect()
 }
 
 /// The queues from which nothing starts, as of the transaction that asks.

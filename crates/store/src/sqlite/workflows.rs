@@ -2,18 +2,18 @@
 //! it; its rows are in its transaction.
 
 use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
-use crate::{runs, workflows as texts};
+use crate::{rows, runs, workflows as texts};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, WorkflowStore,
     store::Applied,
     workflows::{
-        AdvanceWorkflow, Carried, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent, StoredDefinition,
-        StoredNode, StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
+        AdvanceWorkflow, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent, StoredDefinition, StoredNode,
+        StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
     },
 };
 use punctual_domain::{time::Millis, workflow::WorkflowState};
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 #[async_trait]
 impl WorkflowStore for SqliteStore {
@@ -28,7 +28,9 @@ impl WorkflowStore for SqliteStore {
 
     async fn definition(&self, id: i64) -> Result<Option<StoredDefinition>, CallError> {
         let work = move |conn: &Connection| {
-            conn.prepare_cached(sql!(workflows, read_definition))?.query_row([id], definition).optional()
+            conn.prepare_cached(sql!(workflows, read_definition))?
+                .query_row([id], |row| rows::definition(row))
+                .optional()
         };
         self.reading("read the document of a workflow", Lane::Urgent, work).await
     }
@@ -40,14 +42,16 @@ impl WorkflowStore for SqliteStore {
             let state = query.state.map(WorkflowState::code);
             let asked =
                 params![query.namespace.as_str(), texts::below(&query), name, state, most(query.limit)];
-            conn.prepare_cached(sql!(workflows, list))?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(workflows, list))?.query_map(asked, |row| rows::workflow(row))?.collect()
         };
         self.reading("list workflows", Lane::Bulk, work).await
     }
 
     async fn node_rows(&self, id: WorkflowId) -> Result<Vec<StoredNode>, CallError> {
         let work = move |conn: &Connection| {
-            conn.prepare_cached(sql!(workflows, list_rows))?.query_map([id.0], node)?.collect()
+            conn.prepare_cached(sql!(workflows, list_rows))?
+                .query_map([id.0], |row| rows::node(row))?
+                .collect()
         };
         self.reading("read the nodes of a workflow", Lane::Urgent, work).await
     }
@@ -57,7 +61,7 @@ impl WorkflowStore for SqliteStore {
             let mut asking = conn.prepare_cached(sql!(workflows, read_contents))?;
             let mut all = Vec::new();
             for node in nodes {
-                let found = asking.query_map(params![id.0, node], content)?;
+                let found = asking.query_map(params![id.0, node], |row| rows::node_content(row))?;
                 all.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
             }
             Ok(all)
@@ -92,7 +96,9 @@ impl WorkflowStore for SqliteStore {
     ) -> Result<Vec<StoredWorkflow>, CallError> {
         let work = move |conn: &Connection| {
             let asked = params![slots, now.0, most(limit)];
-            conn.prepare_cached(sql!(workflows, list_due))?.query_map(asked, stored)?.collect()
+            conn.prepare_cached(sql!(workflows, list_due))?
+                .query_map(asked, |row| rows::workflow(row))?
+                .collect()
         };
         self.reading("look for due workflows", Lane::Urgent, work).await
     }
@@ -178,7 +184,7 @@ pub(super) fn forget_namespace(conn: &Connection, namespace: &str, limit: i64) -
 }
 
 fn one(conn: &Connection, id: WorkflowId) -> rusqlite::Result<Option<StoredWorkflow>> {
-    conn.prepare_cached(sql!(workflows, read))?.query_row([id.0], stored).optional()
+    conn.prepare_cached(sql!(workflows, read))?.query_row([id.0], |row| rows::workflow(row)).optional()
 }
 
 fn create(conn: &Connection, new: &NewWorkflow, now: Millis) -> rusqlite::Result<CreatedWorkflow> {
@@ -220,7 +226,9 @@ fn create(conn: &Connection, new: &NewWorkflow, now: Millis) -> rusqlite::Result
         true => one(conn, WorkflowId(conn.last_insert_rowid()))?,
         false => {
             let asked = params![namespace, new.key];
-            conn.prepare_cached(sql!(workflows, find_by_key))?.query_row(asked, stored).optional()?
+            conn.prepare_cached(sql!(workflows, find_by_key))?
+                .query_row(asked, |row| rows::workflow(row))
+                .optional()?
         }
     };
     let workflow = workflow.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -271,56 +279,4 @@ fn mark(conn: &Connection, marks: &[WorkflowMark], now: Millis) -> rusqlite::Res
         mark.execute(params![workflow_mark.id, workflow_mark.workflow.0, workflow_mark.slot(), now.0])
             .map(drop)
     })
-}
-
-fn odd(at: usize, problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(at, Type::Text, problem.into())
-}
-
-fn stored(row: &Row<'_>) -> rusqlite::Result<StoredWorkflow> {
-    let state = WorkflowState::from_code(row.get(6)?).ok_or_else(|| odd(6, "is no state of a workflow"))?;
-    Ok(StoredWorkflow {
-        id: WorkflowId(row.get(0)?),
-        namespace: row::name(row, 1)?,
-        name: texts::name(row.get_ref(2)?.as_str()?),
-        version: row.get(3)?,
-        definition: row.get(4)?,
-        step: row.get(5)?,
-        state,
-        progress: serde_json::from_str(row.get_ref(7)?.as_str()?).map_err(|error| odd(7, error))?,
-        input: row.get(8)?,
-        wake_at: row.get::<_, Option<i64>>(9)?.map(Millis),
-        created_at: row::millis(row, 10)?,
-        updated_at: row::millis(row, 11)?,
-        finished_at: row.get::<_, Option<i64>>(12)?.map(Millis),
-        created_by: row.get(13)?,
-    })
-}
-
-fn definition(row: &Row<'_>) -> rusqlite::Result<StoredDefinition> {
-    Ok(StoredDefinition {
-        id: row.get(0)?,
-        namespace: row::name(row, 1)?,
-        definition: serde_json::from_str(row.get_ref(2)?.as_str()?).map_err(|error| odd(2, error))?,
-        version: row.get(3)?,
-    })
-}
-
-fn node(record: &Row<'_>) -> rusqlite::Result<StoredNode> {
-    let key =
-        texts::key(record.get(0)?, record.get(1)?, record.get(2)?).ok_or_else(|| odd(0, "is no node"))?;
-    let task_ref: Option<String> = record.get(7)?;
-    let row = texts::row(record.get(3)?, record.get(4)?, record.get(5)?, record.get(6)?, task_ref.is_some());
-    Ok(StoredNode {
-        key,
-        row: row.ok_or_else(|| odd(3, "is no state of a node"))?,
-        task_ref,
-        begun_at: row::millis(record, 8)?,
-        ended_at: record.get::<_, Option<i64>>(9)?.map(Millis),
-    })
-}
-
-fn content(row: &Row<'_>) -> rusqlite::Result<NodeContent> {
-    let key = texts::key(row.get(0)?, row.get(1)?, row.get(2)?).ok_or_else(|| odd(0, "is no node"))?;
-    Ok(NodeContent { key, carried: Carried { result: row.get(3)?, error: row.get(4)?, items: row.get(5)? } })
 }
