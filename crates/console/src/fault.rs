@@ -51,9 +51,7 @@ impl Fault {
         match self {
             Self::SignIn(text) | Self::Invalid(text) | Self::Misnamed(text) | Self::Unreadable(text) => text,
             Self::Refused(problem) => &problem.detail,
-            Self::NotFound => {
-                "There is no such page. What it showed may have been deleted."
-            }
+            Self::NotFound => "There is no such page. What it showed may have been deleted.",
             Self::Forged(text) => text,
         }
     }

@@ -74,9 +74,9 @@ pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Re
         return layout::bare_on(&parts.headers, &again(next, given("why").unwrap_or_default()));
     }
     let said = match given("why") {
-        Some("ended") => Some(
-            "Your session has expired after 12 hours without use. Sign in again to continue.",
-        ),
+        Some("ended") => {
+            Some("Your session has ended after 12 hours without use. Sign in again to continue.")
+        }
         Some("refused") => {
             Some("The token of your session is no longer valid: it was revoked, rotated or has expired.")
         }
@@ -121,9 +121,7 @@ pub(crate) async fn signed_in(State(site): State<Arc<Site>>, request: Request) -
 async fn taken(site: &Site, parts: &axum::http::request::Parts, form: &Form) -> Result<String, Fault> {
     let token = form.get("token").ok_or_else(|| Fault::Invalid("Give a token.".to_owned()))?;
     if !session::is_presentable(token) {
-        return Err(Fault::Invalid(
-            "A token has at most 512 printable ASCII characters.".to_owned(),
-        ));
+        return Err(Fault::Invalid("A token has at most 512 printable ASCII characters.".to_owned()));
     }
     let api: Api = site.api(parts, Some(token), "default");
     api.get::<Me>("/v1/me").await?;

@@ -205,9 +205,7 @@ async fn read(body: Body, max_bytes: usize) -> Result<Bytes, Fault> {
         Ok(Err(_)) => Err(Fault::Invalid(format!(
             "The form is longer than {max_bytes} bytes or incomplete. Nothing was done."
         ))),
-        Err(_) => {
-            Err(Fault::Invalid("The form did not arrive within 30 s. Nothing was done.".to_owned()))
-        }
+        Err(_) => Err(Fault::Invalid("The form did not arrive within 30 s. Nothing was done.".to_owned())),
     }
 }
 

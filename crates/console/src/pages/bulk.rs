@@ -60,9 +60,18 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "50")];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<BulkOperation> = context.api.get_with("/v1/bulk", &query).await?;
-    Ok(View::new("Bulk operations", "One action on all matching tasks: the request, its progress, and what failed. Newest first.")
-        .actions(parts::link_button(context, CHANGE, &context.href("/console/bulk/new", &[]), "New operation", "primary"))
-        .live("bulk", table(context, &page)))
+    Ok(View::new(
+        "Bulk operations",
+        "One action on all matching tasks: the request, its progress, and what failed. Newest first.",
+    )
+    .actions(parts::link_button(
+        context,
+        CHANGE,
+        &context.href("/console/bulk/new", &[]),
+        "New operation",
+        "primary",
+    ))
+    .live("bulk", table(context, &page)))
 }
 
 fn table(context: &Context, page: &Items<BulkOperation>) -> Markup {

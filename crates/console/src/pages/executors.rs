@@ -43,8 +43,11 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "200")];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Executor> = context.api.get_with("/v1/executors", &query).await?;
-    Ok(View::new("Executors", "Executors of this namespace: alive, quiet, stopping or silent; their versions and running tasks.")
-        .live("executors", html! { (facets(context, &page)) (versions(&page)) (table(context, &page)) }))
+    Ok(View::new(
+        "Executors",
+        "Executors of this namespace: alive, quiet, stopping or silent; their versions and running tasks.",
+    )
+    .live("executors", html! { (facets(context, &page)) (versions(&page)) (table(context, &page)) }))
 }
 
 fn facets(context: &Context, page: &Items<Executor>) -> Markup {

@@ -49,9 +49,18 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", ROWS)];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Schedule> = context.api.get_with("/v1/schedules", &query).await?;
-    Ok(View::new("Schedules", "Recurring tasks: next and last run, time zone, and what happens while the previous run is not over.")
-        .actions(parts::link_button(context, MANAGE, &context.href("/console/schedules/new", &[]), "New schedule", "primary"))
-        .live("schedules", table(context, &page)))
+    Ok(View::new(
+        "Schedules",
+        "Recurring tasks: next and last run, time zone, and what happens while the previous run is not over.",
+    )
+    .actions(parts::link_button(
+        context,
+        MANAGE,
+        &context.href("/console/schedules/new", &[]),
+        "New schedule",
+        "primary",
+    ))
+    .live("schedules", table(context, &page)))
 }
 
 fn table(context: &Context, page: &Items<Schedule>) -> Markup {
@@ -66,7 +75,7 @@ fn table(context: &Context, page: &Items<Schedule>) -> Markup {
             caption.hidden { "Schedules" }
             thead { tr {
                 th scope="col" { "Schedule" } th scope="col" { "State" } th scope="col" { "Next run" } th scope="col" { "Last run" }
-                th scope="col" { "When" } th scope="col" { "Zone" } th scope="col" { "Overlap" } th scope="col" { "Task" }
+                th scope="col" { "When" } th scope="col" { "Zone" } th scope="col" { "Over\u{ad}lap" } th scope="col" { "Task" }
             } }
             tbody data-rows {
                 @for schedule in &page.items { (row(context, schedule)) }

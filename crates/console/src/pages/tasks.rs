@@ -53,10 +53,8 @@ pub(super) fn pages() -> Vec<Page> {
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
-    let view = View::new(
-        "Tasks",
-        "Tasks of this namespace. The address holds the filters, so you can share it.",
-    );
+    let view =
+        View::new("Tasks", "Tasks of this namespace. The address holds the filters, so you can share it.");
     let query = match query(context) {
         Ok(query) => query,
         Err(fault) => return Ok(view.part(parts::faults(&fault)).part(filters(context))),

@@ -149,15 +149,12 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let none = BTreeMap::new();
     let all = workflow.nodes.as_ref().unwrap_or(&none);
     let title = workflow.name.clone().unwrap_or_else(|| format!("Workflow {}", workflow.r#ref));
-    let view = View::new(
-        title,
-        "The nodes in the order of their dependencies. Each links to its task.",
-    )
-    .under("Workflows", context.href(LIST, &[]))
-    .live("state", state(context, &workflow, all))
-    .part(graph::tools())
-    .live("graph", graph::drawn(context, &workflow, all))
-    .live("nodes", nodes::table(context, &workflow, all));
+    let view = View::new(title, "The nodes in the order of their dependencies. Each links to its task.")
+        .under("Workflows", context.href(LIST, &[]))
+        .live("state", state(context, &workflow, all))
+        .part(graph::tools())
+        .live("graph", graph::drawn(context, &workflow, all))
+        .live("nodes", nodes::table(context, &workflow, all));
     Ok(match &workflow.input {
         Some(input) if input.get() != "null" => {
             view.part(parts::panel("Input", &crate::json::json(input.get())))

@@ -38,8 +38,11 @@ async fn list(context: &Context) -> Result<View, Fault> {
     let mut query = vec![("limit", "100")];
     query.extend(context.query("cursor").map(|query| ("cursor", query)));
     let page: Items<Namespace> = context.api.get_with("/v1/namespaces", &query).await?;
-    Ok(View::new("Namespaces", "Tenants: what each holds and its limits. The other pages show one namespace at a time.")
-        .live("namespaces", table(context, &page)))
+    Ok(View::new(
+        "Namespaces",
+        "Tenants: what each holds and its limits. The other pages show one namespace at a time.",
+    )
+    .live("namespaces", table(context, &page)))
 }
 
 fn name(namespace: &Namespace) -> &str {
@@ -106,18 +109,15 @@ async fn show(context: &Context) -> Result<View, Fault> {
 fn view(context: &Context, namespace: &Namespace, form: &Form, fault: Option<&Fault>) -> View {
     let wanted = context.param("namespace");
     let delete = context.href(&format!("{}/delete", under("/console/namespaces", wanted)), &[]);
-    View::new(
-        format!("Namespace {wanted}"),
-        "What it holds, and its limits. An empty field means no limit.",
-    )
-    .under("Namespaces", context.href("/console/namespaces", &[]))
-    .actions(html! {
-        a.button href=(context.href_in(wanted, "/console/queues", &[])) { "Its queues" }
-        a.button href=(context.href_in(wanted, "/console/tasks", &[])) { "Its tasks" }
-        (parts::button(context, MANAGE, &delete, "Delete", "danger"))
-    })
-    .live("usage", usage(context, namespace))
-    .part(super::settings::limits_form(context, form, namespace.limits.revision, MANAGE, true, fault))
+    View::new(format!("Namespace {wanted}"), "What it holds, and its limits. An empty field means no limit.")
+        .under("Namespaces", context.href("/console/namespaces", &[]))
+        .actions(html! {
+            a.button href=(context.href_in(wanted, "/console/queues", &[])) { "Its queues" }
+            a.button href=(context.href_in(wanted, "/console/tasks", &[])) { "Its tasks" }
+            (parts::button(context, MANAGE, &delete, "Delete", "danger"))
+        })
+        .live("usage", usage(context, namespace))
+        .part(super::settings::limits_form(context, form, namespace.limits.revision, MANAGE, true, fault))
 }
 
 fn usage(context: &Context, namespace: &Namespace) -> Markup {

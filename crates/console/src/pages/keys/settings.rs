@@ -42,11 +42,8 @@ async fn show(context: &Context) -> Result<View, Fault> {
 }
 
 fn view(context: &Context, form: &Form, revision: i64, fault: Option<&Fault>) -> View {
-    View::new(
-        "Settings",
-        "Limits over all namespaces and queues. An empty field means no limit.",
-    )
-    .part(limits_form(context, form, revision, MANAGE, false, fault))
+    View::new("Settings", "Limits over all namespaces and queues. An empty field means no limit.")
+        .part(limits_form(context, form, revision, MANAGE, false, fault))
 }
 
 /// Of a namespace, or of everything.

@@ -166,10 +166,7 @@ async fn send(context: &Context, action: &str, form: &Form) -> Result<String, Fa
                 form.number::<u32>("rate", "Runs a second")?.map(|number| ("rate".to_owned(), json!(number))),
             );
             let made: BackfillAnswer = post(Value::Object(body)).await?.read()?;
-            format!(
-                "The range has {}; missing ones are created.",
-                texts::count(made.runs, "run", "runs")
-            )
+            format!("The range has {}; missing ones are created.", texts::count(made.runs, "run", "runs"))
         }
         _ => {
             context.api.send(Method::DELETE, &call(context, ""), None, None).await?;

@@ -53,7 +53,7 @@ const FIELDS: [(&str, &str, &str, &str); 22] = [
     ("start_at", "Not before", "", ""),
     ("end_at", "Not after", "", ""),
     ("max_runs", "At most so many runs", "", "no limit"),
-    ("jitter", "Later by up to", "A fixed offset per schedule, so that not all runs start at the full hour.", "0"),
+    ("jitter", "Later by up to", "A fixed offset per schedule: not all runs start at the full hour.", "0"),
     ("overlap", "If the previous run is not over, a run", "", ""),
     ("missed", "Of runs that were missed", "Because all engines were down, or it was paused.", ""),
     ("missed_window", "but none older than", "", "1 d"),
@@ -407,9 +407,8 @@ async fn create(context: &Context, form: &Form) -> Result<Done, Fault> {
     match sent.await {
         Ok(_) => Ok(Done::to(address(context, &name), format!("{name} is made."))),
         Err(fault) if fault.code() == Some("precondition.failed") => {
-            let fault = Fault::Invalid(format!(
-                "The schedule {name} exists. Choose another name, or edit that one."
-            ));
+            let fault =
+                Fault::Invalid(format!("The schedule {name} exists. Choose another name, or edit that one."));
             again(context, form, None, fault).await
         }
         Err(fault) => again(context, form, None, fault).await,

@@ -140,9 +140,7 @@ const fn is_fired(task: &Task) -> bool {
 fn says(action: &str) -> &'static str {
     match action {
         "run-now" => "One task is due at once, instead of at its time.",
-        "cancel" => {
-            "One task is cancelled. If an executor is running it, the executor is asked to stop."
-        }
+        "cancel" => "One task is cancelled. If an executor is running it, the executor is asked to stop.",
         "redrive" => "One dead task gets new attempts.",
         "bury" => "One task moves to the dead letters. It does not run, and can be redriven.",
         "delete" => {
