@@ -182,7 +182,8 @@ impl Spot {
                 Some(execute_at.map_or(self.place.due_at, |execute_at| execute_at.max(now)))
             }
             Change::Redrive { execute_at } => Some((*execute_at).max(now)),
-            Change::Retry { due_at, .. } | Change::Snooze { due_at } => Some(*due_at),
+            // An outcome from a journal may be old; no row may appear behind a floor (`floor`).
+            Change::Retry { due_at, .. } | Change::Snooze { due_at } => Some((*due_at).max(now)),
             _ => None,
         }
     }

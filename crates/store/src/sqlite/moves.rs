@@ -67,9 +67,10 @@ impl<'c> Moves<'c> {
             return Ok(Stepped { applied: Applied::Moved, attempt: Some(lease.ended()) });
         }
         let Some(spot) = self.spot(ledger, id)? else { return Ok(Stepped::LOST) };
-        let note = noted(step, &spot, self.now);
+        let now = self.now;
+        let note = noted(step, &spot, now);
         let statement = self.bound(event, id, step.fence, &note)?;
-        bind(statement, &step.change, (note.error.as_deref(), step.fired_at), None)?;
+        bind(statement, &not_in_the_past(&step.change, now), (note.error.as_deref(), step.fired_at), None)?;
         if statement.raw_execute()? == 0 {
             return Ok(Stepped::LOST);
         }
@@ -209,6 +210,17 @@ fn noted<'s>(step: &'s Step, spot: &Spot, now: Millis) -> Cow<'s, Note> {
         _ => return Cow::Borrowed(&step.note),
     };
     Cow::Owned(Note { due_at: Some(due_at), ..step.note.clone() })
+}
+
+/// The next attempt of a task is due no earlier than now: an outcome from a journal may be old.
+fn not_in_the_past(change: &Change, now: Millis) -> Cow<'_, Change> {
+    match change {
+        Change::Retry { due_at, result } if *due_at < now => {
+            Cow::Owned(Change::Retry { due_at: now, result: result.clone() })
+        }
+        Change::Snooze { due_at } if *due_at < now => Cow::Owned(Change::Snooze { due_at: now }),
+        _ => Cow::Borrowed(change),
+    }
 }
 
 /// The parameters from the sixth on. `state`: that a row has to be in from which a success leads; None: any from which it may.

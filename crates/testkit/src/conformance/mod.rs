@@ -74,6 +74,7 @@ macro_rules! for_each_store_case {
             changes::a_retry_sets_the_next_time_and_keeps_the_attempt,
             changes::a_snooze_gives_the_attempt_back_and_sets_the_time,
             changes::a_retry_or_a_snooze_does_not_move_the_deadline,
+            changes::the_next_attempt_is_due_no_earlier_than_the_change,
             changes::a_release_gives_the_attempt_back_and_keeps_the_fence,
             changes::a_success_keeps_its_result,
             changes::the_dead_keep_their_last_error,

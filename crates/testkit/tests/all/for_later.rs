@@ -313,7 +313,7 @@ async fn what_another_engine_has_given_back_runs_again(ground: Arc<dyn Ground>) 
     let lease = rig.leased(LONG_MS).await;
     rig.goes_away();
     assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
-    let change = Change::Retry { due_at: rig.engine.now(), result: None };
+    let change = Change::Retry { due_at: lease.due_at.plus(-86_400_000), result: None };
     let (place, fence, note) = (lease.place, Some(lease.fence), Note::default());
     let step = Step { place, fence, change, note, fired_at: None, known: None };
     rig.truth.apply(vec![step], rig.engine.now()).await.unwrap();
