@@ -1,4 +1,4 @@
-//! The entry of a task as its row says it: what the table and the hot set keep. Asks nobody.
+//! The entry of a task as its row says it: what the table and the hot set keep. Must not do I/O.
 
 use punctual_contract::{
     Ask,

@@ -1,7 +1,7 @@
 //! Connections to one database for short work, made when they are needed and kept for the next. The driver's own pool
 //! takes a connection back whatever becomes of the work (crates that drop a future in the middle leave it within a
 //! transaction), and waits without limit for one that has fallen silent; here one goes back only after work that came to
-//! its end, and each answers a ping first, unless who asks for it can do without. Must not know what is asked on them.
+//! its end, and each answers a ping first, except for `acquire_unasked`. Must not know what is asked on them.
 
 use super::{
     limits::{ACQUIRE, PING, Unit, elsewhere},
@@ -24,7 +24,7 @@ use tokio::{
 const WRITERS: u32 = 16;
 /// One that nobody used for so long is closed when somebody looks.
 const IDLE_MAX: Duration = Duration::from_secs(600);
-/// One that was used so short a time ago need not be asked whether it is alive by who can do without an answer (`acquire_unasked`).
+/// `acquire_unasked` lends a connection that was used less than this ago without a ping.
 const FRESH: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
@@ -82,8 +82,8 @@ impl Connections {
         self.acquire_after(Duration::ZERO)
     }
 
-    /// The same without a ping, if it was used a moment ago: it may be dead, and whoever asks for it tries again with `acquire`. A look
-    /// that is repeated each second in each partition would else be half pings.
+    /// The same without a ping, if the connection was used less than `FRESH` ago. It may be dead: the caller must try again with
+    /// `acquire`. For reads that are repeated each second in each partition, of which pings would be half the round trips.
     pub(crate) fn acquire_unasked(&self) -> BoxFuture<'_, sqlx::Result<Lent>> {
         self.acquire_after(FRESH)
     }

@@ -130,7 +130,9 @@ pub(super) async fn scan(inner: Arc<Inner>, scan: Scan) -> Result<Vec<HotEntry>,
         match scans::scan(&mut conn, &inner.floors, &scan).await {
             Ok(Some(found)) => return Ok(found),
             Ok(None) => drop(conn),
-            Err(_) if is_unasked => {
+            // Perhaps only the connection was dead: the next one answers a ping first, and its error is the caller's.
+            Err(error) if is_unasked => {
+                tracing::debug!(%error, "a read on a connection that was not pinged has failed; it is repeated once");
                 conn.close_on_drop();
                 is_unasked = false;
                 continue;
