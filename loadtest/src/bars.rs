@@ -8,6 +8,7 @@ mod elsewhere;
 mod figure;
 mod measure;
 mod rows;
+mod sustained;
 
 use crate::{
     clock::{now_us, seconds},

@@ -55,6 +55,7 @@ pub(super) enum Measure {
         servers: [[&'static str; 2]; 2],
     },
     Pending,
+    EmbeddedSustained,
     EmbeddedBurst,
     /// A burst in a queue with a limit and priorities, over one in a plain queue.
     LimitedBurst {
@@ -88,7 +89,6 @@ pub(super) enum Measure {
 
 /// A rate is held when so much of it is done.
 const HELD: f64 = 0.95;
-const P99_MAX_MS: f64 = 100.0;
 /// What a row of cost or lateness is measured for.
 const FOR: &str = "--duration 10s --grace 10s";
 const COST_RATE: u64 = 2_000;
@@ -119,6 +119,7 @@ impl Site {
             Measure::Trickle => self.trickle(what).await,
             Measure::Flat { servers: [a, b] } => self.flat(what, [a.join(" "), b.join(" ")]).await,
             Measure::Pending => self.pending(what).await,
+            Measure::EmbeddedSustained => self.embedded_sustained(what).await,
             Measure::EmbeddedBurst => self.embedded_burst(what).await,
             Measure::LimitedBurst { server } => self.limited_burst(what, server).await,
             Measure::Cost { server, ahead, bar } => self.cost(what, (server, ahead), bar).await,
@@ -151,7 +152,7 @@ impl Site {
     }
 
     /// A run that may be asked for more than it holds: never early and never twice all the same.
-    async fn pressed(&self, words: &str) -> anyhow::Result<RunReport> {
+    pub(super) async fn pressed(&self, words: &str) -> anyhow::Result<RunReport> {
         let Command::Run(options) = self.parsed(&format!("run {words}"))? else {
             anyhow::bail!("the words say run")
         };
@@ -167,22 +168,6 @@ impl Site {
         let report = self.pressed(words).await?;
         anyhow::ensure!(report.ok, "{}", report.broken.join("; "));
         Ok(report)
-    }
-
-    async fn sustained(&mut self, what: &str, server: &str, share: f64) -> anyhow::Result<Figure> {
-        let bare = self.parts().await?.pipeline.tasks_per_s;
-        let mut tried = share;
-        for _ in 0..4 {
-            let rate = whole(tried * bare);
-            let words = format!("--scenario sustained --rate {rate} --duration 10s --grace 5s {server}");
-            let report = self.pressed(&words).await?;
-            if is_held(&report, rate) && report.lateness.p99_ms <= P99_MAX_MS {
-                return Ok(Figure::at_least(what, Unit::Share, tried, share).of(format_args!("{rate}/s")));
-            }
-            tried /= 1.6;
-        }
-        let least = tried * 1.6;
-        Ok(Figure::at_least(what, Unit::Share, 0.0, share).of(format_args!("not at {:.0} %", least * 100.0)))
     }
 
     async fn burst(&mut self, what: &str, server: &str, share: f64) -> anyhow::Result<Figure> {
@@ -456,7 +441,7 @@ impl Site {
 
 const NO_PROC: &str = "CPU time and memory are read from /proc, which this system has not";
 
-fn is_held(report: &RunReport, rate: u64) -> bool {
+pub(super) fn is_held(report: &RunReport, rate: u64) -> bool {
     report.rates.end_to_end_per_s >= rate as f64 * HELD
 }
 
@@ -469,7 +454,7 @@ fn cpu_us(report: &RunReport) -> anyhow::Result<f64> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is small and positive")]
-fn whole(rate: f64) -> u64 {
+pub(super) fn whole(rate: f64) -> u64 {
     rate.max(1.0) as u64
 }
 
