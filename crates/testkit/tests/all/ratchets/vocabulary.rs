@@ -7,42 +7,70 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Word, times in identifiers (as a part of them), times in comments.
-const PRIVATE: [(&str, usize, usize); 34] = [
-    ("arrival", 0, 0),
-    ("aside", 0, 0),
-    ("breaks", 0, 0),
-    ("cold", 0, 0),
-    ("comes", 0, 0),
-    ("door", 0, 0),
-    ("fate", 0, 0),
-    ("fitness", 0, 0),
-    ("goes", 0, 0),
-    ("hears", 0, 0),
-    ("its", 0, 0),
-    ("lies", 0, 0),
-    ("looker", 0, 0),
-    ("moment", 0, 0),
-    ("nobody", 0, 0),
-    ("overtaken", 0, 0),
-    ("pristine", 0, 0),
-    ("pulse", 0, 0),
-    ("roster", 0, 0),
-    ("seat", 0, 0),
-    ("settle", 0, 0),
-    ("settled", 0, 0),
-    ("shelf", 0, 0),
-    ("shelved", 0, 0),
-    ("sight", 0, 0),
-    ("somebody", 0, 0),
-    ("standing", 0, 0),
-    ("stands", 0, 0),
-    ("told", 0, 0),
-    ("turn", 0, 0),
-    ("unfit", 0, 0),
-    ("untold", 0, 0),
-    ("whoever", 0, 0),
-    ("wish", 0, 0),
+/// As a part of identifiers. Names of tests are sentences, and count too.
+const IN_IDENTIFIERS: [(&str, usize); 34] = [
+    ("arrival", 6),
+    ("aside", 385),
+    ("breaks", 9),
+    ("cold", 10),
+    ("comes", 154),
+    ("door", 4),
+    ("fate", 18),
+    ("fitness", 0),
+    ("goes", 285),
+    ("hears", 21),
+    ("its", 810),
+    ("lies", 4),
+    ("looker", 0),
+    ("moment", 24),
+    ("nobody", 111),
+    ("overtaken", 2),
+    ("pristine", 0),
+    ("pulse", 0),
+    ("roster", 17),
+    ("seat", 4),
+    ("settle", 33),
+    ("settled", 77),
+    ("shelf", 0),
+    ("shelved", 0),
+    ("sight", 0),
+    ("somebody", 13),
+    ("standing", 93),
+    ("stands", 90),
+    ("told", 148),
+    ("turn", 160),
+    ("unfit", 4),
+    ("untold", 0),
+    ("whoever", 34),
+    ("wish", 186),
+];
+/// Not those that are ordinary English in a sentence.
+const IN_COMMENTS: [(&str, usize); 25] = [
+    ("arrival", 1),
+    ("aside", 45),
+    ("door", 3),
+    ("fate", 2),
+    ("fitness", 0),
+    ("hears", 26),
+    ("looker", 1),
+    ("nobody", 271),
+    ("overtaken", 0),
+    ("pristine", 0),
+    ("pulse", 1),
+    ("roster", 0),
+    ("seat", 1),
+    ("settle", 3),
+    ("settled", 32),
+    ("shelf", 8),
+    ("shelved", 0),
+    ("sight", 1),
+    ("somebody", 76),
+    ("stands", 203),
+    ("told", 229),
+    ("unfit", 0),
+    ("untold", 0),
+    ("whoever", 228),
+    ("wish", 26),
 ];
 
 const TYPES_OF_A_NAME: usize = 3;
@@ -104,10 +132,13 @@ fn private_words_are_used_no_more() {
         add(&mut counts, file, code);
     }
     let mut found = Vec::new();
-    for (word, identifiers, comments) in PRIVATE {
-        let (in_identifiers, in_comments) = counts.get(word).copied().unwrap_or_default();
-        found.extend(not_as_noted(&format!("`{word}` in identifiers"), in_identifiers, identifiers));
-        found.extend(not_as_noted(&format!("`{word}` in comments"), in_comments, comments));
+    for (word, noted) in IN_IDENTIFIERS {
+        let count = counts.get(word).map_or(0, |count| count.0);
+        found.extend(not_as_noted(&format!("`{word}` in identifiers"), count, noted));
+    }
+    for (word, noted) in IN_COMMENTS {
+        let count = counts.get(word).map_or(0, |count| count.1);
+        found.extend(not_as_noted(&format!("`{word}` in comments"), count, noted));
     }
     assert!(found.is_empty(), "{found:#?}");
 }
