@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     fake::{Fake, FakeFault},
     idle::idle,
-    options::{LoadCommand, IdleOptions, Options},
+    options::{IdleOptions, LoadCommand, Options},
     report::IdleReport,
 };
 use clap::Parser as _;
@@ -58,9 +58,11 @@ async fn a_uniform_run() {
 
 #[tokio::test]
 async fn a_sustained_run() {
-    let report =
-        run_with(FakeFault::None, "--scenario sustained --rate 200 --duration 500ms --ahead 100ms --executors 2")
-            .await;
+    let report = run_with(
+        FakeFault::None,
+        "--scenario sustained --rate 200 --duration 500ms --ahead 100ms --executors 2",
+    )
+    .await;
     assert_kept(&report, 100);
     assert_eq!(report.insert.count, 5);
 }
@@ -68,7 +70,8 @@ async fn a_sustained_run() {
 #[tokio::test]
 async fn a_burst_of_single_inserts() {
     let report =
-        run_with(FakeFault::None, "--scenario burst --tasks 80 --ahead 400ms --singles --connections 8").await;
+        run_with(FakeFault::None, "--scenario burst --tasks 80 --ahead 400ms --singles --connections 8")
+            .await;
     assert_kept(&report, 80);
     assert_eq!(report.insert.count, 80);
 }
@@ -119,7 +122,8 @@ async fn an_overloaded_server_is_asked_again() {
 #[tokio::test]
 async fn lost_answers_are_repeated_and_doubts_are_settled_by_asking() {
     let report =
-        run_with(FakeFault::HangsUp, "--scenario burst --tasks 60 --ahead 400ms --batch 5 --lease-max 5").await;
+        run_with(FakeFault::HangsUp, "--scenario burst --tasks 60 --ahead 400ms --batch 5 --lease-max 5")
+            .await;
     assert_kept(&report, 60);
     let counts = report.counts;
     assert!(counts.existing > 0 && counts.existing <= counts.inserts_repeated, "{counts:?}");
@@ -158,7 +162,9 @@ async fn a_server_that_knows_no_such_call_ends_the_run_with_its_words() {
 async fn idle_with(fault: FakeFault, arguments: &str) -> anyhow::Result<IdleReport> {
     let fake = Fake::start(fault).await;
     let words = format!("idle --tasks 500 --settle 0s --measure 20ms --probes 3 {arguments}");
-    let LoadCommand::Idle(options): LoadCommand = parse(&fake, &words) else { unreachable!("the words say idle") };
+    let LoadCommand::Idle(options): LoadCommand = parse(&fake, &words) else {
+        unreachable!("the words say idle")
+    };
     let options: IdleOptions = options;
     idle(&options).await
 }

@@ -6,7 +6,7 @@ use crate::{
     check::Receipt,
     clock::{now_ms, now_us},
     execute::{ExecutedTask, Manner, report},
-    job::{RunJob, Pause},
+    job::{Pause, RunJob},
 };
 use anyhow::Context as _;
 use futures_util::future::join_all;

@@ -7,7 +7,7 @@ use crate::{
     execute::{Manner, execute_all},
     fault::Faults,
     insert::{InsertCall, insert_all},
-    job::{RunJob, JobThread},
+    job::{JobThread, RunJob},
     options::RunOptions,
     outage::Outage,
     progress::LoadProgress,
@@ -232,7 +232,11 @@ fn milliseconds(span_us: i64) -> f64 {
     span_us as f64 / 1e3
 }
 
-fn start_inserts(options: &RunOptions, job: &Arc<RunJob>, stop: watch::Receiver<bool>) -> anyhow::Result<JobThread> {
+fn start_inserts(
+    options: &RunOptions,
+    job: &Arc<RunJob>,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<JobThread> {
     let (job, connections) = (Arc::clone(job), options.connections());
     let call = if options.singles { InsertCall::Single } else { InsertCall::Batch };
     JobThread::start("insert", stop, move || insert_all(job, call, connections))

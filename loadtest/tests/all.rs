@@ -178,7 +178,8 @@ fn engines_that_are_killed_and_paused_in_mid_run_lose_nothing_and_complete_nothi
          --kill-one-after 3s --pause-one-after 4s --pause-for 5s"
     ));
     assert_eq!(report["counts"]["inserted"], 1_600, "{report}");
-    let reported: Vec<_> = report["faults"].as_array().expect("two").iter().map(|fault| &fault["what"]).collect();
+    let reported: Vec<_> =
+        report["faults"].as_array().expect("two").iter().map(|fault| &fault["what"]).collect();
     assert_eq!(reported, ["kill", "pause"]);
     for fault in report["faults"].as_array().expect("two") {
         // None when no task came. Zero is a task of another engine that came within the same microsecond.

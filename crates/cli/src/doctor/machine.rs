@@ -143,7 +143,7 @@ pub(super) fn is_near(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::list::Verdict;
+    use super::super::list::CheckVerdict;
     use super::*;
 
     #[test]

@@ -71,12 +71,12 @@ macro_rules! on_both {
         mod $case {
             #[tokio::test]
             async fn on_sqlite() {
-                super::$case(super::World::sqlite()).await;
+                super::$case(super::EvaluationsWorld::sqlite()).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]
             async fn on_mysql() {
-                super::$case(super::World::mysql().await).await;
+                super::$case(super::EvaluationsWorld::mysql().await).await;
             }
         }
     )*};

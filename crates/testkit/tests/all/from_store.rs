@@ -184,7 +184,7 @@ async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_aw
     rig.clock.advance_ms(50);
     let (drains, mut draining, mut looking) =
         (rig.hot.faults.hold(HotGroup::Drain), JoinSet::new(), JoinSet::new());
-    let turn = || {
+    let run_once = || {
         let engine = rig.engine.clone();
         async move { drop(engine.run_once().await) }
     };

@@ -33,7 +33,7 @@ fn tasks(namespace: &str, count: i64, execute_at: Millis) -> Vec<NewTask> {
 async fn left(store: &dyn Store, namespace: &str) -> i64 {
     let books = store.books().await.unwrap();
     books
-        .standing
+        .tallies
         .iter()
         .filter(|tally| tally.queue.namespace == name(namespace))
         .map(|tally| tally.tasks)

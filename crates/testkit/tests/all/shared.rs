@@ -464,7 +464,7 @@ async fn what_another_engine_has_inserted_is_handed_over_without_a_look() {
     let cluster = EngineCluster::with_clock(clock.clone());
     let nodes = ["a", "b"].map(|name| cluster.node(name, slow_repair()));
     let [inserts, leases] = &nodes;
-    let turn = async || {
+    let run_once = async || {
         for node in &nodes {
             node.engine.run_once().await.unwrap();
         }

@@ -290,7 +290,7 @@ pub async fn no_dispatch_ends_later_than_the_answer_to_a_pause(store: Arc<dyn St
     is_paused.store(true, SeqCst);
     let flying = |books: punctual_contract::store::Books| {
         books
-            .stored
+            .tallies
             .iter()
             .filter(|tally| tally.state == State::Dispatched)
             .map(|tally| tally.tasks)

@@ -341,7 +341,7 @@ impl ShardedSite {
             let Ok(books) = self.store.books().await else { return false };
             let of = |state| {
                 books
-                    .standing
+                    .tallies
                     .iter()
                     .filter(move |tally| tally.state == state)
                     .map(|tally| tally.tasks)
