@@ -64,71 +64,71 @@ fn main() -> ExitCode {
 }
 
 /// Whether everything promised was kept.
-fn measure(command: &options::Command) -> anyhow::Result<bool> {
+fn measure(command: &options::LoadCommand) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command {
-        options::Command::Run(options) => measure_run(&runtime, options),
-        options::Command::Idle(options) => {
+        options::LoadCommand::Run(options) => measure_run(&runtime, options),
+        options::LoadCommand::Idle(options) => {
             let report = runtime.block_on(idle::idle(options))?;
             tell(&report, options.common.json, || report.table())?;
             Ok(report.ok)
         }
-        options::Command::Limit(options) => {
+        options::LoadCommand::Limit(options) => {
             let report = runtime.block_on(limit::limit(options))?;
             tell(&report, options.common.json, || report.table())?;
             Ok(report.ok)
         }
-        options::Command::Attack(options) => {
+        options::LoadCommand::Attack(options) => {
             let report = runtime.block_on(attack::attack(options))?;
             tell(&report, options.common.json, || report.table())?;
             Ok(report.ok)
         }
-        options::Command::Search(options) => {
+        options::LoadCommand::Search(options) => {
             let report = runtime.block_on(search::search(options))?;
             tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
-        options::Command::Bulk(options) => {
+        options::LoadCommand::Bulk(options) => {
             let report = runtime.block_on(bulk::bulk(options))?;
             tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
-        options::Command::Bounds(options) => {
+        options::LoadCommand::Bounds(options) => {
             let report = runtime.block_on(bounds::bounds(options))?;
             tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
-        options::Command::Overload(options) => {
+        options::LoadCommand::Overload(options) => {
             let report = runtime.block_on(overload::overload(options))?;
             tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
-        options::Command::Console(options) => {
+        options::LoadCommand::Console(options) => {
             let report = runtime.block_on(console::console(options))?;
             tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
-        options::Command::Parts(options) => {
+        options::LoadCommand::Parts(options) => {
             let report = runtime.block_on(parts::parts(options))?;
             tell(&report, options.json, || report.table())?;
             Ok(true)
         }
-        options::Command::Bars(options) => {
+        options::LoadCommand::Bars(options) => {
             let report = runtime.block_on(bars::bars(options))?;
             print(report.table())?;
             Ok(report.ok())
         }
-        options::Command::Counts(options) => {
+        options::LoadCommand::Counts(options) => {
             let table = runtime.block_on(counts::counts(options))?;
             tell(&table, options.json, || table.text())?;
             Ok(table.ok)
         }
-        options::Command::Chaos(options) => {
+        options::LoadCommand::Chaos(options) => {
             let report = runtime.block_on(chaos::chaos(options))?;
             tell(&report, options.json, || report.text())?;
             Ok(report.ok)
         }
-        options::Command::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
+        options::LoadCommand::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
 }
 

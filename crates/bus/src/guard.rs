@@ -45,9 +45,9 @@ pub struct Execution {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Execute it; nobody else does within the window.
+    /// Execute it; no other executor does within the window.
     Granted,
-    /// Somebody was first: do not execute it.
+    /// An executor was first: do not execute it.
     Held { by: String },
 }
 
@@ -75,7 +75,7 @@ impl Guard {
     }
 
     /// # Errors
-    /// Redis refused or did not answer. After no answer it may be taken, by us: nobody else will be granted it.
+    /// Redis refused or did not answer. After no answer it may be taken, by us: no other executor will be granted it.
     pub async fn take(&self, this_execution: Execution) -> Result<Taken, Error> {
         let taken = match self.ask(this_execution).await? {
             Value::Nil => Taken::Granted,

@@ -9,8 +9,8 @@ mod entry;
 mod lanes;
 mod link;
 mod publish;
+mod receipts;
 mod receive;
-mod settle;
 mod streams;
 
 pub(crate) use address::Topology;
@@ -141,7 +141,7 @@ impl RedisBus {
 }
 
 /// Says what was being done.
-fn told<E>(doing: &'static str, happened: Happened, source: E) -> contract::Error
+fn reported<E>(doing: &'static str, happened: Happened, source: E) -> contract::Error
 where
     E: std::error::Error + Send + Sync + 'static,
 {
@@ -149,7 +149,7 @@ where
 }
 
 fn while_doing(doing: &'static str) -> impl Fn(Error) -> contract::Error {
-    move |error| told(doing, error.happened(), error)
+    move |error| reported(doing, error.happened(), error)
 }
 
 #[async_trait]
@@ -158,7 +158,7 @@ impl Bus for RedisBus {
         let results = publish::publish(&self.core, &messages).await;
         results
             .into_iter()
-            .map(|result| result.map_err(|error| told("publish a message", error.happened(), error)))
+            .map(|result| result.map_err(|error| reported("publish a message", error.happened(), error)))
             .collect()
     }
 
@@ -170,15 +170,15 @@ impl Bus for RedisBus {
         now: Millis,
     ) -> Result<Vec<Delivery>, contract::Error> {
         let received = receive::receive(&self.core, queue, limit, wait, now).await;
-        received.map_err(|error| told("receive messages", error.happened(), error))
+        received.map_err(|error| reported("receive messages", error.happened(), error))
     }
 
     async fn acknowledge(&self, queue: &QueueKey, ids: &[u64]) -> Result<(), contract::Error> {
-        settle::acknowledge(&self.core, queue, ids).await.map_err(while_doing("acknowledge messages"))
+        receipts::acknowledge(&self.core, queue, ids).await.map_err(while_doing("acknowledge messages"))
     }
 
     async fn reclaim(&self, queue: &QueueKey, before: Millis) -> Result<usize, contract::Error> {
-        settle::reclaim(&self.core, queue, before).await.map_err(while_doing("reclaim messages"))
+        receipts::reclaim(&self.core, queue, before).await.map_err(while_doing("reclaim messages"))
     }
 }
 

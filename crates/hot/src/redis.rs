@@ -37,7 +37,7 @@ use self::{
     address::{Address, Limits},
     identity::{Guarded, Identity},
     keys::{Keys, PartitionKeys},
-    link::Place,
+    link::RedisEndpoints,
     server::Info,
 };
 use async_trait::async_trait;
@@ -93,8 +93,8 @@ impl Default for RedisOptions {
 pub struct RedisHot {
     keys: Keys,
     identity: Arc<Identity>,
-    place: Arc<Place>,
-    /// For what somebody waits for: small, and nothing large in front of it.
+    place: Arc<RedisEndpoints>,
+    /// For what a caller waits for: small, and nothing large in front of it.
     quick: Arc<Guarded>,
     bulk: Vec<Guarded>,
     next_bulk: AtomicUsize,
@@ -118,7 +118,7 @@ impl RedisHot {
         })
     }
 
-    /// The same, where a Redis that is away is no error: until it answers every call fails and does nothing, and the first
+    /// The same, where a Redis that is unavailable is no error: until it answers every call fails and does nothing, and the first
     /// `is_whole` that it answers looks at it as `connect` does. Then or later, whatever `connect` refuses is not used. Says why
     /// it was not reached; None: it was.
     ///
@@ -144,7 +144,7 @@ impl RedisHot {
     fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
         let limits = Limits { connect: options.connect_timeout, response: options.response_timeout };
         let keys = Keys::new(&options.prefix, options.partitions)?;
-        let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
+        let place = Arc::new(RedisEndpoints::new(Address::parse(url, limits)?, limits));
         let mut bulk = Vec::new();
         let identity = Arc::new(Identity::new(&keys, &options.prefix, options.cluster));
         for _ in 0..BULK_CONNECTIONS {
@@ -161,7 +161,7 @@ impl RedisHot {
         })
     }
 
-    /// What engines of this prefix tell each other. Listens from now on, or from when Redis answers; whoever calls it must also
+    /// What engines of this prefix tell each other. Listens from now on, or from when Redis answers; the caller it must also
     /// read it.
     ///
     /// # Errors

@@ -7,20 +7,20 @@ macro_rules! passes_evaluations_on {
         impl punctual_contract::EvaluationStore for $store {
             async fn begin_evaluations(
                 &self,
-                turn: &punctual_contract::evaluations::Turn,
+                pass: &punctual_contract::evaluations::EvaluationPass,
                 subjects: &[punctual_contract::evaluations::Subject],
                 crowd: punctual_contract::evaluations::Crowd,
                 now: punctual_domain::time::Millis,
-            ) -> Result<Vec<punctual_contract::evaluations::Standing>, punctual_contract::Error> {
-                self.inner.begin_evaluations(turn, subjects, crowd, now).await
+            ) -> Result<Vec<punctual_contract::evaluations::SubjectMarks>, punctual_contract::Error> {
+                self.inner.begin_evaluations(pass, subjects, crowd, now).await
             }
 
             async fn end_evaluations(
                 &self,
-                turn: &punctual_contract::evaluations::Turn,
+                pass: &punctual_contract::evaluations::EvaluationPass,
                 ids: &[i64],
             ) -> Result<(), punctual_contract::Error> {
-                self.inner.end_evaluations(turn, ids).await
+                self.inner.end_evaluations(pass, ids).await
             }
 
             async fn release_evaluations(
@@ -64,19 +64,19 @@ macro_rules! leaves_evaluations_out {
         impl punctual_contract::EvaluationStore for $store {
             async fn begin_evaluations(
                 &self,
-                _: &punctual_contract::evaluations::Turn,
+                _: &punctual_contract::evaluations::EvaluationPass,
                 subjects: &[punctual_contract::evaluations::Subject],
                 _: punctual_contract::evaluations::Crowd,
                 _: punctual_domain::time::Millis,
-            ) -> Result<Vec<punctual_contract::evaluations::Standing>, punctual_contract::Error> {
+            ) -> Result<Vec<punctual_contract::evaluations::SubjectMarks>, punctual_contract::Error> {
                 let one =
-                    |_| punctual_contract::evaluations::Standing { is_marked: true, died: 0, at_work: 0 };
+                    |_| punctual_contract::evaluations::SubjectMarks { is_marked: true, died: 0, at_work: 0 };
                 Ok(subjects.iter().map(one).collect())
             }
 
             async fn end_evaluations(
                 &self,
-                _: &punctual_contract::evaluations::Turn,
+                _: &punctual_contract::evaluations::EvaluationPass,
                 _: &[i64],
             ) -> Result<(), punctual_contract::Error> {
                 Ok(())

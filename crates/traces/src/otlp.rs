@@ -1,6 +1,6 @@
 //! Spans in the JSON form of OTLP (`ExportTraceServiceRequest`). Pure.
 
-use crate::{context::Context, spans::Span};
+use crate::{context::TraceContext, spans::TraceSpan};
 use punctual_domain::{task::Task, time::Millis};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(crate) fn request(engine: &str, spans: &[Value]) -> Value {
     }] })
 }
 
-pub(crate) fn span(task: &Task, context: &Context, span: &Span) -> Value {
+pub(crate) fn span(task: &Task, context: &TraceContext, span: &TraceSpan) -> Value {
     let mut attributes = vec![
         text("punctual.namespace", task.ask.queue.namespace.as_str()),
         text("punctual.queue", task.ask.queue.queue.as_str()),

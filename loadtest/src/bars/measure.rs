@@ -2,9 +2,9 @@
 //! servers of their own. A run that breaks a promise is no figure.
 
 use super::{
-    Site,
+    BarsSite,
     figure::{Figure, Unit},
-    rows::{EMBEDDED, ONE, Row},
+    rows::{BarRow, EMBEDDED, ONE},
 };
 use crate::{
     chaos::chaos,
@@ -12,8 +12,8 @@ use crate::{
     fill::fill,
     flood::flood,
     idle::idle,
-    options::{Command, Options},
-    outage::What,
+    options::{LoadCommand, Options},
+    outage::Cause,
     progress::note,
     report::{ProcessReport, RunReport},
     run::{prepare, run},
@@ -75,7 +75,7 @@ pub(super) enum Measure {
     ResumedElsewhere,
     RevokedElsewhere,
     Outage {
-        what: What,
+        what: Cause,
         lasts: &'static str,
         bar_s: f64,
     },
@@ -101,8 +101,8 @@ const TRICKLE_S: u64 = 15;
 /// A run's first task is due so long after its beginning.
 const AHEAD_S: u64 = 3;
 
-impl Site {
-    pub(super) async fn measure(&mut self, row: &Row) -> anyhow::Result<Vec<Figure>> {
+impl BarsSite {
+    pub(super) async fn measure(&mut self, row: &BarRow) -> anyhow::Result<Vec<Figure>> {
         let what = row.what;
         let figure = match row.measure {
             Measure::Wheel => return wheel().await,
@@ -136,16 +136,16 @@ impl Site {
         Ok(vec![figure])
     }
 
-    pub(super) fn parsed(&self, words: &str) -> anyhow::Result<Command> {
+    pub(super) fn parsed(&self, words: &str) -> anyhow::Result<LoadCommand> {
         note(&format!("    loadtest {words}"));
         let words = std::iter::once("loadtest").chain(words.split_whitespace());
         let mut command = Options::try_parse_from(words)?.command;
         match &mut command {
-            Command::Run(options) if options.server.spawn => {
+            LoadCommand::Run(options) if options.server.spawn => {
                 options.server.server_bin.clone_from(&self.server_bin)
             }
-            Command::Idle(options) => options.server.server_bin.clone_from(&self.server_bin),
-            Command::Chaos(options) => options.server_bin.clone_from(&self.server_bin),
+            LoadCommand::Idle(options) => options.server.server_bin.clone_from(&self.server_bin),
+            LoadCommand::Chaos(options) => options.server_bin.clone_from(&self.server_bin),
             _ => {}
         }
         Ok(command)
@@ -153,7 +153,7 @@ impl Site {
 
     /// A run that may be asked for more than it holds: never early and never twice all the same.
     pub(super) async fn pressed(&self, words: &str) -> anyhow::Result<RunReport> {
-        let Command::Run(options) = self.parsed(&format!("run {words}"))? else {
+        let LoadCommand::Run(options) = self.parsed(&format!("run {words}"))? else {
             anyhow::bail!("the words say run")
         };
         let report = Box::pin(run(&options)).await?;
@@ -239,7 +239,7 @@ impl Site {
 
     async fn idle(&self, what: &str) -> anyhow::Result<Figure> {
         let words = format!("idle --tasks 300000 --in 7d --measure 10s {ONE}");
-        let Command::Idle(options) = self.parsed(&words)? else { anyhow::bail!("the words say idle") };
+        let LoadCommand::Idle(options) = self.parsed(&words)? else { anyhow::bail!("the words say idle") };
         let report = Box::pin(idle(&options)).await?;
         anyhow::ensure!(report.ok, "{}", report.broken.join("; "));
         Ok(Figure::at_most(what, Unit::CorePercent, report.idle_cpu_percent.context(NO_PROC)?, 1.0))
@@ -268,7 +268,7 @@ impl Site {
 
     /// One server, measured empty and again with tasks that wait.
     async fn pending(&self, what: &str) -> anyhow::Result<Figure> {
-        let Command::Run(options) =
+        let LoadCommand::Run(options) =
             self.parsed(&format!("run --scenario sustained --rate 1 {ONE} --databases 2"))?
         else {
             anyhow::bail!("the words say run")
@@ -395,7 +395,7 @@ impl Site {
         Ok(Figure::at_most(what, Unit::Seconds, report.lateness.max_ms / 1e3, 3.0))
     }
 
-    async fn outage(&self, what: &str, (outage, lasts): (What, &str), bar_s: f64) -> anyhow::Result<Figure> {
+    async fn outage(&self, what: &str, (outage, lasts): (Cause, &str), bar_s: f64) -> anyhow::Result<Figure> {
         use clap::ValueEnum as _;
         let name = outage.to_possible_value().context("each outage has a name")?;
         // What is due further ahead is in Redis; what is due during the outage has been there before it.
@@ -407,8 +407,8 @@ impl Site {
         );
         let report = self.kept(&words).await?;
         let lasted_ms = report.outage.as_ref().and_then(|outage| outage.lasted_ms).context("it is over")?;
-        // Nothing is handed over without the store: the time it was away is not counted.
-        let away_ms = if outage == What::MysqlKill { lasted_ms } else { 0.0 };
+        // Nothing is handed over without the store: the time it was unavailable is not counted.
+        let away_ms = if outage == Cause::MysqlKill { lasted_ms } else { 0.0 };
         let late_s = (report.lateness.max_ms - away_ms).max(0.0) / 1e3;
         let figure = Figure::at_most(what, Unit::Seconds, late_s, bar_s);
         Ok(figure.of(format_args!("p99 {:.1} s", report.lateness.p99_ms / 1e3)))
@@ -416,7 +416,7 @@ impl Site {
 
     async fn flood(&self, what: &str, server: &str) -> anyhow::Result<Figure> {
         let words = format!("run --scenario flood --rate 250 --duration 10s --rounds 1 {server}");
-        let Command::Run(mut options) = self.parsed(&words)? else { anyhow::bail!("the words say run") };
+        let LoadCommand::Run(mut options) = self.parsed(&words)? else { anyhow::bail!("the words say run") };
         // Whether it is too much is said by the bar below.
         options.flood.within_percent = u32::MAX;
         let report = Box::pin(flood(&options)).await?;
@@ -429,7 +429,7 @@ impl Site {
 
     async fn chaos(&self, what: &str, words: &str) -> anyhow::Result<Figure> {
         let words = format!("chaos --minutes 0.4 --longest 5s --json {words}");
-        let Command::Chaos(options) = self.parsed(&words)? else { anyhow::bail!("the words say chaos") };
+        let LoadCommand::Chaos(options) = self.parsed(&words)? else { anyhow::bail!("the words say chaos") };
         let report = Box::pin(chaos(&options)).await?;
         anyhow::ensure!(report.ok, "{}", report.broken.join("; "));
         let recoveries = report.faults.iter().filter_map(|fault| fault.recovered_after_s);

@@ -1,7 +1,7 @@
 //! The rows that look for the highest rate that is held. Must not decide what holds: `is_held` does.
 
 use super::{
-    Site,
+    BarsSite,
     figure::{Figure, Unit},
     measure::{is_held, whole},
     rows::{EMBEDDED, ONE},
@@ -11,7 +11,7 @@ const P99_MAX_MS: f64 = 100.0;
 /// Rates that are tried until one is held: the last is a sixth of the first.
 const HELD_TRIES: u32 = 9;
 
-impl Site {
+impl BarsSite {
     pub(super) async fn sustained(&mut self, what: &str, server: &str, share: f64) -> anyhow::Result<Figure> {
         let bare = self.parts().await?.pipeline.tasks_per_s;
         let held = self.highest_held(server, share * bare).await?;

@@ -1,11 +1,11 @@
-//! Blocking reads, one task a stream that somebody waits at, on connections of their own. A task ends when nobody
+//! Blocking reads, one task a stream that a caller waits at, on connections of their own. A task ends when no executor
 //! lacks anything any more, and asks Redis to let go of it when everybody has left.
 
 use super::{
     Core,
     link::{Direct, Node},
+    receipts::{self, LINGER},
     receive::{delivered, is_missing, make_group},
-    settle::{self, LINGER},
     streams::{self, Stream},
 };
 use crate::error::Error;
@@ -54,7 +54,7 @@ pub(super) async fn run(core: Arc<Core>, queue: QueueKey, number: u8) {
             }
         }
     }
-    settle::give_back_later(&core, &queue);
+    receipts::give_back_later(&core, &queue);
 }
 
 async fn wait_for(

@@ -1,4 +1,4 @@
-//! What stands in a stream entry: a version byte, then MessagePack with short names, so that a field can be added
+//! What is in a stream entry: a version byte, then MessagePack with short names, so that a field can be added
 //! and left out. A durable format: messages outlive the build that wrote them. The queue is not in it: the
 //! stream's key says it.
 

@@ -31,32 +31,32 @@ pub(crate) struct Patience {
 pub(crate) struct Link {
     topology: Arc<Topology>,
     patience: Patience,
-    line: Mutex<Line>,
-    /// Held by the one of all who makes a connection: whoever has an answer does not wait for it.
+    line: Mutex<ConnectionSlot>,
+    /// Held by the one of all who makes a connection: the executor that has an answer does not wait for it.
     connecting: Mutex<()>,
 }
 
 #[derive(Default)]
-struct Line {
-    wire: Option<Wire>,
+struct ConnectionSlot {
+    wire: Option<RedisConnection>,
     /// Which wire this is: one that broke is thrown away once, not by everyone who used it.
     number: u64,
     refused_at: Option<Instant>,
 }
 
-impl Line {
-    fn wire(&self) -> Option<(Wire, u64)> {
+impl ConnectionSlot {
+    fn wire(&self) -> Option<(RedisConnection, u64)> {
         Some((self.wire.clone()?, self.number))
     }
 }
 
 #[derive(Clone)]
-enum Wire {
+enum RedisConnection {
     One(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
 
-impl Wire {
+impl RedisConnection {
     async fn run(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         match self {
             Self::One(connection) => commands.query_async(connection).await,
@@ -76,7 +76,7 @@ impl Link {
         Self { topology, patience, line: Mutex::default(), connecting: Mutex::default() }
     }
 
-    /// Every key of it has the same hash tag. One answer a command; a refusal of one stands in its place and stops
+    /// Every key of it has the same hash tag. One answer a command; a refusal of one is in its place and stops
     /// no other.
     pub(crate) async fn run(&self, commands: &mut Pipeline) -> Result<Vec<Value>, Error> {
         commands.ignore_errors();
@@ -97,8 +97,13 @@ impl Link {
         }
     }
 
-    async fn answers(&self, wire: &mut Wire, number: u64, commands: &Pipeline) -> RedisResult<Vec<Value>> {
-        let is_one = matches!(wire, Wire::One(_));
+    async fn answers(
+        &self,
+        wire: &mut RedisConnection,
+        number: u64,
+        commands: &Pipeline,
+    ) -> RedisResult<Vec<Value>> {
+        let is_one = matches!(wire, RedisConnection::One(_));
         let mut running = Box::pin(wire.run(commands));
         if !is_one {
             // A Cluster's connections are its own business.
@@ -117,11 +122,11 @@ impl Link {
     }
 
     /// Until another wire has taken the place of this one, because the server answers there; for as long as it does not,
-    /// the server is slow or away, and whoever waits goes on until its limit.
+    /// the server is slow or away, and a caller that waits continues until its limit.
     async fn is_replaced(&self, number: u64) {
         loop {
             let connecting = self.connecting.lock().await;
-            let is_this = |line: &Line| line.number == number && line.wire.is_some();
+            let is_this = |line: &ConnectionSlot| line.number == number && line.wire.is_some();
             if !is_this(&*self.line.lock().await) {
                 return;
             }
@@ -133,7 +138,7 @@ impl Link {
             if let Ok(wire) = in_time(self.patience.connect, answering).await {
                 let mut line = self.line.lock().await;
                 if is_this(&line) {
-                    *line = Line { wire: Some(wire), number: number + 1, refused_at: None };
+                    *line = ConnectionSlot { wire: Some(wire), number: number + 1, refused_at: None };
                 }
                 return;
             }
@@ -147,7 +152,7 @@ impl Link {
         !matches!(*self.topology, Topology::Cluster { .. })
     }
 
-    async fn wire(&self) -> Result<(Wire, u64), Error> {
+    async fn wire(&self) -> Result<(RedisConnection, u64), Error> {
         if let Some(wire) = self.line.lock().await.wire() {
             return Ok(wire);
         }
@@ -165,7 +170,8 @@ impl Link {
         let mut line = self.line.lock().await;
         match connected {
             Ok(wire) => {
-                *line = Line { wire: Some(wire.clone()), number: line.number + 1, refused_at: None };
+                *line =
+                    ConnectionSlot { wire: Some(wire.clone()), number: line.number + 1, refused_at: None };
                 Ok((wire, line.number))
             }
             Err(error) => {
@@ -182,14 +188,16 @@ impl Link {
         }
     }
 
-    async fn connect(&self) -> RedisResult<Wire> {
+    async fn connect(&self) -> RedisResult<RedisConnection> {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(self.patience.response));
         match &*self.topology {
-            Topology::Cluster { client, .. } => Ok(Wire::Cluster(client.get_async_connection().await?)),
-            Topology::Single(client) => open(client, &config).await.map(Wire::One),
+            Topology::Cluster { client, .. } => {
+                Ok(RedisConnection::Cluster(client.get_async_connection().await?))
+            }
+            Topology::Single(client) => open(client, &config).await.map(RedisConnection::One),
             Topology::Sentinel(client) => {
                 let client = client.lock().await.async_get_client().await?;
-                open(&client, &config).await.map(Wire::One)
+                open(&client, &config).await.map(RedisConnection::One)
             }
         }
     }
@@ -212,7 +220,7 @@ fn is_read_only(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
 }
 
-/// A master that has become a replica goes on answering, with refusals.
+/// A master that has become a replica continues answering, with refusals.
 fn is_demoted(answer: &Value) -> bool {
     match answer {
         Value::ServerError(error) => is_read_only(&error.clone().into()),

@@ -3,8 +3,8 @@
 
 use super::{
     Core, block,
-    lanes::{Caller, Found},
-    settle,
+    lanes::{ReceiveGuard, ReceiveResult},
+    receipts,
     streams::{self, Entry, Stream},
 };
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub(super) async fn receive(
         return Ok(Vec::new());
     }
     // Dropped after the caller: what it leaves behind is given back.
-    let _leftover = settle::Leftover::of(core, queue);
+    let _leftover = receipts::Leftover::of(core, queue);
     let mut caller = core.lanes.enter(queue, if wait.is_zero() { 0 } else { limit }, now);
     let there = caller.take(limit);
     if !there.is_empty() {
@@ -65,7 +65,7 @@ pub(super) async fn receive(
 async fn first(
     core: &Arc<Core>,
     queue: &QueueKey,
-    caller: &mut Caller<'_>,
+    caller: &mut ReceiveGuard<'_>,
     limit: usize,
 ) -> Result<Vec<Delivery>, Arc<Error>> {
     let streams = u16::MAX >> (u16::BITS - u32::from(core.options.streams_per_queue));
@@ -75,9 +75,9 @@ async fn first(
         // Listen before looking: what arrives between the two is then heard.
         signal.as_mut().enable();
         match caller.look(limit, streams) {
-            Found::Messages(messages) => return Ok(messages),
-            Found::Failed(error) => return Err(error),
-            Found::Unread(unread) => {
+            ReceiveResult::Messages(messages) => return Ok(messages),
+            ReceiveResult::Failed(error) => return Err(error),
+            ReceiveResult::Unread(unread) => {
                 for number in (0..core.options.streams_per_queue).filter(|nth| unread & (1 << nth) != 0) {
                     run_to_its_end(block::run(Arc::clone(core), queue.clone(), number));
                 }
@@ -105,7 +105,7 @@ async fn sweep(core: Arc<Core>, queue: QueueKey, limit: usize, now: Millis) -> R
             break;
         }
     }
-    settle::give_back_later(&core, &queue);
+    receipts::give_back_later(&core, &queue);
     result
 }
 

@@ -45,7 +45,7 @@ impl Stream {
         command
     }
 
-    /// What was given to nobody yet, then the server's time: two answers. `block` of None: answers at once.
+    /// What was given to no executor yet, then the server's time: two answers. `block` of None: answers at once.
     pub(super) fn read(&self, consumer: &str, count: usize, block: Option<Duration>) -> Pipeline {
         let mut read = redis::cmd("XREADGROUP");
         read.arg("GROUP").arg(GROUP).arg(consumer).arg("COUNT").arg(count.clamp(1, READ_MAX));

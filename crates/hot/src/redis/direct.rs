@@ -4,8 +4,8 @@
 //!
 //! A connection is given up after any answer that did not come. One that says nothing for a while is doubted: another is
 //! made, and if the server answers there first, the old one has fallen silent and the new one takes its place; if not,
-//! the server is slow or away, and whoever waits goes on until its limit. Where one has fallen silent, all that were made before
-//! are doubted: what comes next goes on new ones, and does not find out by itself. Never sends a call twice unless the server has said
+//! the server is slow or away, and a caller that waits continues until its limit. Where one has fallen silent, all that were made before
+//! are doubted: what comes next continues new ones, and does not find out by itself. Never sends a call twice unless the server has said
 //! that it did not begin it.
 
 use super::{
@@ -217,7 +217,7 @@ impl Direct {
                 Err(all) => Err(RedisProblem::Command(one_of(all, &mut connection).await)),
             }
         };
-        // Whoever dials holds up all who need the connection: a server that takes longer is away.
+        // Whoever dials holds up all who need the connection: a server that takes longer is unavailable.
         match timeout(self.limits.connect, loaded).await {
             Ok(loaded) => loaded.map(|()| connection),
             Err(_) => Err(RedisProblem::Unreachable(format!("no answer within {:?}", self.limits.connect))),

@@ -6,7 +6,7 @@ use super::{
     address::{Address, Limits},
     identity::ClusterName,
     keys::Keys,
-    link::Place,
+    link::RedisEndpoints,
     problem::{Failure, RedisProblem},
     script::SCRIPTS,
     server::{self, Info},
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// All that an address names.
 #[derive(Debug)]
 pub struct RedisDoctor {
-    place: Arc<Place>,
+    place: Arc<RedisEndpoints>,
     keys: Keys,
     prefix: String,
 }
@@ -63,7 +63,7 @@ impl RedisDoctor {
     pub fn new(url: &str, prefix: &str, within: Duration) -> Result<Self, RedisProblem> {
         let limits = Limits { connect: within, response: within };
         let keys = Keys::new(prefix, 1)?;
-        let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
+        let place = Arc::new(RedisEndpoints::new(Address::parse(url, limits)?, limits));
         Ok(Self { place, keys, prefix: prefix.to_owned() })
     }
 

@@ -2,8 +2,8 @@
 //! engine compares, when Redis first answers it and whenever it looks whether anything was lost. Two clusters on one prefix
 //! would take each other's entries and refuse each other's terms, so that neither fires on time.
 //!
-//! Before the first look was answered, and once another cluster's name was read, no call goes through but the next look:
-//! neither a read nor a write. The first look also asks whether the servers are fit for an engine, so that one that was away
+//! Before the first look was answered, and once another cluster's name was read, no call passes through but the next look:
+//! neither a read nor a write. The first look also asks whether the servers are fit for an engine, so that one that was unavailable
 //! when the engine began is judged as one that was there. What went through between two looks (half a second) is repaired as
 //! a loss is. Must not decide anything about a task.
 
@@ -64,12 +64,12 @@ pub(crate) struct Identity {
     older_queues: String,
     prefix: String,
     own: Option<ClusterName>,
-    verdict: RwLock<Verdict>,
+    verdict: RwLock<IdentityCheck>,
 }
 
 /// Whether this engine may use the servers and their keys.
 #[derive(Clone, Debug)]
-enum Verdict {
+enum IdentityCheck {
     /// They have not answered yet.
     Pending,
     /// They are fit, and the keys are this cluster's.
@@ -88,28 +88,28 @@ impl Identity {
             older_queues,
             prefix: prefix.to_owned(),
             own,
-            verdict: RwLock::new(Verdict::Pending),
+            verdict: RwLock::new(IdentityCheck::Pending),
         }
     }
 
     pub(crate) fn stranger(&self) -> Option<String> {
         match &*self.verdict.read() {
-            Verdict::Refused(problem @ RedisProblem::Stranger { .. }) => Some(problem.to_string()),
+            IdentityCheck::Refused(problem @ RedisProblem::Stranger { .. }) => Some(problem.to_string()),
             _ => None,
         }
     }
 
     pub(crate) fn refusal(&self) -> Option<RedisProblem> {
         match &*self.verdict.read() {
-            Verdict::Pending => Some(RedisProblem::NotReachedYet),
-            Verdict::Accepted => None,
-            Verdict::Refused(problem) => Some(problem.clone()),
+            IdentityCheck::Pending => Some(RedisProblem::NotReachedYet),
+            IdentityCheck::Accepted => None,
+            IdentityCheck::Refused(problem) => Some(problem.clone()),
         }
     }
 
-    /// Whether the servers are fit, as long as nothing goes through; then writes the own name where none is, and compares.
+    /// Whether the servers are fit, as long as nothing passes through; then writes the own name where none is, and compares.
     pub(crate) async fn look(&self, guarded: &Guarded) -> Result<(), Failure> {
-        let is_accepted = matches!(*self.verdict.read(), Verdict::Accepted);
+        let is_accepted = matches!(*self.verdict.read(), IdentityCheck::Accepted);
         let looked = async {
             if !is_accepted {
                 let answers = guarded.link.run_everywhere(redis::cmd("INFO")).await?;
@@ -120,9 +120,9 @@ impl Identity {
         };
         let looked = looked.await;
         match &looked {
-            Ok(()) => *self.verdict.write() = Verdict::Accepted,
+            Ok(()) => *self.verdict.write() = IdentityCheck::Accepted,
             Err(failure) if failure.problem.is_of_servers() => {
-                *self.verdict.write() = Verdict::Refused(failure.problem.clone());
+                *self.verdict.write() = IdentityCheck::Refused(failure.problem.clone());
             }
             Err(_) => {}
         }
@@ -201,7 +201,7 @@ fn strings(set: Value) -> Vec<String> {
     redis::from_redis_value(set).unwrap_or_default()
 }
 
-/// A link that nothing goes through until the servers are known to be fit and the keys to be the own cluster's.
+/// A link that nothing passes through until the servers are known to be fit and the keys to be the own cluster's.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     link: Link,

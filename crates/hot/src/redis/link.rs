@@ -24,7 +24,7 @@ pub(crate) enum Link {
 /// A Cluster, connected to when it is first needed. Then it finds its nodes again by itself, and may send a call again that
 /// was not answered: each can be repeated.
 pub(crate) struct LazyCluster {
-    place: Arc<Place>,
+    place: Arc<RedisEndpoints>,
     client: redis::cluster::ClusterClient,
     connection: OnceCell<ClusterConnection>,
 }
@@ -57,14 +57,14 @@ impl fmt::Debug for Link {
 
 /// Where Redis is, and as many connections to it as are asked for.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RedisEndpoints {
     nodes: Vec<Arc<Master>>,
     whole: Option<redis::cluster::ClusterClient>,
     pub(crate) limits: Limits,
     silences: Arc<Silences>,
 }
 
-impl Place {
+impl RedisEndpoints {
     pub(crate) fn new(address: Address, limits: Limits) -> Self {
         let (nodes, whole) = match address {
             Address::Master(master) => (vec![Arc::new(master)], None),

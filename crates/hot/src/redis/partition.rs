@@ -338,7 +338,7 @@ fn wholeness(doing: &'static str, partition: Option<Partition>, answer: Value) -
             Ok(Wholeness::Broken)
         }
         term => number(&bytes(doing, term)?)
-            .map(Wholeness::Overtaken)
+            .map(Wholeness::NewerTerm)
             .ok_or_else(|| unexpected(doing, "a term of eight bytes")),
     }
 }

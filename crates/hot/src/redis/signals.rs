@@ -5,7 +5,7 @@
 use super::{
     address::Limits,
     identity::Guarded,
-    link::Place,
+    link::RedisEndpoints,
     message::{decode, encode},
     problem::{Failure, RedisProblem},
 };
@@ -36,7 +36,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct RedisSignals {
-    place: Arc<Place>,
+    place: Arc<RedisEndpoints>,
     link: Arc<Guarded>,
     /// For all engines.
     channel: String,
@@ -61,8 +61,12 @@ impl fmt::Debug for Listener {
 }
 
 impl RedisSignals {
-    /// Listens from now on; to a Redis that is away, from the first `next` that finds it there.
-    pub(super) async fn new(place: Arc<Place>, link: Arc<Guarded>, channel: String) -> Result<Self, Error> {
+    /// Listens from now on; to a Redis that is unavailable, from the first `next` that finds it there.
+    pub(super) async fn new(
+        place: Arc<RedisEndpoints>,
+        link: Arc<Guarded>,
+        channel: String,
+    ) -> Result<Self, Error> {
         let listener = match listen(&place, &channel).await {
             Ok(listener) => Some(listener),
             Err(problem) if problem.is_away() => None,
@@ -181,7 +185,7 @@ impl Listener {
 }
 
 /// On the first node that answers: a message reaches all nodes of a Cluster.
-async fn listen(place: &Place, channel: &str) -> Result<Listener, RedisProblem> {
+async fn listen(place: &RedisEndpoints, channel: &str) -> Result<Listener, RedisProblem> {
     let mut last = RedisProblem::Address("no server is named");
     for node in place.nodes() {
         match listen_on(node, place.limits, channel).await {

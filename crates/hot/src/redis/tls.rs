@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_certificate_without_its_key_and_files_at_a_plain_address_are_refused() {
-        // Any file in PEM form will do: what it holds is looked at by whoever connects.
+        // Any file in PEM form will do: what it holds is looked at by the client that connects.
         let path = std::env::temp_dir().join(format!("punctual-tls-{}.pem", std::process::id()));
         fs::write(&path, "-----BEGIN CERTIFICATE-----\n").unwrap();
         let at = path.display();

@@ -4,7 +4,7 @@ use super::Faults;
 use async_trait::async_trait;
 use punctual_contract::{
     BulkStore, Error,
-    bulk::{AdvanceBulk, BulkFailure, Look, Matching, NewBulk, StoredBulk},
+    bulk::{AdvanceBulk, BulkFailure, Matching, NewBulk, StoredBulk, TaskFilter},
     store::Applied,
 };
 use punctual_domain::{name::Name, time::Millis};
@@ -74,7 +74,7 @@ impl BulkStore for FaultyBulk {
         self.faults.run(BulkGroup::Write, "forget old bulk operations", call).await
     }
 
-    async fn matching(&self, look: &Look) -> Result<Matching, Error> {
+    async fn matching(&self, look: &TaskFilter) -> Result<Matching, Error> {
         self.faults.run(BulkGroup::Read, "look for matching tasks", self.inner.matching(look)).await
     }
 }

@@ -4,7 +4,7 @@ use super::Faults;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    limiter::{Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest, Verdict},
 };
 use punctual_domain::{limits::Scope, time::Millis};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ impl FaultyLimiter {
 
 #[async_trait]
 impl Limiter for FaultyLimiter {
-    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
-        self.faults.run(LimiterGroup::Grant, "grant slots", self.inner.grant(wishes, now)).await
+    async fn grant(&self, requests: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
+        self.faults.run(LimiterGroup::Grant, "grant slots", self.inner.grant(requests, now)).await
     }
 
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {

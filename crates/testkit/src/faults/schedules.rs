@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use punctual_contract::{
     Error, IdentityStore, ScheduleStore,
     schedules::{
-        Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        Advance, OlderDocuments, RecordRun, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey,
         StoredSchedule,
     },
     store::Applied,
@@ -87,8 +87,8 @@ impl ScheduleStore for FaultySchedules {
         self.faults.run(ScheduleGroup::Write, "move schedules on", call).await
     }
 
-    async fn settle_runs(&self, runs: Vec<SettleRun>) -> Result<(), Error> {
-        self.faults.run(ScheduleGroup::Write, "settle runs", self.inner.settle_runs(runs)).await
+    async fn record_runs(&self, runs: Vec<RecordRun>) -> Result<(), Error> {
+        self.faults.run(ScheduleGroup::Write, "settle runs", self.inner.record_runs(runs)).await
     }
 
     async fn unsettled_runs(

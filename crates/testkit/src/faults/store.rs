@@ -13,7 +13,7 @@ use punctual_contract::{
     },
 };
 use punctual_domain::{
-    executor::{Executor, Roll, Sign, Wish},
+    executor::{DesiredState, Executor, Roll, Sign},
     name::Name,
     place::{Partition, TaskRef},
     settings::Scope,
@@ -114,7 +114,7 @@ impl FaultyStore {
         self.split.store(parts, SeqCst);
     }
 
-    /// Of moves, leases, signs of life and reads by place, those with anything in this part are refused; so is what counts
+    /// Of moves, leases, heartbeats and reads by place, those with anything in this part are refused; so is what counts
     /// all, and a page of what is in flight there. None: in no part.
     pub fn set_part_away(&self, part: Option<usize>) {
         *self.part_away.lock() = part;
@@ -345,7 +345,7 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Replies, "load a reply", self.inner.load_reply(key, now)).await
     }
 
-    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, DesiredState)>, Error> {
         self.faults.run(StoreGroup::Executors, "note executors", self.inner.note_executors(signs)).await
     }
 
@@ -354,18 +354,23 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Executors, "list executors", call).await
     }
 
-    async fn wish_of_executor(
+    async fn desired_state_of_executor(
         &self,
         namespace: &Name,
         name: &Name,
-        wish: Wish,
-    ) -> Result<Option<Wish>, Error> {
-        let call = self.inner.wish_of_executor(namespace, name, wish);
+        desired: DesiredState,
+    ) -> Result<Option<DesiredState>, Error> {
+        let call = self.inner.desired_state_of_executor(namespace, name, desired);
         self.faults.run(StoreGroup::Executors, "wish of an executor", call).await
     }
 
-    async fn call_roll(&self, now: Millis, silent_since: Millis, left_before: Millis) -> Result<Roll, Error> {
-        let call = self.inner.call_roll(now, silent_since, left_before);
+    async fn sweep_silent(
+        &self,
+        now: Millis,
+        silent_since: Millis,
+        left_before: Millis,
+    ) -> Result<Roll, Error> {
+        let call = self.inner.sweep_silent(now, silent_since, left_before);
         self.faults.run(StoreGroup::Executors, "call the roll", call).await
     }
 

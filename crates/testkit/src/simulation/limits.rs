@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    limiter::{Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest, Verdict},
     settings::SaveSetting,
 };
 use punctual_domain::{
@@ -52,7 +52,7 @@ impl Losing {
 
 #[async_trait]
 impl Limiter for Losing {
-    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
+    async fn grant(&self, wishes: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
         self.now().grant(wishes, now).await
     }
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
@@ -187,7 +187,7 @@ impl World {
         }
         for _ in 0..QUIET_STEPS {
             self.wait(Duration::from_millis(QUIET_STEP_MS)).await;
-            self.turn().await;
+            self.run_once().await;
         }
         let members = self.limiter.members(Millis::MAX, 0, ALL).await.map_err(|error| error.to_string())?;
         let leased = self.truth.in_flight(None, ALL).await.map_err(|error| error.to_string())?.0;

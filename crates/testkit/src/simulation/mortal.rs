@@ -1,5 +1,5 @@
 //! Back ends as one engine sees them, up to the call at which its process dies or stops for a while: what comes after
-//! that call never happens, or happens when the process goes on. So an engine can be cut between any two of its steps.
+//! that call never happens, or happens when the process continues. So an engine can be cut between any two of its steps.
 
 mod workflows;
 
@@ -9,10 +9,12 @@ use punctual_contract::{
     Bus, Error, Hot, IdentityStore, Limiter, Ownership, ScheduleStore, SettingStore, Store,
     bus::Delivery,
     hot::{HotEntry, Keeps, Wholeness, Withdrawn},
-    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
+    limiter::{
+        Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest as Asked, Verdict,
+    },
     ownership::{Live, Owner, Says, Tenure},
     schedules::{
-        Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        Advance, OlderDocuments, RecordRun, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey,
         StoredSchedule,
     },
     settings::{SaveSetting, Saved, SettingChange, Settings},
@@ -22,7 +24,7 @@ use punctual_contract::{
     },
 };
 use punctual_domain::{
-    executor::{Executor, Roll, Sign, Wish},
+    executor::{DesiredState, Executor, Roll, Sign},
     identity::IdentitySecret,
     limits::Scope as LimitScope,
     name::{Name, QueueKey},
@@ -37,15 +39,15 @@ use tokio::sync::Notify;
 
 /// What comes when the calls are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum LifeEnd {
     Death,
     Sleep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LifePhase {
     Awake,
-    Until { left: usize, end: End },
+    Until { left: usize, end: LifeEnd },
     Asleep,
     Dead,
 }
@@ -53,36 +55,36 @@ enum Phase {
 /// The life of one engine's process.
 #[derive(Debug)]
 pub(super) struct Life {
-    phase: Mutex<Phase>,
+    phase: Mutex<LifePhase>,
     fell_asleep: Notify,
     changed: Notify,
 }
 
 impl Life {
     pub(super) fn new() -> Arc<Self> {
-        let phase = Mutex::new(Phase::Awake);
+        let phase = Mutex::new(LifePhase::Awake);
         Arc::new(Self { phase, fell_asleep: Notify::new(), changed: Notify::new() })
     }
 
-    pub(super) fn end_after(&self, left: usize, end: End) {
-        *self.phase.lock() = Phase::Until { left, end };
+    pub(super) fn end_after(&self, left: usize, end: LifeEnd) {
+        *self.phase.lock() = LifePhase::Until { left, end };
     }
 
     pub(super) fn die(&self) {
-        self.go_to(Phase::Dead);
+        self.go_to(LifePhase::Dead);
     }
 
     pub(super) fn wake(&self) {
-        self.go_to(Phase::Awake);
+        self.go_to(LifePhase::Awake);
     }
 
-    fn go_to(&self, phase: Phase) {
+    fn go_to(&self, phase: LifePhase) {
         *self.phase.lock() = phase;
         self.changed.notify_waiters();
     }
 
     pub(super) fn is_dead(&self) -> bool {
-        *self.phase.lock() == Phase::Dead
+        *self.phase.lock() == LifePhase::Dead
     }
 
     /// Returns when a call has found that it must wait.
@@ -90,12 +92,12 @@ impl Life {
         self.fell_asleep.notified().await;
     }
 
-    fn next(&self) -> Phase {
+    fn next(&self) -> LifePhase {
         let mut phase = self.phase.lock();
         *phase = match *phase {
-            Phase::Until { left: 0, end: End::Death } => Phase::Dead,
-            Phase::Until { left: 0, end: End::Sleep } => Phase::Asleep,
-            Phase::Until { left, end } => Phase::Until { left: left - 1, end },
+            LifePhase::Until { left: 0, end: LifeEnd::Death } => LifePhase::Dead,
+            LifePhase::Until { left: 0, end: LifeEnd::Sleep } => LifePhase::Asleep,
+            LifePhase::Until { left, end } => LifePhase::Until { left: left - 1, end },
             other => other,
         };
         *phase
@@ -106,9 +108,9 @@ impl Life {
         loop {
             let changed = self.changed.notified();
             match self.next() {
-                Phase::Awake | Phase::Until { .. } => return call.await,
-                Phase::Dead => return Err(Error::did_not_happen("do anything", "the engine is dead")),
-                Phase::Asleep => {
+                LifePhase::Awake | LifePhase::Until { .. } => return call.await,
+                LifePhase::Dead => return Err(Error::did_not_happen("do anything", "the engine is dead")),
+                LifePhase::Asleep => {
                     self.fell_asleep.notify_one();
                     changed.await;
                 }
@@ -236,22 +238,27 @@ impl Store for Mortal<dyn Store> {
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error> {
         self.life.call(self.inner.load_reply(key, now)).await
     }
-    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, DesiredState)>, Error> {
         self.life.call(self.inner.note_executors(signs)).await
     }
     async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error> {
         self.life.call(self.inner.executors(namespace, from, limit)).await
     }
-    async fn wish_of_executor(
+    async fn desired_state_of_executor(
         &self,
         namespace: &Name,
         name: &Name,
-        wish: Wish,
-    ) -> Result<Option<Wish>, Error> {
-        self.life.call(self.inner.wish_of_executor(namespace, name, wish)).await
+        desired: DesiredState,
+    ) -> Result<Option<DesiredState>, Error> {
+        self.life.call(self.inner.desired_state_of_executor(namespace, name, desired)).await
     }
-    async fn call_roll(&self, now: Millis, silent_since: Millis, left_before: Millis) -> Result<Roll, Error> {
-        self.life.call(self.inner.call_roll(now, silent_since, left_before)).await
+    async fn sweep_silent(
+        &self,
+        now: Millis,
+        silent_since: Millis,
+        left_before: Millis,
+    ) -> Result<Roll, Error> {
+        self.life.call(self.inner.sweep_silent(now, silent_since, left_before)).await
     }
     fn partitions(&self) -> u16 {
         self.inner.partitions()
@@ -301,7 +308,7 @@ impl Hot for Mortal<dyn Hot> {
 
 #[async_trait]
 impl Limiter for Mortal<dyn Limiter> {
-    async fn grant(&self, wishes: Vec<Asked>, now: Millis) -> Result<Vec<Answer>, Error> {
+    async fn grant(&self, wishes: Vec<Asked>, now: Millis) -> Result<Vec<Verdict>, Error> {
         self.life.call(self.inner.grant(wishes, now)).await
     }
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
@@ -445,8 +452,8 @@ impl ScheduleStore for Mortal<dyn ScheduleStore> {
     async fn advance_schedules(&self, all: Vec<Advance>, now: Millis) -> Result<Vec<Applied>, Error> {
         self.life.call(self.inner.advance_schedules(all, now)).await
     }
-    async fn settle_runs(&self, runs: Vec<SettleRun>) -> Result<(), Error> {
-        self.life.call(self.inner.settle_runs(runs)).await
+    async fn record_runs(&self, runs: Vec<RecordRun>) -> Result<(), Error> {
+        self.life.call(self.inner.record_runs(runs)).await
     }
     async fn unsettled_runs(
         &self,
