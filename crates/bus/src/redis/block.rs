@@ -3,7 +3,6 @@
 
 use super::{
     Core,
-    link::{Direct, Node},
     receive::{delivered, is_missing, make_group},
     settle::{self, LINGER},
     streams::{self, Stream},
@@ -12,7 +11,7 @@ use crate::error::Error;
 use parking_lot::Mutex;
 use punctual_contract::bus::Delivery;
 use punctual_domain::{name::QueueKey, time::Millis};
-use redis::Value;
+use punctual_redis_link::{Answer, BlockingConnection};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::time::sleep;
 
@@ -26,18 +25,18 @@ const TAPS_MAX: usize = 64;
 /// Connections that no task uses now, by stream.
 #[derive(Debug, Default)]
 pub(super) struct Taps {
-    idle: Mutex<HashMap<String, Direct>>,
+    idle: Mutex<HashMap<String, BlockingConnection>>,
 }
 
 impl Taps {
-    fn take(&self, stream: &Stream) -> Option<Direct> {
+    fn take(&self, stream: &Stream) -> Option<BlockingConnection> {
         self.idle.lock().remove(&stream.key)
     }
 
-    fn give(&self, stream: &Stream, tap: Direct) {
+    fn give(&self, stream: &Stream, connection: BlockingConnection) {
         let mut idle = self.idle.lock();
         if idle.len() < TAPS_MAX {
-            idle.insert(stream.key.clone(), tap);
+            idle.insert(stream.key.clone(), connection);
         }
     }
 }
@@ -63,27 +62,27 @@ async fn wait_for(
     stream: &Stream,
     count: usize,
 ) -> Result<Vec<Delivery>, Error> {
-    let (mut tap, mut node): (Option<Direct>, Option<Node>) = (core.taps.take(stream), None);
+    let mut connection = core.taps.take(stream).unwrap_or_else(|| BlockingConnection::new(&core.place));
     let mut failure = Error::BrokenOff;
     for _ in 0..STEPS_MAX {
-        let is_old = tap.is_some();
-        let mut direct = match tap.take() {
-            Some(direct) => direct,
-            None => Direct::connect(&core.work, node.as_ref()).await?,
-        };
-        match blocking_read(core, queue, stream, count, &mut direct).await {
+        let is_old = connection.is_open();
+        match blocking_read(core, queue, stream, count, &mut connection).await {
             Ok(answers) => {
-                core.taps.give(stream, direct);
+                core.taps.give(stream, connection);
                 let now = core.lanes.now(queue).unwrap_or(Millis::ZERO);
                 return delivered(core, queue, stream, answers, now).await;
             }
             Err(error) if is_missing(&error) => {
                 make_group(core, stream).await?;
-                (tap, failure) = (Some(direct), error);
+                failure = error;
             }
             Err(error) => {
-                node = error.moved_to().and_then(|address| direct.redirected(address));
-                if node.is_none() && !(is_old && matches!(error, Error::NoAnswer(_))) {
+                let node = error.moved_to().and_then(|address| connection.named(address));
+                let is_elsewhere = node.is_some();
+                if is_elsewhere {
+                    connection.go_to(node);
+                }
+                if !is_elsewhere && !(is_old && error.is_unanswered()) {
                     return Err(error);
                 }
                 failure = error;
@@ -98,13 +97,13 @@ async fn blocking_read(
     queue: &QueueKey,
     stream: &Stream,
     count: usize,
-    direct: &mut Direct,
-) -> Result<Vec<Value>, Error> {
+    connection: &mut BlockingConnection,
+) -> Result<Vec<Answer>, Error> {
     let mut commands = stream.read(&core.options.consumer, count, Some(SLICE));
     let limit = SLICE + core.options.response_timeout;
-    let answers = direct.run(&mut commands, limit, left_for_good(core, queue)).await?;
+    let answers = connection.run(&mut commands, limit, left_for_good(core, queue)).await;
     let [read, time] = streams::exactly(answers)?;
-    Ok(vec![streams::accepted(read)?, time])
+    Ok(vec![Ok(read?), time])
 }
 
 /// A worker that asks again at once is not worth being let go for, unless it wants to know what is there now.
