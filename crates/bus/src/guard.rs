@@ -7,9 +7,12 @@ use crate::{
     redis::{check_prefix, place},
 };
 use punctual_domain::place::TaskRef;
-use punctual_redis_link::Router;
+use punctual_redis_link::{Pool, Router};
 use redis::Value;
 use std::time::Duration;
+
+/// Guards that are asked for at the same time; the others wait for one.
+const CONNECTIONS_MAX: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardOptions {
@@ -54,7 +57,8 @@ pub enum Taken {
 
 #[derive(Debug)]
 pub struct Guard {
-    router: Router,
+    /// A handler begins when its guard has answered: none waits behind another's.
+    pool: Pool<Router>,
     options: GuardOptions,
 }
 
@@ -69,9 +73,10 @@ impl Guard {
             let value = format!("{:?}", options.window);
             return Err(Error::Setting { option: "window", value, wanted: "it must be at least 1 ms" });
         }
-        let router = place(url, options.connect_timeout, options.response_timeout)?.router();
-        router.run_one(redis::cmd("PING")).await?;
-        Ok(Self { router, options })
+        let place = place(url, options.connect_timeout, options.response_timeout)?;
+        let pool: Pool<Router> = Pool::new(&place, CONNECTIONS_MAX);
+        pool.lend().await?.run_one(redis::cmd("PING")).await?;
+        Ok(Self { pool, options })
     }
 
     /// # Errors
@@ -99,7 +104,7 @@ impl Guard {
         let window_ms = u64::try_from(self.options.window.as_millis()).unwrap_or(u64::MAX);
         let mut set = redis::cmd("SET");
         set.arg(self.key(execution)).arg(&self.options.holder).arg("NX").arg("GET").arg("PX").arg(window_ms);
-        Ok(self.router.run_one(set).await?)
+        Ok(self.pool.lend().await?.run_one(set).await?)
     }
 
     /// By id, which never changes; the instant in a reference does.

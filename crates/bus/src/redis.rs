@@ -7,6 +7,7 @@ mod body;
 mod entry;
 mod lanes;
 mod publish;
+mod readers;
 mod receive;
 mod settle;
 mod streams;
@@ -15,11 +16,11 @@ pub(crate) use body::VERSION as BODY_VERSION;
 
 use crate::error::Error;
 use async_trait::async_trait;
-use block::Taps;
 use lanes::Lanes;
 use punctual_contract::{self as contract, Bus, Happened, bus::Delivery, store::Assignment};
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_redis_link::{Place, Router, TimeLimits};
+use readers::Readers;
 use std::{
     sync::{Arc, atomic::AtomicUsize},
     time::Duration,
@@ -103,7 +104,7 @@ struct Core {
     work: Router,
     place: Arc<Place>,
     lanes: Lanes,
-    taps: Taps,
+    readers: Readers,
     /// Where the next sweep over the streams of a queue begins.
     turn: AtomicUsize,
 }
@@ -137,8 +138,8 @@ impl RedisBus {
         options.check()?;
         let place = place(url, options.connect_timeout, options.response_timeout)?;
         let (out, work) = (place.router(), place.router());
-        let (lanes, taps, turn) = (Lanes::default(), Taps::default(), AtomicUsize::new(0));
-        Ok(Self { core: Arc::new(Core { options, out, work, place, lanes, taps, turn }) })
+        let (lanes, readers, turn) = (Lanes::default(), Readers::new(&place), AtomicUsize::new(0));
+        Ok(Self { core: Arc::new(Core { options, out, work, place, lanes, readers, turn }) })
     }
 }
 

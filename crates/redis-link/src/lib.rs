@@ -4,7 +4,8 @@
 //!
 //! In reading order: `error` (what goes wrong, and was it sent?), `address` and `tls` (what a URL says), `server`
 //! (connecting), `script`, `shared` (one connection for many callers), `cluster`, `place` (whichever of these an address
-//! asks for), `blocking` (a connection for one reader).
+//! asks for), `blocking` (a connection for one reader), `pool` (what is
+//! lent to one caller at a time).
 
 mod error;
 mod way_out;
@@ -20,11 +21,13 @@ mod place;
 mod shared;
 
 mod blocking;
+mod pool;
 
 pub use self::{
     blocking::{BlockingConnection, Node},
     error::{Answer, Error, Failure},
     place::{Place, Router},
+    pool::{Lendable, Lent, Pool},
     script::Script,
     server::{Server, TimeLimits},
 };

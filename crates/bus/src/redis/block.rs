@@ -8,38 +8,16 @@ use super::{
     streams::{self, Stream},
 };
 use crate::error::Error;
-use parking_lot::Mutex;
 use punctual_contract::bus::Delivery;
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_redis_link::{Answer, BlockingConnection};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 /// Longest time in Redis at once: a connection that died unseen is noticed after this and the response timeout.
 const SLICE: Duration = Duration::from_secs(5);
 /// Steps of one read: a redirection, a missing group, a stale connection.
 const STEPS_MAX: usize = 5;
-/// Connections kept for the next wait.
-const TAPS_MAX: usize = 64;
-
-/// Connections that no task uses now, by stream.
-#[derive(Debug, Default)]
-pub(super) struct Taps {
-    idle: Mutex<HashMap<String, BlockingConnection>>,
-}
-
-impl Taps {
-    fn take(&self, stream: &Stream) -> Option<BlockingConnection> {
-        self.idle.lock().remove(&stream.key)
-    }
-
-    fn give(&self, stream: &Stream, connection: BlockingConnection) {
-        let mut idle = self.idle.lock();
-        if idle.len() < TAPS_MAX {
-            idle.insert(stream.key.clone(), connection);
-        }
-    }
-}
 
 pub(super) async fn run(core: Arc<Core>, queue: QueueKey, number: u8) {
     let stream = core.stream(&queue, number);
@@ -62,13 +40,13 @@ async fn wait_for(
     stream: &Stream,
     count: usize,
 ) -> Result<Vec<Delivery>, Error> {
-    let mut connection = core.taps.take(stream).unwrap_or_else(|| BlockingConnection::new(&core.place));
     let mut failure = Error::BrokenOff;
     for _ in 0..STEPS_MAX {
+        let mut connection = core.readers.lend(stream).await?;
         let is_old = connection.is_open();
         match blocking_read(core, queue, stream, count, &mut connection).await {
             Ok(answers) => {
-                core.taps.give(stream, connection);
+                drop(connection);
                 let now = core.lanes.now(queue).unwrap_or(Millis::ZERO);
                 return delivered(core, queue, stream, answers, now).await;
             }
@@ -77,13 +55,10 @@ async fn wait_for(
                 failure = error;
             }
             Err(error) => {
-                let node = error.moved_to().and_then(|address| connection.named(address));
-                let is_elsewhere = node.is_some();
-                if is_elsewhere {
-                    connection.go_to(node);
-                }
-                if !is_elsewhere && !(is_old && error.is_unanswered()) {
-                    return Err(error);
+                match error.moved_to().and_then(|address| connection.named(address)) {
+                    Some(node) => core.readers.moved(stream, node),
+                    None if is_old && error.is_unanswered() => {}
+                    None => return Err(error),
                 }
                 failure = error;
             }

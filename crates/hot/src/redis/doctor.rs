@@ -3,7 +3,6 @@
 //! and in `problem` once. Writes nothing.
 
 use super::{
-    DOUBT_AFTER,
     identity::ClusterName,
     keys::Keys,
     problem::RedisProblem,
@@ -61,7 +60,7 @@ impl RedisDoctor {
     /// # Errors
     /// When address or prefix cannot be used.
     pub fn new(url: &str, prefix: &str, within: Duration) -> Result<Self, RedisProblem> {
-        let limits = TimeLimits { connect: within, response: within, doubt: DOUBT_AFTER };
+        let limits = TimeLimits { connect: within, response: within, doubt: within };
         let keys = Keys::new(prefix, 1)?;
         let place = Place::new(url, limits, SCRIPTS.all())?;
         Ok(Self { place, keys, prefix: prefix.to_owned() })
