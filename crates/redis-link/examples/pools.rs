@@ -23,7 +23,10 @@ enum Source {
 impl Source {
     async fn run(&self, turn: usize, calls: Vec<Cmd>) -> Outcome<()> {
         let answers = match self {
-            Self::Shared(routers) => routers[turn % routers.len()].run(calls).await,
+            Self::Shared(routers) => match routers.get(turn % routers.len()) {
+                Some(router) => router.run(calls).await,
+                None => return Err("no connection".into()),
+            },
             Self::Lent(pool) => pool.lend().await?.run(calls).await,
         };
         for answer in answers {

@@ -17,26 +17,21 @@ pub(crate) enum Transport {
 impl Transport {
     /// `query`: `tls_ca=FILE&tls_cert=FILE&tls_key=FILE`, each of them at most once.
     pub(crate) fn read(query: &str, is_tls: bool) -> Result<Self, Error> {
-        let mut files = [None, None, None];
+        let mut files = PARAMETERS.map(|parameter| (parameter, None));
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let (name, path) = part.split_once('=').unwrap_or((part, ""));
-            let Some((nth, parameter)) = (0..).zip(PARAMETERS).find(|(_, parameter)| *parameter == name)
-            else {
+            let Some((parameter, file)) = files.iter_mut().find(|(parameter, _)| *parameter == name) else {
                 let way_out = "there are tls_ca, tls_cert and tls_key; a ? in a password is written %3F";
                 return Err(Error::address("parameter", shown(name, query), "does not exist", way_out));
             };
             if !is_tls {
                 let way_out = "use rediss instead of redis, or leave it out";
-                return Err(Error::address(
-                    "parameter",
-                    parameter,
-                    "is for TLS, and the address is a plain one",
-                    way_out,
-                ));
+                let reason = "is for TLS, and the address is a plain one";
+                return Err(Error::address("parameter", parameter, reason, way_out));
             }
-            files[nth] = Some(pem(parameter, path)?);
+            *file = Some(pem(parameter, path)?);
         }
-        let [root_cert, cert, key] = files;
+        let [root_cert, cert, key] = files.map(|(_, file)| file);
         let client_tls = match (cert, key) {
             (Some(client_cert), Some(client_key)) => Some(ClientTlsConfig { client_cert, client_key }),
             (None, None) => None,
