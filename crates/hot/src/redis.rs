@@ -2,14 +2,10 @@
 //! script (`lua/`), atomic in one slot; all but `drain` are harmless when they are repeated. Never waits inside Redis, and never keeps it
 //! busy for more than a few milliseconds: batches are cut into calls of at most `CALL_MAX` entries.
 //!
-//! In reading order: `address` and `direct` (connections), `link` (calls, whatever Redis is made of), `script`,
-//! `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `signals` (what engines tell each other).
+//! In reading order: `script`, `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `signals`
+//! (what engines tell each other). Connections are those of `punctual-redis-link`.
 
-mod address;
-mod direct;
-mod link;
 mod problem;
-mod tls;
 
 mod codec;
 mod identity;
@@ -34,10 +30,9 @@ pub use self::{
 };
 
 use self::{
-    address::{Address, Limits},
     identity::{Guarded, Identity},
     keys::{Keys, PartitionKeys},
-    link::RedisEndpoints,
+    script::SCRIPTS,
     server::Info,
 };
 use async_trait::async_trait;
@@ -48,6 +43,7 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::{place::Partition, time::Millis};
+use punctual_redis_link::{RedisEndpoints, TimeLimits};
 use std::{
     sync::{
         Arc,
@@ -60,6 +56,9 @@ use std::{
 const CALL_MAX: usize = 1_000;
 /// Connections for bulk, beside the one for what must be quick.
 const BULK_CONNECTIONS: usize = 2;
+/// A good part less than an engine waits for a hot set before it believes that none is there: by then another connection has been
+/// made.
+const DOUBT_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisOptions {
@@ -142,17 +141,18 @@ impl RedisHot {
     }
 
     fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
-        let limits = Limits { connect: options.connect_timeout, response: options.response_timeout };
+        let (connect, response) = (options.connect_timeout, options.response_timeout);
+        let limits = TimeLimits { connect, response, doubt: DOUBT_AFTER };
         let keys = Keys::new(&options.prefix, options.partitions)?;
-        let place = Arc::new(RedisEndpoints::new(Address::parse(url, limits)?, limits));
+        let place = RedisEndpoints::new(url, limits, SCRIPTS.all())?;
         let mut bulk = Vec::new();
         let identity = Arc::new(Identity::new(&keys, &options.prefix, options.cluster));
         for _ in 0..BULK_CONNECTIONS {
-            bulk.push(Guarded::new(place.link()?, &identity));
+            bulk.push(Guarded::new(place.router(), &identity));
         }
         Ok(Self {
             keys,
-            quick: Arc::new(Guarded::new(place.link()?, &identity)),
+            quick: Arc::new(Guarded::new(place.router(), &identity)),
             identity,
             place,
             bulk,
@@ -202,7 +202,7 @@ impl RedisHot {
             .await
             .map_err(|failure| failure.into_error(doing))?;
         server::read(answers)
-            .ok_or_else(|| Error::did_not_happen(doing, RedisProblem::Answer("INFO as text")))
+            .ok_or_else(|| Error::did_not_happen(doing, RedisProblem::answer("INFO as text")))
     }
 
     /// In turn: what one waits for does not stand behind the other.

@@ -18,7 +18,7 @@ pub(crate) const VERSION: u8 = 1;
 /// Names are never used again for something else.
 #[derive(Serialize, Deserialize)]
 struct Body<'a> {
-    /// Place of the task: partition, due (ms), id.
+    /// RedisEndpoints of the task: partition, due (ms), id.
     p: u16,
     d: i64,
     i: i64,

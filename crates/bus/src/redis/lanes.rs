@@ -387,7 +387,7 @@ mod tests {
         let (lanes, queue) = (Lanes::default(), queue());
         let mut early = lanes.enter(&queue, 1, Millis::ZERO);
         assert_eq!(unread(early.look(1, 1)), 1);
-        lanes.fail(&queue, 0, Error::Timeout);
+        lanes.fail(&queue, 0, Error::BrokenOff);
         let mut late = lanes.enter(&queue, 1, Millis::ZERO);
         assert!(matches!(early.look(1, 1), ReceiveResult::Failed(_)));
         assert_eq!(unread(late.look(1, 1)), 1, "starts a reader of its own");

@@ -20,9 +20,8 @@ const LOOKS_MAX: usize = 10;
 pub(super) async fn acknowledge(core: &Core, queue: &QueueKey, ids: &[u64]) -> Result<(), Error> {
     for (stream, ids) in by_stream(core, queue, ids.iter().copied()) {
         for some in ids.chunks(READ_MAX) {
-            let answers = core.work.run(&mut stream.acknowledge(some)).await?;
-            for answer in answers {
-                streams::accepted(answer)?;
+            for answer in core.work.run_together(&mut stream.acknowledge(some)).await {
+                answer?;
             }
         }
     }
@@ -65,9 +64,7 @@ async fn reclaim_stream(core: &Core, stream: &Stream, before: Millis) -> Result<
         }
     }
     let forget = stream.forget(core.options.forget_consumers_after);
-    let answers = core.work.run(redis::pipe().add_command(forget)).await?;
-    let [forgotten] = streams::exactly(answers)?;
-    streams::count(forgotten)?;
+    streams::count(core.work.run_one(forget).await)?;
     Ok(moved)
 }
 
@@ -79,7 +76,7 @@ async fn look(
 ) -> Result<Option<(Vec<Pending>, Millis)>, Error> {
     let mut looks = 0;
     loop {
-        let answers = core.work.run(&mut stream.pending(after)).await?;
+        let answers = core.work.run_together(&mut stream.pending(after)).await;
         let [began, page, ended] = streams::exactly(answers)?;
         let (began, ended) = (streams::time(began)?, streams::time(ended)?);
         let page = match streams::pending(page) {
@@ -98,9 +95,7 @@ async fn look(
 async fn requeue(core: &Core, stream: &Stream, ids: &[(EntryId, u32)]) -> Result<usize, Error> {
     let mut moved = 0;
     for some in ids.chunks(REQUEUE_MAX) {
-        let [answer] =
-            streams::exactly(core.work.run(redis::pipe().add_command(stream.requeue(some))).await?)?;
-        moved += streams::count(answer)?;
+        moved += streams::count(core.work.run_one(stream.requeue(some)).await)?;
     }
     Ok(moved)
 }

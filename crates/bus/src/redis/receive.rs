@@ -10,7 +10,7 @@ use super::{
 use crate::error::Error;
 use punctual_contract::bus::Delivery;
 use punctual_domain::{name::QueueKey, time::Millis};
-use redis::Value;
+use punctual_redis_link::Answer;
 use std::{
     future::Future,
     pin::pin,
@@ -118,7 +118,7 @@ async fn read(
 ) -> Result<Vec<Delivery>, Error> {
     let mut made = false;
     loop {
-        let answers = core.work.run(&mut stream.read(&core.options.consumer, count, None)).await?;
+        let answers = core.work.run_together(&mut stream.read(&core.options.consumer, count, None)).await;
         match delivered(core, queue, stream, answers, now).await {
             Err(error) if !made && is_missing(&error) => {
                 make_group(core, stream).await?;
@@ -135,10 +135,8 @@ pub(super) fn is_missing(error: &Error) -> bool {
 }
 
 pub(super) async fn make_group(core: &Core, stream: &Stream) -> Result<(), Error> {
-    let answers = core.work.run(redis::pipe().add_command(stream.create_group())).await?;
-    let [answer] = streams::exactly(answers)?;
-    match streams::accepted(answer) {
-        Err(error) if error.code() != Some("BUSYGROUP") => Err(error),
+    match core.work.run_one(stream.create_group()).await {
+        Err(failure) if failure.code() != Some("BUSYGROUP") => Err(failure.into()),
         _ => Ok(()),
     }
 }
@@ -148,7 +146,7 @@ pub(super) async fn delivered(
     core: &Core,
     queue: &QueueKey,
     stream: &Stream,
-    answers: Vec<Value>,
+    answers: Vec<Answer>,
     now: Millis,
 ) -> Result<Vec<Delivery>, Error> {
     let [entries, time] = streams::exactly(answers)?;
@@ -163,7 +161,7 @@ pub(super) async fn delivered(
 async fn stamp(core: &Core, stream: &Stream, entries: &[Entry], now: Millis) {
     let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
     let stamp = stream.stamp(&core.options.consumer, &ids, now);
-    if let Err(error) = core.work.run(redis::pipe().add_command(stamp)).await {
+    if let Err(error) = core.work.run_one(stamp).await {
         tracing::warn!(stream = stream.key, error = %error, "the instant of a delivery could not be written");
     }
 }

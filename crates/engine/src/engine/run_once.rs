@@ -83,7 +83,7 @@ impl Engine {
             shares::run_once(core, now).await?;
             elsewhere::run_once(core);
             announce::run_once(core).await?;
-            overdue::run_once(core, now).await?;
+            overdue::run_manually(core, now).await?;
             Ok(EngineRun { gained: owned?, preloaded, drained, fired, leases_ended, swept, retired })
         })
     }

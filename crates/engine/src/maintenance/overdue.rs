@@ -61,8 +61,8 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     result.map(|()| overdue)
 }
 
-/// The same for whoever turns the engine manually: as often as a running engine looks.
-pub(crate) async fn turn(core: &Core, now: Millis) -> Result<(), Error> {
+/// The same for an engine whose clock is moved manually: as often as a running engine looks.
+pub(crate) async fn run_manually(core: &Core, now: Millis) -> Result<(), Error> {
     let interval_ms = i64::try_from(core.options.overdue_look_interval_ms).unwrap_or(i64::MAX);
     let is_early = |last: Millis| (0..interval_ms).contains(&now.since(last));
     if core.maintenance.overdue.looked_at.lock().is_some_and(is_early) {

@@ -9,11 +9,11 @@
 
 use super::{
     keys::Keys,
-    link::Link,
-    problem::{Failure, RedisProblem},
+    problem::{Failure, RedisProblem, lifted},
     server::{self, Info},
 };
 use parking_lot::RwLock;
+use punctual_redis_link::Router;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ impl Identity {
         let is_accepted = matches!(*self.verdict.read(), IdentityCheck::Accepted);
         let looked = async {
             if !is_accepted {
-                let answers = guarded.link.run_everywhere(redis::cmd("INFO")).await?;
+                let answers = lifted(guarded.link.run_everywhere(redis::cmd("INFO")).await)?;
                 let infos = server::read(answers).ok_or_else(|| Failure::answer("INFO as text"))?;
                 infos.iter().try_for_each(Info::check).map_err(Failure::before)?;
             }
@@ -138,7 +138,7 @@ impl Identity {
             None => {
                 let mut claim = redis::cmd("SET");
                 claim.arg(&self.key).arg(own.marker()).arg("NX");
-                guarded.link.run_one(claim).await?;
+                lifted(guarded.link.run_one(claim).await)?;
                 // Of two that wrote at once, one did.
                 self.read(&guarded.link).await?.ok_or_else(|| Failure::answer("the name just written"))?
             }
@@ -171,23 +171,23 @@ impl Identity {
         };
         let mut members = redis::cmd("SMEMBERS");
         members.arg(&self.older_queues);
-        let queues = strings(guarded.link.run_one(members).await?);
+        let queues = strings(lifted(guarded.link.run_one(members).await)?);
         let ready = queues.iter().map(|word| Keys::ready_of_older_release(&self.prefix, word));
         let gone: Vec<Vec<String>> = self.older.iter().cloned().chain(ready).collect();
         for forgotten in guarded.link.run(gone.iter().map(forget).collect()).await {
-            forgotten?;
+            lifted(forgotten)?;
         }
         // Last: what is not forgotten yet is still named.
-        guarded.link.run_one(forget(&vec![self.older_queues.clone()])).await?;
+        lifted(guarded.link.run_one(forget(&vec![self.older_queues.clone()])).await)?;
         let mut rename = redis::cmd("SET");
         rename.arg(&self.key).arg(own.marker());
-        guarded.link.run_one(rename).await.map(drop)
+        lifted(guarded.link.run_one(rename).await).map(drop)
     }
 
-    async fn read(&self, link: &Link) -> Result<Option<String>, Failure> {
+    async fn read(&self, link: &Router) -> Result<Option<String>, Failure> {
         let mut read = redis::cmd("GET");
         read.arg(&self.key);
-        match link.run_one(read).await? {
+        match lifted(link.run_one(read).await)? {
             Value::Nil => Ok(None),
             Value::BulkString(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Value::SimpleString(text) => Ok(Some(text)),
@@ -204,12 +204,12 @@ fn strings(set: Value) -> Vec<String> {
 /// A link that nothing passes through until the servers are known to be fit and the keys to be the own cluster's.
 #[derive(Debug)]
 pub(crate) struct Guarded {
-    link: Link,
+    link: Router,
     identity: Arc<Identity>,
 }
 
 impl Guarded {
-    pub(crate) fn new(link: Link, identity: &Arc<Identity>) -> Self {
+    pub(crate) fn new(link: Router, identity: &Arc<Identity>) -> Self {
         Self { link, identity: Arc::clone(identity) }
     }
 
@@ -220,14 +220,14 @@ impl Guarded {
     /// One answer a call, in order.
     pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
         match self.refusal() {
-            None => self.link.run(calls).await,
+            None => self.link.run(calls).await.into_iter().map(lifted).collect(),
             Some(refusal) => calls.into_iter().map(|_| Err(refusal.clone())).collect(),
         }
     }
 
     pub(crate) async fn run_one(&self, call: Cmd) -> Result<Value, Failure> {
         match self.refusal() {
-            None => self.link.run_one(call).await,
+            None => lifted(self.link.run_one(call).await),
             Some(refusal) => Err(refusal),
         }
     }
@@ -235,7 +235,7 @@ impl Guarded {
     /// The same command to every master: an answer each.
     pub(crate) async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
         match self.refusal() {
-            None => self.link.run_everywhere(call).await,
+            None => lifted(self.link.run_everywhere(call).await),
             Some(refusal) => Err(refusal),
         }
     }

@@ -73,7 +73,7 @@ pub(super) fn encode(signals: &[Signal]) -> Vec<u8> {
 }
 
 pub(super) fn decode(message: &[u8]) -> Result<Vec<Signal>, RedisProblem> {
-    let unreadable = || RedisProblem::Answer("signals of this release");
+    let unreadable = || RedisProblem::answer("signals of this release");
     let [FORMAT, signals @ ..] = message else { return Err(unreadable()) };
     let signals: Vec<WireMessage> = rmp_serde::from_slice(signals).map_err(|_| unreadable())?;
     signals.into_iter().map(signal).collect::<Option<_>>().ok_or_else(unreadable)

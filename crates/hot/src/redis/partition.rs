@@ -344,5 +344,5 @@ fn wholeness(doing: &'static str, partition: Option<Partition>, answer: Value) -
 }
 
 fn unexpected(doing: &'static str, wanted: &'static str) -> Error {
-    Error::may_have_happened(doing, RedisProblem::Answer(wanted))
+    Error::may_have_happened(doing, RedisProblem::answer(wanted))
 }
