@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(taken.look("a", Millis(2), (&one, &all), &owners), None, "there may be more");
         let without = holds(&[1, 2, 3]);
         let event = taken.look("a", Millis(3), (&all, &without), &owners).unwrap();
-        assert_eq!(event.text, "engine a has taken over 3 partitions: 1 that nobody had, 2 of b");
+        assert_eq!(event.text, "engine a has taken over 3 partitions: 1 without an owner, 2 of b");
         assert_eq!(event.details, r#"{"count":3,"from":{"b":2},"partitions":[1,2,3]}"#);
         assert_eq!(taken.look("a", Millis(4), (&without, &without), &owners), None);
     }

@@ -83,7 +83,7 @@ async fn look(core: &Arc<Core>, now: Millis, by: AlertCheck) -> Result<usize, Er
     }
     if let Some(text) = core.hot.stranger() {
         alerts.is_so((AlertKind::HotSetOfAnother, None, ""), now, state_ms, text);
-    } else if core.from_store.hides_limits() {
+    } else if core.store_fallback.hides_limits() {
         let text = core.hot.refusal().unwrap_or_else(|| "the hot set does not answer".to_owned());
         alerts.is_so((AlertKind::HotSetAway, None, ""), now, state_ms, text);
     } else {
@@ -101,7 +101,7 @@ async fn look(core: &Arc<Core>, now: Millis, by: AlertCheck) -> Result<usize, Er
 
 /// Of queues that are scanned: scans that fail, and tasks that are later than their budget because of that.
 fn scans(core: &Core, now: Millis, state_ms: i64) {
-    for trouble in core.from_store.scans.troubles() {
+    for trouble in core.store_fallback.scans.troubles() {
         let about = |kind| (kind, Some((*trouble.queue).clone()), "scan");
         if let Some((count, error)) = &trouble.failing {
             let text = format!("the last {count} scans of the queue have failed: {error}");

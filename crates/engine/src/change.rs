@@ -16,7 +16,7 @@ use crate::{
         hand_over as without_store,
     },
     live::Withdrawal,
-    outside::{self, Owned, Put},
+    long_payloads::{self, Owned, Put},
     pipeline::{entry::entry_of, intake, line},
 };
 use punctual_contract::{
@@ -136,7 +136,7 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
         return Ok(if removed.leased == Some(fence) { Hold::Held } else { Hold::Fired });
     }
     // Without the hot set the store decides, as it does about what another engine has drained.
-    let is_in_hot_set = !core.from_store.is_away() && !core.settings.is_scanned(&task.ask.queue);
+    let is_in_hot_set = !core.store_fallback.is_away() && !core.settings.is_scanned(&task.ask.queue);
     removed.is_some |=
         is_in_hot_set && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
     Ok(Hold::Held)
@@ -344,7 +344,7 @@ async fn come_back(
     let (unsure, unchanged): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_unsure);
     for (entry, _) in &unsure {
         core.filling.gaps.note_entries(std::iter::once(entry));
-        core.from_store.watermarks.lower(entry.place.partition, entry.due_at);
+        core.store_fallback.watermarks.lower(entry.place.partition, entry.due_at);
     }
     drop(unsure);
     put_back_held(core, unchanged).await;
@@ -373,7 +373,7 @@ pub(crate) async fn reschedule(
     let changed = try_reschedule(core, subject, &change, by, expected).await;
     // After an error it may stand in the row.
     if matches!(&changed, Ok(None | Some(Changed::Refused(_)))) {
-        outside::delete_soon(core, outside::keys(put));
+        long_payloads::delete_soon(core, long_payloads::keys(put));
     }
     changed
 }
@@ -392,7 +392,7 @@ async fn put_payload(core: &Arc<Core>, place: TaskRef, change: &mut Change) -> R
     let (namespace, task_id, task_version) =
         (&task.ask.queue.namespace, task.task_id(), task.ask.task_version);
     let owned = Owned { nth: 0, namespace, task_id, task_version, content };
-    Ok(outside::put(core, vec![owned]).await?)
+    Ok(long_payloads::put(core, vec![owned]).await?)
 }
 
 async fn try_reschedule(
@@ -421,7 +421,10 @@ async fn try_reschedule(
         let note = Note { reason: what_changes(&task, change), ..note(by) };
         if apply(core, &task, change.clone(), &note, is_ahead).await? == Applied::Moved {
             if matches!(change, Change::Reschedule { payload: Some(_), .. }) {
-                outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
+                long_payloads::delete_soon(
+                    core,
+                    long_payloads::key_of(&task.ask.payload).into_iter().collect(),
+                );
             }
             return Ok(Some(Changed::Changed(Box::new(put_back(core, task.place).await?))));
         }

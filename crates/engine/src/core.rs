@@ -17,7 +17,7 @@ use crate::{
     meters::Meters,
     options::Options,
     parts::state::Parts,
-    pipeline::{filling::Filling, firing::Firing, from_store::state::FromStore},
+    pipeline::{filling::Filling, firing::Firing, store_fallback::state::FromStore},
     settings::Settings,
     sharing::{holdings::Holdings, state::Sharing},
     work::BackgroundTasks,
@@ -60,7 +60,7 @@ pub(crate) struct Core {
     pub(crate) firing: Firing,
     /// What is due soon, is leased ahead of its instant, or has fired and is not settled with the store.
     pub(crate) live: Live,
-    pub(crate) from_store: FromStore,
+    pub(crate) store_fallback: FromStore,
     pub(crate) arrivals: Arrivals,
     pub(crate) ends: Ends,
 }
@@ -71,7 +71,7 @@ impl Core {
         let (partitions, sole) = (store.partitions(), shared.is_none());
         let shared = shared.unwrap_or_else(|| SharedBackends::alone(&options.name, partitions));
         shared.signals.belongs_to(&options.name);
-        let from_store = FromStore::new(hot, !sole);
+        let store_fallback = FromStore::new(hot, !sole);
         Self {
             meters: Meters::default(),
             settings: Settings::default(),
@@ -79,7 +79,7 @@ impl Core {
             evaluations: Evaluations::of(&options.name, !sole),
             callers: Callers::new(options.admin_token),
             health: Health::default(),
-            limits: Limits::new(from_store.patient_limiter(limiter)),
+            limits: Limits::new(store_fallback.patient_limiter(limiter)),
             maintenance: Maintenance::default(),
             sharing: Sharing::default(),
             work: BackgroundTasks::default(),
@@ -91,8 +91,8 @@ impl Core {
             arrivals: Arrivals::default(),
             ends: Ends::default(),
             store,
-            hot: from_store.patient_hot(),
-            from_store,
+            hot: store_fallback.patient_hot(),
+            store_fallback,
             bus,
             clock,
             blobs,
@@ -146,7 +146,7 @@ impl Core {
 
     /// The hot set is unavailable, and with it what holds the limits of this queue.
     pub(crate) fn hides_limits_of(&self, queue: &QueueKey) -> bool {
-        Arc::ptr_eq(self.limiter_of(queue), &self.limits.limiter) && self.from_store.hides_limits()
+        Arc::ptr_eq(self.limiter_of(queue), &self.limits.limiter) && self.store_fallback.hides_limits()
     }
 
     pub(crate) fn now(&self) -> Millis {

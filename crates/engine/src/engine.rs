@@ -140,13 +140,13 @@ impl Engine {
     /// The hot set did not answer when last asked: firing continues from the store.
     #[must_use]
     pub fn hot_is_away(&self) -> bool {
-        self.has_hot_set() && self.core.from_store.is_away()
+        self.has_hot_set() && self.core.store_fallback.is_away()
     }
 
     /// False: there is none, and firing goes by the store for good.
     #[must_use]
     pub fn has_hot_set(&self) -> bool {
-        self.core.from_store.hot_set_keeps() != Keeps::Nothing
+        self.core.store_fallback.hot_set_keeps() != Keeps::Nothing
     }
 
     /// The hot set was found to be another cluster's: nothing of it is used.

@@ -55,27 +55,27 @@ mod pipeline {
     pub(crate) mod drain;
     pub(crate) mod timer;
 
+    pub(crate) mod admission_rules;
     pub(crate) mod admit;
     pub(crate) mod ahead;
     pub(crate) mod bounds;
-    pub(crate) mod elsewhere;
     pub(crate) mod entry;
     pub(crate) mod filling;
     pub(crate) mod fire;
     pub(crate) mod firing;
     pub(crate) mod freed;
-    pub(crate) mod from_store;
     pub(crate) mod granted;
     pub(crate) mod hand_over;
+    pub(crate) mod hot_set_monitor;
     pub(crate) mod kinds;
     pub(crate) mod line;
     pub(crate) mod push;
     pub(crate) mod refill;
+    pub(crate) mod remote_tasks;
     pub(crate) mod scan;
     pub(crate) mod slots;
-    pub(crate) mod source;
-    pub(crate) mod store_source;
-    pub(crate) mod terms;
+    pub(crate) mod store_drain;
+    pub(crate) mod store_fallback;
     pub(crate) mod unknown;
 
     pub(crate) mod outcome;
@@ -83,7 +83,7 @@ mod pipeline {
 }
 
 mod change;
-mod outside;
+mod long_payloads;
 mod redrive;
 mod why;
 
@@ -93,9 +93,9 @@ mod sharing {
     pub(crate) mod rendezvous;
 
     pub(crate) mod alone;
+    pub(crate) mod database_reachability;
     pub(crate) mod holdings;
     pub(crate) mod own;
-    pub(crate) mod reachability;
     pub(crate) mod self_check;
     pub(crate) mod state;
     pub(crate) mod step_aside;
@@ -104,8 +104,8 @@ mod sharing {
     pub(crate) mod adopt;
 
     pub(crate) mod announce;
-    pub(crate) mod elsewhere;
     pub(crate) mod listen;
+    pub(crate) mod remote_demand;
 }
 
 mod maintenance {

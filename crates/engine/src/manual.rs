@@ -6,7 +6,7 @@ use crate::{
     change::{self, Cancel, Expected, Subject, revoke::TakenBack},
     core::Core,
     engine::Engine,
-    outside,
+    long_payloads,
 };
 use punctual_contract::{
     namespaces::FinishedTask,
@@ -212,8 +212,9 @@ async fn delete(core: &Arc<Core>, place: TaskRef, expected: &Expected) -> Result
         let asked = FinishedTask { place, fence: task.fence, state: task.state };
         if core.store.delete_finished(vec![asked]).await? == [Applied::Moved] {
             let result = task.result.as_ref().and_then(|result| result.content.as_ref());
-            let keys = [Some(&task.ask.payload), result].into_iter().flatten().filter_map(outside::key_of);
-            outside::delete_soon(core, keys.collect());
+            let keys =
+                [Some(&task.ask.payload), result].into_iter().flatten().filter_map(long_payloads::key_of);
+            long_payloads::delete_soon(core, keys.collect());
             return Ok(Some(Deleted::Deleted(Box::new(task))));
         }
         // It was changed meanwhile, and may be finished still.

@@ -436,7 +436,7 @@ impl Meters {
     pub fn rebuilt_total(&self) -> u64 {
         self.rebuilt.load(Relaxed)
     }
-    /// Terms raised because the hot set had seen newer ones than the store gives.
+    /// AdmissionRules raised because the hot set had seen newer ones than the store gives.
     #[must_use]
     pub fn terms_raised_total(&self) -> u64 {
         self.terms_raised.load(Relaxed)

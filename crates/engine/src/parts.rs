@@ -10,7 +10,7 @@
 mod pace;
 pub(crate) mod state;
 
-use crate::{core::Core, pipeline::line, sharing::reachability};
+use crate::{core::Core, pipeline::line, sharing::database_reachability};
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
@@ -282,7 +282,7 @@ async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Fut
 /// Looks whether parts that failed answer again, and offers what was set aside. Entries offered.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut offered = 0;
-    for part in (0..core.store.parts()).filter(|nth| reachability::is_only_elsewhere(core, *nth)) {
+    for part in (0..core.store.parts()).filter(|nth| database_reachability::is_only_elsewhere(core, *nth)) {
         // Another engine can hand it over; its executors learn of it before this one's.
         let back = take_aside(core, part);
         offered += back.len();

@@ -8,9 +8,9 @@ use crate::{
     executors, for_later, idle,
     maintenance::{compensate, deletion, index, leases, mark_ready, overdue, reconcile, retention, unused},
     parts,
-    pipeline::{ahead, drain, elsewhere, fire, preload, push, refill, scan, source, unknown},
+    pipeline::{ahead, drain, fire, hot_set_monitor, preload, push, refill, remote_tasks, scan, unknown},
     readiness, shares,
-    sharing::{adopt, announce, listen, own, reachability},
+    sharing::{adopt, announce, database_reachability, listen, own},
     supervisor::Supervisor,
 };
 use futures_util::future::BoxFuture;
@@ -87,7 +87,7 @@ impl Engine {
     /// Before `start`: the hot set did not answer when it was first asked. Firing begins from the store, and continues by the hot
     /// set as soon as it answers.
     pub fn begins_without_hot_set(&self, error: &Error) {
-        source::is_away(&self.core, error);
+        hot_set_monitor::mark_unavailable(&self.core, error);
     }
 
     /// Starts the wheel's thread and all services; needs a tokio runtime.
@@ -107,7 +107,7 @@ impl Engine {
         self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, ticks);
-        if self.core.from_store.hot_set_keeps() == Keeps::Due {
+        if self.core.store_fallback.hot_set_keeps() == Keeps::Due {
             self.supervise_hot_set(&supervisor);
         }
         self.supervise_store_source(&supervisor);
@@ -135,11 +135,11 @@ impl Engine {
         supervisor.every_or_when(core, "rebalance", own::PERIOD, asked, |core| async move {
             own::rebalance(&core).await
         });
-        supervisor.every(core, "reach", reachability::PERIOD, |core| async move {
-            reachability::run_once(&core).await
+        supervisor.every(core, "reach", database_reachability::PERIOD, |core| async move {
+            database_reachability::run_once(&core).await
         });
-        supervisor.every(core, "elsewhere", elsewhere::PERIOD, |core| async move {
-            Ok(elsewhere::run_once(&core))
+        supervisor.every(core, "elsewhere", remote_tasks::PERIOD, |core| async move {
+            Ok(remote_tasks::run_once(&core))
         });
         supervisor.always(core, "announce", announce::run);
         supervisor.always(core, "listen", listen::run);
@@ -194,9 +194,13 @@ impl Engine {
     /// What comes from the store without the hot set.
     fn supervise_store_source(&self, supervisor: &Supervisor) {
         let core = &self.core;
-        supervisor.every_or_when(core, "from_store", source::PERIOD, source::is_asked, |core| async move {
-            source::run_once(&core).await
-        });
+        supervisor.every_or_when(
+            core,
+            "from_store",
+            hot_set_monitor::PERIOD,
+            hot_set_monitor::is_asked,
+            |core| async move { hot_set_monitor::run_once(&core).await },
+        );
         supervisor.every(core, "scan", scan::PERIOD, |core| async move { scan::run_once(&core).await });
         supervisor.every(core, "scan_ready", scan::READY_PERIOD, |core| async move {
             scan::serve_ready(&core).await

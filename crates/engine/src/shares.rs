@@ -13,7 +13,7 @@ pub(crate) use look::run_once;
 pub use pool::NamespaceShare;
 pub(crate) use pool::{Share, slower};
 
-use crate::{core::Core, engine::Engine, pipeline::terms::Terms};
+use crate::{core::Core, engine::Engine, pipeline::admission_rules::AdmissionRules};
 use punctual_contract::limiter::Verdict;
 use punctual_domain::limits::Scope;
 use state::{GOOD_FOR_MS, Shares};
@@ -25,7 +25,7 @@ const SHOWN_MAX: usize = 200;
 
 impl Shares {
     /// Tasks of a queue could not go because of this, although somebody asked for them.
-    pub(crate) fn deferred(&self, terms: &Terms, by: Option<&Verdict>) {
+    pub(crate) fn deferred(&self, terms: &AdmissionRules, by: Option<&Verdict>) {
         let (slots, starts) = match by {
             Some(
                 Verdict::Blocked(Scope::Key(..) | Scope::Retries(_) | Scope::Executor(..))
@@ -48,7 +48,7 @@ impl Shares {
         self.deferred.notify_one();
     }
 
-    pub(crate) fn started(&self, terms: &Terms, count: usize) {
+    pub(crate) fn started(&self, terms: &AdmissionRules, count: usize) {
         if terms.is_shared && count > 0 {
             let count = u64::try_from(count).unwrap_or(u64::MAX);
             self.see(&terms.queue, |seen| seen.starts = seen.starts.saturating_add(count));

@@ -4,7 +4,7 @@ mod crew;
 
 use crate::{
     core::Core,
-    pipeline::{entry::entry_of, scan::state::next_scan_at, terms::Terms},
+    pipeline::{admission_rules::AdmissionRules, entry::entry_of, scan::state::next_scan_at},
     shares::Share,
 };
 use punctual_contract::limiter::{Held, Verdict};
@@ -237,7 +237,7 @@ fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
         ("scan", cause, "the next scan of its queue, or `punctual queue scan`")
     } else if let Some(whose) = core.hot.stranger() {
         ("hot_set_of_another_cluster", whose, "its owner fires it from the store")
-    } else if core.from_store.hides_limits() {
+    } else if core.store_fallback.hides_limits() {
         ("hot_set_away", "the hot set does not answer".to_owned(), "its owner fires it from the store")
     } else if core.sharing.superseded.is(partition) {
         let cause = "the hot set has seen a newer term of its partition than the store gives".to_owned();
@@ -287,7 +287,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
             return answer(reason, "version", None, "an executor with such a version asks", None);
         }
     }
-    let terms = Terms::of(core, &queue);
+    let terms = AdmissionRules::of(core, &queue);
     if !terms.is_limited {
         return None;
     }

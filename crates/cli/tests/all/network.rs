@@ -311,7 +311,7 @@ fn what_is_broken_is_told_to_nobody_without_a_token(site: &NetworkSite, engine: 
         })
     };
     let (reported, open) = (degraded(Some(root)), degraded(None));
-    let unsaid = "a token that may read the metrics is told why";
+    let unsaid = "is shown to tokens that may read metrics";
     assert!(!reported.contains(unsaid) && reported.contains("count what is due"), "{reported}");
     assert!(open.contains(unsaid) && !open.contains("10.77.") && !open.contains("count"), "{open}");
     assert!(open.contains(r#""name":"hot""#), "which part it is, everybody is told: {open}");

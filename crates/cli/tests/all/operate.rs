@@ -50,7 +50,9 @@ fn a_queue_is_set_shown_paused_resumed_and_its_history_read() {
     });
     assert_eq!(why["owner"], "ada");
     let why = said(&server, &["task", "why", reference]);
-    for word in ["the printer burns", "blocked by", "pause", "with", "ada", "next", "somebody resumes"] {
+    for word in
+        ["the printer burns", "blocked by", "pause", "with", "ada", "next", "an operator resumes the queue"]
+    {
         assert!(why.contains(word), "{word}: {why}");
     }
 

@@ -212,7 +212,7 @@ fn a_redis_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_o
         begun.first_line();
         begun.signal("-TERM");
         let (_, said) = begun.ended_saying();
-        for part in ["the hot set is away", "TLS on this port", way_out] {
+        for part in ["the hot set is unavailable", "TLS on this port", way_out] {
             assert!(said.contains(part), "{part:?} is not in {said}");
         }
     }

@@ -99,7 +99,7 @@ fn what_is_too_deep_or_too_many_is_refused() {
         let sub = SubWorkflow { definition: within, input: None };
         within = document(vec![("a", Node::new(Work::Workflow(Box::new(sub))))]);
     }
-    assert!(Graph::of(&within).unwrap_err().problem.contains("within"));
+    assert!(Graph::of(&within).unwrap_err().problem.contains("is nested in more than"));
 }
 
 #[test]

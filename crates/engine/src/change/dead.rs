@@ -3,7 +3,7 @@
 
 use super::{
     Applied, Arc, Change, Changed, Core, Error, Event, Expected, Note, Put, Step, Subject, TRIES, Task,
-    TaskRef, note, outside, put_back, put_payload, read, read_changed, what_changes,
+    TaskRef, long_payloads, note, put_back, put_payload, read, read_changed, what_changes,
 };
 
 /// What was asked for is changed while the task is dead; `change` is an `Amend`. Of a redrive, a deletion and this the store lets
@@ -19,7 +19,7 @@ pub(crate) async fn amend(
     let amended = try_amend(core, place, &change, by, expected).await;
     // After an error it may stand in the row.
     if matches!(&amended, Ok(None | Some(Changed::Refused(_)))) {
-        outside::delete_soon(core, outside::keys(put));
+        long_payloads::delete_soon(core, long_payloads::keys(put));
     }
     amended
 }
@@ -52,7 +52,10 @@ async fn try_amend(
         };
         if core.store.apply(vec![step], core.now()).await? == [Applied::Moved] {
             if change.payload().is_some() {
-                outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
+                long_payloads::delete_soon(
+                    core,
+                    long_payloads::key_of(&task.ask.payload).into_iter().collect(),
+                );
             }
             return Ok(Some(Changed::Changed(Box::new(read_changed(core, place).await?))));
         }
@@ -77,7 +80,7 @@ pub(crate) async fn redrive(
     let redriven = try_redrive(core, &mut subject, &changes, by, expected).await;
     // After an error it may stand in the row.
     if matches!(&redriven, Ok(None | Some(Changed::Refused(_)))) {
-        outside::delete_soon(core, outside::keys(put));
+        long_payloads::delete_soon(core, long_payloads::keys(put));
     }
     redriven
 }
@@ -120,8 +123,8 @@ async fn try_redrive(
         let steps = steps_of_redrive(&task, changes, by, redrive);
         if core.store.apply(steps, core.now()).await?.last().is_some_and(|last| *last == Applied::Moved) {
             let replaces = changes.iter().any(|change| change.payload().is_some());
-            let old = outside::key_of(&task.ask.payload).filter(|_| replaces);
-            outside::delete_soon(core, old.into_iter().collect());
+            let old = long_payloads::key_of(&task.ask.payload).filter(|_| replaces);
+            long_payloads::delete_soon(core, old.into_iter().collect());
             return Ok(Some(Changed::Changed(Box::new(put_back(core, task.place).await?))));
         }
         // It was changed meanwhile, and may be dead still.

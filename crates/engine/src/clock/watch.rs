@@ -118,6 +118,6 @@ async fn begin_anew(core: &Arc<Core>) {
             core.live.lock().open(tenure.partition);
         }
     }
-    core.from_store.watermarks.begin_anew();
+    core.store_fallback.watermarks.begin_anew();
     core.filling.look_through.notify_one();
 }

@@ -6,7 +6,7 @@ use crate::{
     answer::{Cancelled, Changed, Error, Reported},
     change::{self, Subject},
     core::Core,
-    for_later, outside, parts,
+    for_later, long_payloads, parts,
     pipeline::{
         admit, hand_over, intake, line, outcome,
         request::{LeaseRequest, Only, Restrictions},
@@ -71,7 +71,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NotFound`], a failing store, or a content that cannot be read.
     pub fn whole(&self, task: Task) -> BoxFuture<'_, Result<Task, Error>> {
-        Box::pin(async move { outside::whole(&self.core, task).await })
+        Box::pin(async move { long_payloads::whole(&self.core, task).await })
     }
 
     /// The versions of a caller's id, the highest first.

@@ -8,8 +8,8 @@ use crate::{
     options::STEP_LIMIT,
     parts,
     pipeline::{
-        ahead, drain, elsewhere, fire, intake, preload, push, refill, scan, scan::state::next_scan_at,
-        source, unknown,
+        ahead, drain, fire, hot_set_monitor, intake, preload, push, refill, remote_tasks, scan,
+        scan::state::next_scan_at, unknown,
     },
     shares,
     sharing::{adopt, announce, listen, own},
@@ -49,7 +49,7 @@ impl Engine {
             let owned = own::run_once(core).await;
             control::run_once(core).await?;
             access::run_once(core).await?;
-            let fired_from_store = source::run_once(core).await?;
+            let fired_from_store = hot_set_monitor::run_once(core).await?;
             let scanned = scan::run_once(core).await?;
             scan::serve_ready(core).await?;
             adopt::run_once(core).await?;
@@ -81,7 +81,7 @@ impl Engine {
             idle::run_once(core, now).await?;
             audit::run_once(core, now).await?;
             shares::run_once(core, now).await?;
-            elsewhere::run_once(core);
+            remote_tasks::run_once(core);
             announce::run_once(core).await?;
             overdue::run_manually(core, now).await?;
             Ok(EngineRun { gained: owned?, preloaded, drained, fired, leases_ended, swept, retired })

@@ -51,7 +51,7 @@ pub(super) async fn run(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     journal.done(pass.refused.iter().map(|(number, _)| *number).collect()).await;
     read?;
     if !pass.is_silent {
-        state.is_back(part);
+        state.mark_available(part);
     }
     pass.failed.map_or(Ok(pass.recorded), Err)
 }
@@ -179,7 +179,7 @@ impl JournalPass<'_> {
         let state = &self.core.maintenance.for_later;
         let Err((error, waiting)) = self.apply(waiting).await else {
             // Not only when nothing waits: while more comes than is applied, that would never be.
-            state.is_back(self.part);
+            state.mark_available(self.part);
             return;
         };
         if !self.fails(error).await {

@@ -240,7 +240,7 @@ impl ForLater {
         self.inner.lock().away.insert(part);
     }
 
-    pub(super) fn is_back(&self, part: usize) {
+    pub(super) fn mark_available(&self, part: usize) {
         let mut inner = self.inner.lock();
         inner.away.remove(&part);
         inner.no_leases.remove(&part);

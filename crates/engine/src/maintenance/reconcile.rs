@@ -11,7 +11,7 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{admit, bounds::Bounded, freed, granted, line, terms::Terms},
+    pipeline::{admission_rules::AdmissionRules, admit, bounds::Bounded, freed, granted, line},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -71,7 +71,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     let (mut count, mut result) = (0, Ok(()));
     for limiter in core.limiters() {
         let is_stored = !Arc::ptr_eq(limiter, &core.limits.limiter);
-        if !is_stored && core.from_store.hides_limits() {
+        if !is_stored && core.store_fallback.hides_limits() {
             continue;
         }
         let looks = Looks { limiter, reconciler: reconciler_of(core, limiter), is_stored };
@@ -110,14 +110,14 @@ pub(crate) async fn when_asked(core: Arc<Core>) {
 }
 
 /// The limiter that queues share is seen not to be whole: the engine that rebuilds it looks at once.
-pub(crate) fn is_seen_lost(core: &Core) {
+pub(crate) fn report_loss(core: &Core) {
     if core.leads() {
         core.maintenance.reconciler.ask();
     }
 }
 
 /// The limiter may answer again.
-pub(crate) fn is_back(core: &Core) {
+pub(crate) fn look_again(core: &Core) {
     core.maintenance.reconciler.ask();
 }
 
@@ -293,7 +293,7 @@ fn scopes_of(
     (attempt, key): (u32, Option<&str>),
     executor: Option<Scope>,
 ) -> Option<Vec<Scope>> {
-    let terms = Terms::of(core, queue);
+    let terms = AdmissionRules::of(core, queue);
     if !looks.are_of(core, queue) || (!terms.is_limited && executor.is_none()) {
         return None;
     }
@@ -450,7 +450,7 @@ async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
 }
 
 async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, Error> {
-    let terms = Terms::of(core, queue);
+    let terms = AdmissionRules::of(core, queue);
     let after = core.maintenance.reconciler.last.lock().positions.remove(&**queue);
     let lanes = line::lanes(core, queue, after.as_ref(), LANES_MAX);
     let (mut brought, mut result) = (0, Ok(()));

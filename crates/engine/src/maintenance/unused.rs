@@ -5,7 +5,7 @@
 
 use crate::{
     core::Core,
-    outside::{
+    long_payloads::{
         self,
         key::{BlobKey, is_of_a_later_day},
     },
@@ -65,5 +65,5 @@ async fn unused_one(core: &Core, key: BlobKey) -> Result<Option<String>, Error> 
 fn refers(task: &Task, key: &str) -> bool {
     let result = task.result.as_ref().and_then(|result| result.content.as_ref());
     let contents = result.into_iter().chain([&task.ask.payload]);
-    contents.filter_map(outside::key_of).any(|text| text == key)
+    contents.filter_map(long_payloads::key_of).any(|text| text == key)
 }

@@ -22,12 +22,12 @@ use crate::{
     core::Core,
     maintenance::{expire, reconcile},
     pipeline::{
+        admission_rules::AdmissionRules,
         freed::state::QueueAttempt,
         granted::answer_was_lost,
         kinds,
         line::{self, unpark},
         request::{LeaseRequest, Restrictions, may_run},
-        terms::Terms,
     },
 };
 use punctual_contract::{
@@ -143,7 +143,7 @@ pub(crate) async fn admit(
     only: &Restrictions,
     wanted: usize,
 ) -> Result<Admitted, Error> {
-    let terms = Terms::of(core, &request.queue).within(only.bound.as_ref());
+    let terms = AdmissionRules::of(core, &request.queue).within(only.bound.as_ref());
     note_version(core, request);
     bring_back_versions(core, request);
     kinds::bring_back(core, request, only);
@@ -162,7 +162,7 @@ async fn keep_the_callers(
     core: &Arc<Core>,
     request: &LeaseRequest,
     only: &Restrictions,
-    terms: &Terms,
+    terms: &AdmissionRules,
     popped: Vec<HotEntry>,
     wanted: usize,
 ) -> Result<Vec<HotEntry>, Error> {
@@ -175,7 +175,7 @@ async fn limited(
     core: &Arc<Core>,
     request: &LeaseRequest,
     only: &Restrictions,
-    terms: &Terms,
+    terms: &AdmissionRules,
     wanted: usize,
 ) -> Result<Admitted, Error> {
     if core.hides_limits_of(&request.queue) {
@@ -194,7 +194,7 @@ async fn limited(
         room.bound.iter().for_each(|answer| look.answered(answer));
     }
     if room.bound == Some(Verdict::NotWhole) && !terms.settings.is_scanned() {
-        reconcile::is_seen_lost(core);
+        reconcile::report_loss(core);
     }
     if limit == 0 {
         if let Some(Verdict::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
@@ -231,7 +231,7 @@ pub(crate) fn offered_in_doubt(core: &Core, queue: &Arc<QueueKey>, count: usize)
     });
 }
 
-fn in_doubt(core: &Core, terms: &Terms, now: Millis) -> usize {
+fn in_doubt(core: &Core, terms: &AdmissionRules, now: Millis) -> usize {
     core.limits.admissions.with(&terms.queue, |lately| {
         let (count, until) = lately.in_doubt;
         if now < until && until <= now.plus(IN_DOUBT_MS) { count } else { 0 }
@@ -239,7 +239,7 @@ fn in_doubt(core: &Core, terms: &Terms, now: Millis) -> usize {
 }
 
 /// Of each of these lanes what could go now. One that cannot be brought back keeps no other waiting; a later look does it.
-async fn bring_back_all(core: &Core, terms: &Terms, lanes: Vec<ParkReason>, wanted: usize) {
+async fn bring_back_all(core: &Core, terms: &AdmissionRules, lanes: Vec<ParkReason>, wanted: usize) {
     for lane in lanes {
         if let Err(error) = bring_back(core, terms, &lane, wanted).await {
             tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
@@ -249,7 +249,7 @@ async fn bring_back_all(core: &Core, terms: &Terms, lanes: Vec<ParkReason>, want
 
 /// Lanes in this engine's table, of keys and of retries, in which a place may have become free without this engine hearing of it, some
 /// at a time: whoever gives up a place says so to the other engines, and a message may be lost.
-fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<ParkReason> {
+fn lanes_to_look_at(core: &Core, terms: &AdmissionRules) -> Vec<ParkReason> {
     if core.live.lock().line_counts(&terms.queue).parked == 0 {
         return Vec::new();
     }
@@ -271,7 +271,7 @@ fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<ParkReason> {
 /// Those that are granted. The others go back, or are parked.
 async fn grant(
     core: &Arc<Core>,
-    terms: &Terms,
+    terms: &AdmissionRules,
     look: &QueueAttempt<'_>,
     entries: Vec<HotEntry>,
     grants: Grants,
@@ -338,7 +338,7 @@ async fn grant(
 /// Brings back from a lane what could go now, at most `limit`. How many.
 pub(crate) async fn bring_back(
     core: &Core,
-    terms: &Terms,
+    terms: &AdmissionRules,
     lane: &ParkReason,
     limit: usize,
 ) -> Result<usize, Error> {
@@ -363,7 +363,7 @@ pub(crate) async fn bring_back(
 fn keep_those_it_may_run(
     core: &Core,
     request: &LeaseRequest,
-    terms: &Terms,
+    terms: &AdmissionRules,
     entries: Vec<HotEntry>,
 ) -> Vec<HotEntry> {
     let (good, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| may_run(entry, request));
@@ -430,7 +430,7 @@ pub(crate) async fn holders(
     queue: &QueueKey,
     limit: usize,
 ) -> Result<Option<(Option<u32>, Holders)>, Error> {
-    let terms = Terms::of(core, &Arc::new(queue.clone()));
+    let terms = AdmissionRules::of(core, &Arc::new(queue.clone()));
     if !terms.is_limited {
         return Ok(None);
     }

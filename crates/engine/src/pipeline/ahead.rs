@@ -18,12 +18,13 @@ use crate::{
     core::Core,
     for_later::hand_over as without_store,
     live::{Granted, Ready, Unreported, leased_entry},
-    outside, parts,
+    long_payloads, parts,
     pipeline::{
-        fire, from_store,
+        fire,
         hand_over::{grants::was_handed_over, release::give_back},
         line,
         request::LeaseRequest,
+        store_fallback,
     },
 };
 use hashbrown::HashMap;
@@ -40,8 +41,8 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-mod elsewhere;
 pub(crate) mod pace;
+mod remote_leases;
 pub(crate) mod wanted;
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
@@ -137,7 +138,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     if near.is_empty() {
         return Ok(0);
     }
-    let near = elsewhere::pass_on(core, near, |queue| is_worked_on(core, queue, now));
+    let near = remote_leases::pass_on(core, near, |queue| is_worked_on(core, queue, now));
     let mut near = parts::split(core, near, |entry| entry.place.partition);
     near.retain(|pair| !core.firing.ahead.is_too_slow(pair.0, now) && !parts::is_doubtful(core, pair.0));
     let chosen = choose(core, near.into_iter().flat_map(|pair| pair.1).collect(), now);
@@ -251,7 +252,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
     }
     go_on_without(core, &not_made).await;
     let asked: Vec<i64> = made.iter().map(|lease| lease.place.id).collect();
-    let made = outside::fetch(core, made).await;
+    let made = long_payloads::fetch(core, made).await;
     if made.len() < asked.len() {
         // What cannot be read has been marked, and is another's to bring back.
         let good: Vec<i64> = made.iter().map(|lease| lease.place.id).collect();
@@ -288,7 +289,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     for Ready { entry, assignment, asked } in ready {
         if !fire::has_fired(&entry) {
             core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
-            from_store::count_fired(core, [&entry].into_iter());
+            store_fallback::count_fired(core, [&entry].into_iter());
         }
         if asked.age(current_time) > GOOD_FOR || core.settings.is_paused(&entry.queue) {
             late.push(assignment);

@@ -16,7 +16,7 @@ use crate::{
     live::Loaded,
     options::STEP_LIMIT,
     parts,
-    pipeline::{ahead, fire, from_store},
+    pipeline::{ahead, fire, store_fallback},
 };
 use punctual_contract::{
     Error, Happened,
@@ -38,7 +38,7 @@ const LATE_MS: i64 = 10_000;
 
 /// Drains what has come within the look-ahead. Entries drained.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    from_store::with_hot_set(core, drain(core, core.holdings.tenures())).await
+    store_fallback::with_hot_set(core, drain(core, core.holdings.tenures())).await
 }
 
 /// The same in some partitions.

@@ -7,7 +7,7 @@ use crate::{
     live::Fired,
     options::STEP_LIMIT,
     parts,
-    pipeline::{ahead, drain, from_store, line},
+    pipeline::{ahead, drain, line, store_fallback},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry};
@@ -122,7 +122,7 @@ pub(crate) fn offer(core: &Core, entries: Vec<HotEntry>) -> usize {
     let count = entries.len();
     let counted = core.live.lock().note_fired(&entries);
     for (queue, fired) in by_queue(entries) {
-        from_store::count_fired(core, fired.iter().filter(|entry| is_new(entry, &counted)));
+        store_fallback::count_fired(core, fired.iter().filter(|entry| is_new(entry, &counted)));
         core.meters.queue(&queue).fired(&lateness_ms(&fired, &counted));
         let rest = give(core, &queue, fired);
         if !rest.is_empty() {
@@ -178,7 +178,7 @@ pub(crate) fn offer_again(core: &Core, entries: Vec<HotEntry>) -> usize {
     for entry in &entries {
         *queues.entry(Arc::clone(&entry.queue)).or_default() += 1;
     }
-    from_store::count_fired(core, entries.iter().filter(|entry| !has_fired(entry)));
+    store_fallback::count_fired(core, entries.iter().filter(|entry| !has_fired(entry)));
     let missing = line::serve(core, &entries);
     if missing > 0 {
         core.meters.offered_again(missing);

@@ -1,10 +1,10 @@
-//! Places that attempts gave up, and who is woken for them. Of a place in a limit that several queues share, only those hear
-//! whose tasks it deferred: a queue with idle executors would else be looked through at every end of an attempt of any
-//! other, and pay for another tenant's flood. Decides nothing about who goes: whoever is woken asks the limiter.
+//! Slots that attempts gave up, and which queues are woken for them. When a slot of a shared limit is freed, only queues whose tasks
+//! that limit deferred are woken. Otherwise a queue with idle executors would be searched whenever another queue's attempt ends,
+//! and would pay for another tenant's load. Must not decide which task goes next: the woken queue asks the limiter.
 
 pub(crate) mod state;
 
-use super::{line, terms::Terms};
+use super::{admission_rules::AdmissionRules, line};
 use crate::{core::Core, maintenance::reconcile};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -46,12 +46,12 @@ async fn release(core: &Arc<Core>, ended: Vec<EndedOf>, is_bounded: bool) {
     if !may_hold {
         return;
     }
-    if !core.from_store.hides_limits() {
+    if !core.store_fallback.hides_limits() {
         return release_from(core, &core.limits.limiter, others).await;
     }
     // The limiter may have them when it is back. Nothing is granted meanwhile, so they are no more than there are places.
     let holds = |queue: &Option<QueueKey>| {
-        let is_limited = |queue: &QueueKey| Terms::of(core, &Arc::new(queue.clone())).is_limited;
+        let is_limited = |queue: &QueueKey| AdmissionRules::of(core, &Arc::new(queue.clone())).is_limited;
         is_bounded || queue.as_ref().is_none_or(is_limited)
     };
     let members = others.into_iter().filter(|(_, queue)| holds(queue)).map(|(member, _)| member);

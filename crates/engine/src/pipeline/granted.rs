@@ -1,15 +1,14 @@
-//! Grants that come to nothing: their places are revoked at once, where that is safe. It is not safe to give up every place
-//! that was granted here: the same entry can be admitted twice (it was offered again, or Redis forgot in a failover that
-//! it was handed over), and then both grants name one attempt, and so one member, which may be running. The limiter revokes only
-//! what was granted at the instant that is said, and by no other call since. Must not free what it does not know to be unused: that is
-//! left to `maintenance::reconcile`.
+//! Grants that come to nothing: their slots are revoked at once, where that is safe. Not every slot that was granted here may be freed.
+//! An entry can be admitted twice: it was offered again, or Redis lost the hand-over in a failover. Both grants then name the same
+//! attempt, which may be running. The limiter revokes a grant only if it was made at the given instant and no later call renewed it.
+//! Must not free a slot that may be in use: `maintenance::reconcile` does that.
 //!
-//! And grants that the limiter may have lost before the store had their leases. The engine that rebuilds the limiter reads the leases in
-//! the store, and does so later than a lease may take that is handed over without asking the limiter. After that, an attempt goes to
-//! its executor only if the limiter still has its place, asked when the lease is in the store: a loss that comes after that answer is
-//! rebuilt with this lease.
+//! It also checks grants that the limiter may have lost before their leases were committed. An engine that rebuilds the limiter reads
+//! the leases in the store some time after the loss (`SLOTS_UNASKED_MS`). A lease that is committed sooner is handed over without a
+//! question. After a slower lease the limiter is asked, and the attempt goes out only if its slot is still there. A loss after that
+//! answer is rebuilt with this lease.
 
-use super::{admit::Since, freed::wake, terms::next_attempt};
+use super::{admission_rules::next_attempt, admit::Since, freed::wake};
 use crate::{
     core::Core,
     maintenance::reconcile::{self, state::UnusedGrant},

@@ -25,7 +25,7 @@ use crate::{
     core::Core,
     maintenance::expire,
     pipeline::{
-        admit, ahead, elsewhere, line,
+        admit, ahead, line, remote_tasks,
         request::{LeaseRequest, Restrictions},
     },
 };
@@ -195,10 +195,10 @@ async fn grant_or_take_leased(
     caller: LeaseCaller,
 ) -> Result<Vec<Assignment>, Error> {
     let most = if caller.only.are_none() { request.max } else { 0 };
-    let (is_late, doubts) = (caller.is_late, core.from_store.doubts());
+    let (is_late, doubts) = (caller.is_late, core.store_fallback.doubts());
     let granted = match admit_and_grant(core, request, given, caller).await {
         // The limiter has failed, or the hot set that it is beside: the caller waits for either to come back.
-        Err(_) if !is_late && core.from_store.doubts() != doubts => Vec::new(),
+        Err(_) if !is_late && core.store_fallback.doubts() != doubts => Vec::new(),
         granted => granted?,
     };
     if !granted.is_empty() {
@@ -279,7 +279,7 @@ async fn grant(
             Err(_) => return Ok(leased),
         };
         if leased.is_empty() && admitted.entries.is_empty() && !admitted.more {
-            admitted = elsewhere::ask(core, request, only, wanted).await;
+            admitted = remote_tasks::ask(core, request, only, wanted).await;
         }
         match dispatch(core, request, admitted.entries, admitted.since, caller).await {
             Ok(more) => leased.extend(more),

@@ -6,7 +6,7 @@ use crate::{
     control,
     core::Core,
     for_later::{changed, inserts},
-    outside,
+    long_payloads,
     pipeline::{drain, entry::entry_of, line, room},
 };
 use punctual_contract::{Error, Happened, hot::HotEntry, store::Inserted};
@@ -43,13 +43,13 @@ async fn insert_named(
     if tasks.is_empty() {
         return Ok(Vec::new());
     }
-    let put = outside::put_payloads(core, &mut tasks).await?;
+    let put = long_payloads::put_payloads(core, &mut tasks).await?;
     let inserting = core.limits.backlog.begin(&tasks);
     let inserted = core.store.insert_each(tasks, by, core.now()).await;
     if inserted.is_ok() {
         inserting.stored();
     }
-    outside::inserted(core, put, &inserted);
+    long_payloads::inserted(core, put, &inserted);
     let inserted = inserted?;
     let (mut entries, mut replaced) = (Vec::new(), Vec::new());
     for stored in inserted.iter().flatten() {
@@ -92,7 +92,7 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
         core.filling.gaps.note_entries(entries.iter());
         entries
             .iter()
-            .for_each(|entry| core.from_store.watermarks.lower(entry.place.partition, entry.due_at));
+            .for_each(|entry| core.store_fallback.watermarks.lower(entry.place.partition, entry.due_at));
         return;
     }
     let (scanned, entries) = core.split_scanned(entries);
@@ -102,10 +102,10 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
     if entries.is_empty() {
         return;
     }
-    let is_away = core.from_store.is_away();
+    let is_away = core.store_fallback.is_away();
     if is_away {
         // They fire from the store, or are preloaded when the hot set is back.
-        core.from_store.passes_by();
+        core.store_fallback.passes_by();
     }
     let now = core.now();
     entries.retain(|entry| entry.due_at <= covered(core, entry.place.partition, now));
@@ -115,7 +115,7 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
     }
     if let Err(error) = load_hot(core, entries.clone()).await {
         core.filling.gaps.note_entries(entries.iter());
-        core.from_store.passes_by();
+        core.store_fallback.passes_by();
         if error.happened == Happened::Maybe {
             // A connection that broke: on the next one they are loaded from the store.
             core.filling.preload.notify_one();

@@ -5,7 +5,7 @@
 
 pub(crate) mod state;
 
-use super::{line, terms::Terms};
+use super::{admission_rules::AdmissionRules, line};
 use crate::{
     core::Core,
     pipeline::request::{LeaseRequest, Restrictions},
@@ -48,7 +48,7 @@ pub(super) fn bring_back(core: &Core, request: &LeaseRequest, only: &Restriction
 /// Of what was popped, what the caller takes, at most `wanted`. The rest is parked, or offered again.
 pub(super) async fn keep(
     core: &Core,
-    terms: &Terms,
+    terms: &AdmissionRules,
     only: &Restrictions,
     entries: Vec<HotEntry>,
     wanted: usize,
@@ -97,7 +97,7 @@ async fn with_kinds(core: &Core, mut entries: Vec<HotEntry>) -> Result<Vec<HotEn
     }
 }
 
-fn park(core: &Core, terms: &Terms, others: BTreeMap<Name, Vec<HotEntry>>) {
+fn park(core: &Core, terms: &AdmissionRules, others: BTreeMap<Name, Vec<HotEntry>>) {
     let are_some = !others.is_empty();
     for (kind, entries) in others {
         let lane = ParkReason::Kind(kind.as_str().to_owned());

@@ -6,7 +6,7 @@ use crate::{
     core::Core,
     for_later::hand_over as without_store,
     live::{EndedAttempts, Unreported},
-    outside::{self, Owned, Put},
+    long_payloads::{self, Owned, Put},
     parts,
     pipeline::{entry::entry_of, freed, intake},
 };
@@ -87,7 +87,7 @@ async fn write(
     match put_results(core, &mut reports, &tasks, |_| true).await {
         Ok(results) => put.extend(results),
         Err(error) => {
-            outside::failed(core, &error, put);
+            long_payloads::failed(core, &error, put);
             return Err(error);
         }
     }
@@ -106,7 +106,7 @@ async fn write(
     let applied = match core.store.apply(steps, now).await {
         Ok(list) => list,
         Err(error) => {
-            outside::failed(core, &error, put);
+            long_payloads::failed(core, &error, put);
             return Err(error);
         }
     };
@@ -201,15 +201,15 @@ async fn put_results(
         let (task_id, task_version) = (task.task_id(), task.ask.task_version);
         Some(Owned { nth, namespace, task_id, task_version, content })
     });
-    outside::put(core, owned.collect()).await
+    long_payloads::put(core, owned.collect()).await
 }
 
 /// Objects of results that were not kept, and of results in whose place others are now.
 fn forget_results(core: &Arc<Core>, put: Put, kept: &[(usize, Option<&Task>)]) {
     let not_kept = put.into_iter().filter(|pair| !kept.iter().any(|kept| kept.0 == pair.0));
     let results = kept.iter().filter_map(|pair| pair.1?.result.as_ref()?.content.as_ref());
-    let replaced = results.filter_map(outside::key_of).collect::<Vec<_>>();
-    outside::delete_soon(core, outside::keys(not_kept).into_iter().chain(replaced).collect());
+    let replaced = results.filter_map(long_payloads::key_of).collect::<Vec<_>>();
+    long_payloads::delete_soon(core, long_payloads::keys(not_kept).into_iter().chain(replaced).collect());
 }
 
 /// None: the attempt does not hold the task.

@@ -7,7 +7,7 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{from_store, intake, refill, room},
+    pipeline::{intake, refill, room, store_fallback},
 };
 use futures_util::stream::{self, StreamExt as _};
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Entries loaded.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    from_store::with_hot_set(core, preload(core, now)).await
+    store_fallback::with_hot_set(core, preload(core, now)).await
 }
 
 async fn preload(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {

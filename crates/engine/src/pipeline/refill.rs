@@ -21,9 +21,8 @@ use crate::{
     maintenance::expire,
     parts,
     pipeline::{
-        drain, fire,
-        from_store::{self, scanned::Scanned},
-        line, preload,
+        drain, fire, line, preload,
+        store_fallback::{self, scanned::Scanned},
     },
 };
 use hashbrown::HashSet;
@@ -47,7 +46,7 @@ pub(crate) async fn gaps(core: &Arc<Core>) -> Result<usize, Error> {
         return Ok(0);
     }
     let close = |core, part| async move { gaps_in(&core, part).await };
-    from_store::with_hot_set(core, parts::each(core, "refill", parts::PATIENCE, close)).await
+    store_fallback::with_hot_set(core, parts::each(core, "refill", parts::PATIENCE, close)).await
 }
 
 async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {

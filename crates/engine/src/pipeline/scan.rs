@@ -1,6 +1,6 @@
 //! Durable scan: due tasks of a queue whose `source` is the store are read from the database at an interval, in time order, and no
 //! other way. Nothing of such a queue is in Redis: not its tasks, not its limits (`Shared::stored_limiter`). It is
-//! the source of `store_source` at another cadence, for one queue at a time, and marked before it is served.
+//! the source of `store_drain` at another cadence, for one queue at a time, and marked before it is served.
 //!
 //! Order of steps of one task, and what a crash, a hang or a cut between two of them leaves:
 //!
@@ -32,7 +32,7 @@ use crate::{
     parts,
     pipeline::{
         fire,
-        from_store::{
+        store_fallback::{
             others::{self, ASKED_WITHIN_MS, SERVED_MAX, Wanted},
             scanned::{PAGES, Scanned, page_after},
         },
@@ -64,11 +64,11 @@ const SETTINGS_KNOWN_MS: i64 = 1_000;
 
 /// Scans the queues whose time has come, in the partitions of this engine. Tasks made ready.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    let back = core.from_store.scans.no_more(&core.settings.known());
+    let back = core.store_fallback.scans.no_more(&core.settings.known());
     if !back.is_empty() {
         give_back(core, &back);
     }
-    if core.from_store.scans.fills_again(core.now()) {
+    if core.store_fallback.scans.fills_again(core.now()) {
         look_through(core);
     }
     if core.settings.known().scanned.is_empty() {
@@ -80,7 +80,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 async fn scan_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (known, mut made_ready) = (core.settings.known(), 0);
     for queue in &known.scanned {
-        let (scans, settings) = (&core.from_store.scans, core.settings.queue(queue));
+        let (scans, settings) = (&core.store_fallback.scans, core.settings.queue(queue));
         let Some(mut round) = scans.begin(part, queue, &settings, core.now()) else { continue };
         let before = round.report.handed_over;
         let is_over = step(&core, queue, &settings, &parts::owned(&core, part), &mut round).await;
@@ -232,7 +232,7 @@ fn wanted(core: &Core) -> Wanted {
 
 async fn serve_part(core: Arc<Core>, part: usize, wanted: Arc<Wanted>) -> Result<usize, Error> {
     let (mut served, mut scanned, mut result) = (0, Scanned::begun(core.now()), Ok(()));
-    let positions = &core.from_store.scans.ready_positions;
+    let positions = &core.store_fallback.scans.ready_positions;
     for partition in core.partitions().filter(|partition| parts::is_in(&core, part, *partition)) {
         match others::serve_partition(&core, positions, partition, &wanted, &mut scanned).await {
             Ok(count) => served += count,
@@ -247,13 +247,13 @@ async fn serve_part(core: Arc<Core>, part: usize, wanted: Arc<Wanted>) -> Result
 fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
     let served = core.live.lock().serve_no_more(|queue| back.iter().any(|other| **other == *queue), |_| true);
     look_through(core);
-    core.from_store.scans.fill_again_at(core.now().plus(SETTINGS_KNOWN_MS));
+    core.store_fallback.scans.fill_again_at(core.now().plus(SETTINGS_KNOWN_MS));
     fire::offer_again(core, served);
 }
 
 /// As if all partitions of this engine had just been taken over.
 fn look_through(core: &Core) {
-    core.from_store.watermarks.begin_anew();
+    core.store_fallback.watermarks.begin_anew();
     for tenure in core.holdings.tenures() {
         if core.holdings.begin_anew(tenure) {
             core.live.lock().open(tenure.partition);
@@ -291,7 +291,7 @@ impl Engine {
     pub async fn scan_queue(&self, queue: QueueKey) -> Result<Option<ManualScanResult>, crate::Error> {
         let until = Instant::now() + MANUAL_WITHIN;
         // One at a time: each reads all partitions. Who goes meanwhile starts none.
-        let turn = Arc::clone(&self.core.from_store.scans.manual).acquire_owned();
+        let turn = Arc::clone(&self.core.store_fallback.scans.manual).acquire_owned();
         let Ok(turn) = timeout_at(until, turn).await else {
             return Err(Error::did_not_happen(
                 SCAN,

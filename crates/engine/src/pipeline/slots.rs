@@ -1,6 +1,6 @@
 //! What limits hold, for whoever looks. Decides nothing.
 
-use super::terms::Terms;
+use super::admission_rules::AdmissionRules;
 use crate::{answer::Error as EngineError, core::Core, engine::Engine};
 use punctual_contract::{Error, limiter::Held};
 use punctual_domain::{
@@ -185,7 +185,11 @@ pub(crate) async fn shared_slots(core: &Core) -> Result<Vec<SharedSlots>, Error>
 pub(crate) async fn slots(core: &Core) -> Result<Vec<Slots>, Error> {
     let known = core.settings.known();
     let most = |queue: &QueueKey, set: &QueueSettings| {
-        if set.is_scanned() { Terms::of(core, &Arc::new(queue.clone())).most() } else { set.concurrency }
+        if set.is_scanned() {
+            AdmissionRules::of(core, &Arc::new(queue.clone())).most()
+        } else {
+            set.concurrency
+        }
     };
     let mut limited: Vec<_> =
         known.queues.iter().filter_map(|(queue, set)| Some((queue, most(queue, set)?))).collect();

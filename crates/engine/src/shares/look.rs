@@ -39,7 +39,8 @@ struct QueueDemand {
 /// Looks who wants what, and says what each may have. How many namespaces and queues share something.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let known = core.settings.known();
-    let is_needed = core.settings.is_loaded() && known.has_shared_limits() && !core.from_store.hides_limits();
+    let is_needed =
+        core.settings.is_loaded() && known.has_shared_limits() && !core.store_fallback.hides_limits();
     *core.limits.shares.looked_at.lock() = Some(Instant::now());
     if !is_needed {
         *core.limits.shares.divided.write() = Arc::default();

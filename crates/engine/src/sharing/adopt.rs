@@ -5,7 +5,7 @@
 use crate::{
     core::Core,
     parts,
-    pipeline::{drain, fire, from_store, preload},
+    pipeline::{drain, fire, preload, store_fallback},
     sharing::terms,
 };
 use futures_util::{StreamExt as _, stream};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const AT_ONCE: usize = 8;
 /// Partitions looked through. One that fails does not stop the others; it is looked at again.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    from_store::with_hot_set(core, parts::each(core, "adopt", parts::PATIENCE, run_in)).await
+    store_fallback::with_hot_set(core, parts::each(core, "adopt", parts::PATIENCE, run_in)).await
 }
 
 async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {

@@ -5,7 +5,7 @@ pub(crate) mod state;
 
 use crate::{
     core::Core,
-    pipeline::{ahead, drain, elsewhere, fire, intake},
+    pipeline::{ahead, drain, fire, intake, remote_tasks},
     sharing::announce::GIVEN_UP,
 };
 use futures_util::FutureExt as _;
@@ -88,10 +88,10 @@ fn handle_signal(core: &Arc<Core>, signal: Signal) {
             core.sharing.elsewhere.has_ready(engine, &queue);
             core.arrivals.wake_one(&queue);
         }
-        Signal::Freed { queue, lane, places, .. } => elsewhere::freed(core, queue, lane.as_ref(), places),
-        Signal::Demand(demand) => elsewhere::handle_demand(core, *demand),
+        Signal::Freed { queue, lane, places, .. } => remote_tasks::freed(core, queue, lane.as_ref(), places),
+        Signal::Demand(demand) => remote_tasks::handle_demand(core, *demand),
         Signal::Passed(passed) if passed.number == Passed::AHEAD => take_in(core, *passed),
-        Signal::Passed(passed) => elsewhere::handle_passed(core, *passed),
+        Signal::Passed(passed) => remote_tasks::handle_passed(core, *passed),
         Signal::Due { partition, due_at } if partition.0 < core.store.partitions() => {
             if core.holdings.tenure(partition).is_some() {
                 core.sharing.asked.add(partition);

@@ -7,10 +7,10 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
-    pipeline::{from_store::state::HasHot, hand_over::release::give_back},
+    pipeline::{hand_over::release::give_back, store_fallback::state::HasHot},
     sharing::{
         announce,
-        reachability::state::Reached,
+        database_reachability::state::Reached,
         rendezvous::{candidates, preferred},
         self_check::{self, Unhealthy},
         step_aside, terms,
@@ -51,7 +51,7 @@ pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
         core.sharing.rebalance.notify_one();
         return Ok(0);
     }
-    let has_hot = core.from_store.has_hot() == HasHot::Yes;
+    let has_hot = core.store_fallback.has_hot() == HasHot::Yes;
     let says = Says { has_hot, without: core.sharing.reachability.without() };
     let live = core.shared.ownership.beat(&core.options.name, LEASE, &says).await?;
     core.holdings.hears_of(live);
@@ -89,7 +89,7 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     // What counts is what the others have heard: until the next heartbeat that is what was said with the last.
     let said = live.iter().find(|live| live.engine == me);
     let said_hot = said.is_none_or(|live| live.has_hot);
-    let is_recorded = match core.from_store.has_hot() {
+    let is_recorded = match core.store_fallback.has_hot() {
         HasHot::Yes => said_hot,
         HasHot::Unsettled => false,
         HasHot::No => true,

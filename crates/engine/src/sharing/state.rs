@@ -2,8 +2,8 @@
 //! asked for, and why it should hold less. Decides nothing: the rules are in the modules of its fields.
 
 use super::{
-    announce::state::Announcer, elsewhere::Elsewhere, listen::state::Asked,
-    reachability::state::Reachability, step_aside::state::OwnershipPause, terms::state::SupersededTenures,
+    announce::state::Announcer, database_reachability::state::Reachability, listen::state::Asked,
+    remote_demand::Elsewhere, step_aside::state::OwnershipPause, terms::state::SupersededTenures,
 };
 use tokio::sync::Notify;
 

@@ -1,4 +1,4 @@
-//! Terms that have fallen behind: the hot set has seen newer ones than the ownership back end gives. Either this engine is
+//! AdmissionRules that have fallen behind: the hot set has seen newer ones than the ownership back end gives. Either this engine is
 //! out of date, or that back end has gone back in time (restored, or failed over with a loss), and then nothing would be
 //! drained in its partitions for ever. Who is right is not decided here: the engine that still holds the partition by this tenure
 //! *there* is given a term above all that the hot set has seen; to anybody else it is lost.

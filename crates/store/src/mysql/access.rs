@@ -4,9 +4,9 @@
 use super::{
     MySqlState, MysqlStore,
     ids::counted_by,
-    limits::{PING, WRITE, silent, watched},
     session::Known,
     statements::sql,
+    timeouts::{PING, WRITE, silent, watched},
     to_its_end,
 };
 use crate::{Error, rows};

@@ -2,10 +2,9 @@
 //! appended again only by whoever gave it a key, by which it is stored once; else the change that it was for is refused.
 
 use super::{
-    MySqlState, MysqlStore,
-    limits::{LONG, WRITE, within},
-    row,
+    MySqlState, MysqlStore, row,
     statements::sql,
+    timeouts::{LONG, WRITE, within},
     to_its_end,
 };
 use crate::{Error, audit, rows};

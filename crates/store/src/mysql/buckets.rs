@@ -29,34 +29,34 @@
 mod calendar;
 mod carry;
 mod export;
-mod gone;
 mod look;
 mod rate;
 mod session;
+mod settle_dropped;
 mod survey;
 mod unwatched;
 
 use super::connections::Connections;
 use super::{
     archive::place,
-    limits::{LASTING, elsewhere, within},
     ownership::{apart, is_lock},
+    timeouts::{LASTING, elsewhere, within},
 };
 use crate::archive_storage::{self, ArchiveStorage};
 use calendar::{Axis, Piece, TimeBucket};
 use futures_util::future::{BoxFuture, join_all};
-use gone::Settling;
 use look::{BucketVerdict, Looks};
 use parking_lot::Mutex;
 use punctual_contract::{Error, Happened};
 use punctual_domain::time::{Millis, Span};
 use session::Session;
+use settle_dropped::Settling;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use unwatched::Walk;
 
 pub(crate) use calendar::ahead;
-pub(crate) use gone::unsettled;
+pub(crate) use settle_dropped::unsettled;
 pub use survey::BucketSurvey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -395,7 +395,7 @@ impl BucketService<'_> {
             self.report.not_archived += 1;
             return Ok(());
         }
-        self.session.clear_left().await?;
+        self.session.drop_detached().await?;
         if !self.settle().await? {
             return Ok(());
         }
@@ -442,7 +442,7 @@ impl BucketService<'_> {
                 self.report.far_rows = rows;
             }
             if rows <= most {
-                self.changed(Change::Cut(&bucket.name, &pieces)).await?;
+                self.changed(TableChange::Cut(&bucket.name, &pieces)).await?;
                 self.report.made += pieces.len() - 1;
             } else if bucket.ends_at.is_some() {
                 self.report.wide += 1;
@@ -485,7 +485,7 @@ impl BucketService<'_> {
             return Ok(false);
         }
         self.session.prepare_swap().await?;
-        self.changed(Change::Swap(&bucket.name)).await?;
+        self.changed(TableChange::Swap(&bucket.name)).await?;
         self.drop(bucket).await?;
         self.settle().await
     }
@@ -494,8 +494,8 @@ impl BucketService<'_> {
     /// that comes at the last moment is put back.
     async fn drop(&mut self, bucket: &TimeBucket) -> sqlx::Result<()> {
         if !self.session.has_rows(bucket).await? {
-            self.changed(Change::Drop(&bucket.name)).await?;
-            self.session.clear_left().await?;
+            self.changed(TableChange::Drop(&bucket.name)).await?;
+            self.session.drop_detached().await?;
             self.report.dropped += 1;
         }
         Ok(())
@@ -524,7 +524,7 @@ impl BucketService<'_> {
             };
             self.report.forgotten += forgotten;
         }
-        self.changed(Change::Empty).await?;
+        self.changed(TableChange::Empty).await?;
         Ok(true)
     }
 
@@ -546,7 +546,7 @@ impl BucketService<'_> {
     async fn archive(&mut self) -> sqlx::Result<bool> {
         let Some(archive_storage) = &self.archive_storage else { return Ok(true) };
         let conn = &mut self.session.conn;
-        let settled = gone::done_to(conn).await?;
+        let settled = settle_dropped::done_to(conn).await?;
         match export::export(conn, (archive_storage, self.shard), settled, self.now, &mut self.budget).await {
             Ok(exported) => {
                 self.report.archived += exported.tasks;
@@ -562,10 +562,10 @@ impl BucketService<'_> {
         }
     }
 
-    async fn changed(&mut self, change: Change<'_>) -> sqlx::Result<()> {
+    async fn changed(&mut self, change: TableChange<'_>) -> sqlx::Result<()> {
         let began = Instant::now();
         self.session.change(change).await?;
-        if matches!(change, Change::Empty) {
+        if matches!(change, TableChange::Empty) {
             // Of a table that nobody else writes.
             return Ok(());
         }
@@ -576,7 +576,7 @@ impl BucketService<'_> {
 
 /// A change of the table's definition: all of them wait for statements under way, and all others wait for them.
 #[derive(Clone, Copy, Debug)]
-enum Change<'a> {
+enum TableChange<'a> {
     Cut(&'a str, &'a [Piece]),
     Swap(&'a str),
     Drop(&'a str),

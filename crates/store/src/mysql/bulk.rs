@@ -3,12 +3,12 @@
 
 use super::{
     MySqlState, MysqlStore, Shard, hosted,
-    limits::LONG,
     ownership::{Statement, apart},
     query,
     routing::Patience,
     row, search,
     statements::sql,
+    timeouts::LONG,
     walk::MySqlWalk,
 };
 use crate::{Error, rows, runs};

@@ -13,11 +13,10 @@
 //!    costs a look at an empty chunk; a row that is missing would hide tasks, so none is removed on a guess.
 
 use super::{
-    MySqlState,
-    limits::{PING, READ, WRITE, silent, twice, watched},
-    query,
+    MySqlState, query,
     session::Known,
     statements::{Many, bind, sql},
+    timeouts::{PING, READ, WRITE, silent, twice, watched},
     trips::{Literal, Trips},
 };
 use crate::{Error, chunks};

@@ -3,11 +3,11 @@
 
 use super::{
     MySqlState, MysqlStore, archive, hosted,
-    limits::LONG,
     moving::steps,
     ownership::{Statement, apart},
     row,
     statements::sql,
+    timeouts::LONG,
 };
 use crate::{Error, rows};
 use async_trait::async_trait;

@@ -4,8 +4,8 @@
 //! its end, and each answers a ping first, except for `acquire_unasked`. Must not know what is asked on them.
 
 use super::{
-    limits::{ACQUIRE, PING, Unit, elsewhere},
     session::{DatabaseAddress, Known},
+    timeouts::{ACQUIRE, PING, Unit, elsewhere},
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;

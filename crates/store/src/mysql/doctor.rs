@@ -4,11 +4,11 @@
 
 use super::{
     buckets,
-    limits::{READ, on_its_own},
     migrate::{self, Schema},
     session::DatabaseAddress,
     shards::CLUSTER,
     statements::sql,
+    timeouts::{READ, on_its_own},
 };
 use crate::Error;
 use punctual_contract::Clock;

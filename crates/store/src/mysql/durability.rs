@@ -3,9 +3,9 @@
 
 use super::{
     MysqlStore,
-    limits::{CONNECT, silent},
     session::DatabaseAddress,
     statements::sql,
+    timeouts::{CONNECT, silent},
 };
 use crate::Error;
 use sqlx::{Connection as _, Row as _};

@@ -3,8 +3,8 @@
 
 use super::{
     connections::Connections,
-    limits::{URGENT, twice},
     statements::sql,
+    timeouts::{URGENT, twice},
 };
 use sqlx::MySqlConnection;
 use tokio::sync::{Mutex, MutexGuard};

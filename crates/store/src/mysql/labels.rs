@@ -2,11 +2,11 @@
 //! entered where it is inserted (`insert`); who may know what of the declarations, `pauses` says.
 
 use super::{
-    MySqlState, MysqlStore, chunks, limits,
-    limits::{PING, READ, WRITE, twice, watched},
-    lookup, query, row,
+    MySqlState, MysqlStore, chunks, lookup, query, row,
     session::Known,
     statements::sql,
+    timeouts,
+    timeouts::{PING, READ, WRITE, twice, watched},
     to_its_end,
 };
 use crate::Error;
@@ -104,7 +104,7 @@ async fn batch(inner: Arc<MySqlState>, part: usize, limit: usize) -> Result<usiz
     let Known { mut conn, number } = address.writer().await.map_err(|error| address.failed(error))?;
     let work = transaction(&mut conn, limit);
     let done = watched(WRITE, || vec![(number, address.clone())], work).await;
-    let passed = done.unwrap_or_else(|| Err(limits::silent())).map_err(|error| address.failed(error))?;
+    let passed = done.unwrap_or_else(|| Err(timeouts::silent())).map_err(|error| address.failed(error))?;
     drop(timeout(PING, conn.close()).await);
     Ok(passed)
 }

@@ -1,7 +1,7 @@
 //! Leases: handing tasks over, heartbeats, requests to stop. A lease never outlives the task's `timeout_ms`.
 
 use super::{
-    ended::{self, Ends},
+    lease_ends::{self, Ends},
     ledger::Ledger,
     moves::{From, Moves},
     pauses::Pauses,
@@ -75,7 +75,7 @@ pub(crate) async fn dispatch(
         }
         moves.finish(conn).await?;
     }
-    ended::keep_at_last(trips, ends);
+    lease_ends::keep_at_last(trips, ends);
     Ok(dispatched)
 }
 
@@ -188,7 +188,7 @@ pub(crate) async fn extend(
         }
         signs.finish(conn).await?;
     }
-    ended::keep_at_last(trips, ends);
+    lease_ends::keep_at_last(trips, ends);
     Ok(extended)
 }
 

@@ -3,7 +3,7 @@
 //! comes while the first writes another tenant's. Unbounded, because each entry has a caller that waits for it: the callers
 //! are the bound.
 
-use super::limits::{self, Limit};
+use super::timeouts::{self, WorkTimeout};
 use crate::turns::{Tenant, Turns};
 use parking_lot::Mutex;
 use std::{mem, sync::Arc, time::Duration};
@@ -40,10 +40,10 @@ impl WriterKind {
         }
     }
 
-    pub(crate) const fn limit(self) -> Limit {
+    pub(crate) const fn limit(self) -> WorkTimeout {
         match self {
-            Self::Urgent => limits::URGENT,
-            Self::Moves | Self::Bulk => limits::WRITE,
+            Self::Urgent => timeouts::URGENT,
+            Self::Moves | Self::Bulk => timeouts::WRITE,
         }
     }
 

@@ -28,11 +28,11 @@ pub(crate) use steps::{guard, mend};
 use super::{
     MySqlState, MysqlStore,
     hosted::HostedState,
-    limits::{elsewhere, lasting},
     pauses, repair, row,
     session::{DatabaseAddress, Known},
     shards,
     statements::{Many, sql},
+    timeouts::{elsewhere, lasting},
 };
 use crate::Error;
 use copy::{Pair, Round};

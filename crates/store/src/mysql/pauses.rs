@@ -14,10 +14,10 @@
 use super::{
     connections::Connections,
     labels,
-    limits::{READ, within},
     session::DatabaseAddress,
     shards,
     statements::{Many, bind, sql},
+    timeouts::{READ, within},
 };
 use crate::Error;
 use hashbrown::{HashMap, HashSet};

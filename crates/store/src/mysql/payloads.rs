@@ -3,8 +3,8 @@
 
 use super::{
     MysqlStore,
-    limits::{READ, WRITE, within},
     statements::sql,
+    timeouts::{READ, WRITE, within},
 };
 use crate::{Error, ObjectBlobs};
 

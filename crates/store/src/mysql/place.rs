@@ -3,7 +3,7 @@
 //! others are due at the same instant. Must not change a task, but where it stands.
 
 use super::{
-    ended,
+    lease_ends,
     query::wanted,
     row,
     statements::sql,
@@ -145,7 +145,7 @@ pub(crate) async fn carry(conn: &mut MySqlConnection, places: &[TaskRef], to: Mi
         sqlx::query(sql!(moves, move_in_time)).bind(wanted(part)).bind(to.0).execute(&mut *conn).await?;
     }
     let mut carried: Vec<TaskRef> = places.iter().map(|place| TaskRef { due_at: to, ..*place }).collect();
-    ended::watch(conn, &carried).await?;
+    lease_ends::watch(conn, &carried).await?;
     keep(conn, &mut carried).await
 }
 

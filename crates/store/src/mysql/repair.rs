@@ -5,12 +5,12 @@ use super::{
     MySqlState, MysqlStore,
     hosted::{self, HostedState, WritePartitions},
     ledger::ADD_TO_BOOKS,
-    limits::lasting,
     moving::{self, guard},
     query::wanted,
     row, shards,
     statements::{bind, sql},
     stats::{self, Accounts, uncounted},
+    timeouts::lasting,
 };
 use crate::Error;
 use punctual_contract::store::Books;

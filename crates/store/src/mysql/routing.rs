@@ -5,10 +5,10 @@
 use super::{
     MySqlState,
     connections::Connections,
-    limits::{READ, within},
     moving,
     session::DatabaseAddress,
     shards::{self, Placement},
+    timeouts::{READ, within},
     to_its_end,
 };
 use crate::Error;

@@ -4,10 +4,10 @@
 use super::{
     MySqlState, MysqlStore,
     ids::counted_by,
-    limits::{WRITE, within},
     ownership::{Statement, apart},
     row,
     statements::sql,
+    timeouts::{WRITE, within},
     to_its_end,
 };
 use crate::{Error, rows, runs};

@@ -4,14 +4,13 @@
 use super::{
     MySqlState, MysqlStore, Shard, buckets,
     connections::Lent,
-    due, ended, hosted,
-    limits::{Limit, READ, within},
-    overdue,
+    due, hosted, lease_ends, overdue,
     query::{self, Hold},
     reply,
     routing::Patience,
     scan as scans, shards,
     statements::sql,
+    timeouts::{READ, WorkTimeout, within},
     to_its_end,
     walk::{self, MySqlWalk},
     writer,
@@ -64,7 +63,7 @@ impl MysqlStore {
 
     pub(super) fn reading_within<A, E, F>(
         &self,
-        limit: Limit,
+        limit: WorkTimeout,
         doing: &'static str,
         work: impl FnOnce(Arc<MySqlState>) -> F,
     ) -> BoxFuture<'static, Result<A, CallError>>
@@ -169,7 +168,7 @@ pub(super) async fn leases_ended(
     let placement = inner.routing.placement();
     let is_here = |partition: Partition| placement.shard_of(partition) == part;
     let mut conn = shard.reader().await?;
-    let mut found = ended::leases_ended(&mut conn, (now, limit), &is_here).await?;
+    let mut found = lease_ends::leases_ended(&mut conn, (now, limit), &is_here).await?;
     // Of a partition that has left meanwhile: what was read may be remains, and the lease extended where it is now.
     let gone = hosted::missing(&mut conn, found.iter().map(|task| task.place.partition)).await?;
     found.retain(|task| !gone.contains(&task.place.partition));
@@ -188,7 +187,7 @@ pub(super) async fn in_flight(
     let placement = inner.routing.placement();
     let is_here = |partition: Partition| placement.shard_of(partition) == number;
     let mut conn = shard.reader().await?;
-    let (mut found, next) = ended::in_flight(&mut conn, position, limit, &is_here).await?;
+    let (mut found, next) = lease_ends::in_flight(&mut conn, position, limit, &is_here).await?;
     // As above: what has left is found where it is now, if that shard comes later, or at the next look.
     let gone = hosted::missing(&mut conn, found.iter().map(|task| task.place.partition)).await?;
     found.retain(|task| !gone.contains(&task.place.partition));

@@ -3,8 +3,8 @@
 
 use super::{
     connections::Connections,
-    limits::{ASK, CONNECT, LOOKS_APART, PING, Unit, elsewhere, silent},
     statements::sql,
+    timeouts::{ASK, CONNECT, LOOKS_APART, PING, Unit, elsewhere, silent},
     tls,
 };
 use crate::{Error, subject::filled};

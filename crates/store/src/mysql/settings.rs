@@ -5,10 +5,10 @@
 use super::{
     MySqlState, MysqlStore,
     ids::counted_by,
-    limits::{PING, WRITE, silent, watched},
     pauses::{self, PAUSES_REVISION},
     session::Known,
     statements::sql,
+    timeouts::{PING, WRITE, silent, watched},
     to_its_end,
 };
 use crate::{Error, rows};

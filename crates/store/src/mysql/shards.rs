@@ -5,11 +5,11 @@
 use super::{
     MysqlOptions, MysqlStore,
     archive::{self, PLACE},
-    limits::{READ, elsewhere, lasting, on_its_own},
     migrate::{self, Locked},
     pauses, row,
     session::DatabaseAddress,
     statements::{Many, bind, sql},
+    timeouts::{READ, elsewhere, lasting, on_its_own},
 };
 use crate::Error;
 use punctual_domain::place::Partition;

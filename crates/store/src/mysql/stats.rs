@@ -4,7 +4,7 @@
 pub(super) mod uncounted;
 
 use super::{
-    MySqlState, MysqlStore, Shard, buckets, hosted, limits::LONG, moving, query::Sum, row, statements::sql,
+    MySqlState, MysqlStore, Shard, buckets, hosted, moving, query::Sum, row, statements::sql, timeouts::LONG,
 };
 use crate::Error;
 use punctual_contract::{Error as CallError, store::Books};

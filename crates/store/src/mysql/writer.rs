@@ -8,10 +8,10 @@ use super::{
     insert::Context,
     job::{self, Done, Job, JobContext, Opening},
     ledger::Ledger,
-    limits::{Limit, PING, silent, watched},
     line::{JobBatch, JobQueue, WriterKind},
     pauses::Pauses,
     session::{DatabaseAddress, Known},
+    timeouts::{PING, WorkTimeout, silent, watched},
     trips::{FirstLook, Trips},
 };
 use crate::Error;
@@ -54,7 +54,7 @@ pub(crate) struct Writer {
     pub(crate) pace: Duration,
     /// None: not yet, or lost.
     pub(crate) conn: Option<Known>,
-    pub(crate) limit: Limit,
+    pub(crate) limit: WorkTimeout,
     /// When it was last learned of.
     pub(crate) used_at: Instant,
     /// Jobs that lost their races, in the order in which they are tried again.

@@ -1,7 +1,7 @@
 //! Says to the other engines how many tasks of a queue the executors of this engine take, and takes in what owners pass to it before its
 //! time. The steps stand in `elsewhere`. Must not lease anything.
 
-use super::{elsewhere::note_loaded, may_be_leased, room};
+use super::{may_be_leased, remote_leases::note_loaded, room};
 use crate::core::Core;
 use punctual_contract::ownership::Passed;
 use punctual_domain::name::QueueKey;

@@ -10,8 +10,9 @@ use super::{
 use crate::{
     core::Core,
     for_later::hand_over as without_store,
+    long_payloads,
     maintenance::mark_ready,
-    outside, parts,
+    parts,
     pipeline::{
         admit::{self, Since},
         line,
@@ -80,7 +81,7 @@ async fn dispatch_together(
             Err(_) if without_store::is_allowed(core, &request.queue) => Vec::new(),
             leased => leased?,
         };
-        return Ok(outside::fetch(core, leased).await);
+        return Ok(long_payloads::fetch(core, leased).await);
     }
     let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
     for (part, some) in parts::split(core, entries, |entry| entry.place.partition) {
@@ -116,7 +117,7 @@ async fn dispatch_together(
         leased.extend(answer.try_recv().ok().and_then(Result::ok).into_iter().flatten());
     }
     // Not under the parts' patience: an object store that is slow is no fault of theirs.
-    Ok(outside::fetch(core, leased).await)
+    Ok(long_payloads::fetch(core, leased).await)
 }
 
 /// Of one part. On an error the entries are offered again, or set aside where others may continue without it. If the lease was

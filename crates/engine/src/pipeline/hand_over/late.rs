@@ -2,7 +2,7 @@
 //! it still waits, with nothing; otherwise they are given back. However the caller goes, each of them is one or the other.
 
 use super::release::give_back;
-use crate::{core::Core, outside, pipeline::ahead};
+use crate::{core::Core, long_payloads, pipeline::ahead};
 use punctual_contract::store::Assignment;
 use std::{mem, sync::Arc};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -66,7 +66,7 @@ pub(super) async fn leased(
     if late_leases.is_closed() {
         return give_back(core, leased, REASON).await;
     }
-    let leased = outside::fetch(core, leased).await;
+    let leased = long_payloads::fetch(core, leased).await;
     if let Err(unheard) = late_leases.send(leased) {
         give_back(core, unheard.0, REASON).await;
     }

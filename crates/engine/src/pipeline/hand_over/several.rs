@@ -92,7 +92,7 @@ pub(crate) async fn lease(
     loop {
         // Said before the look: what comes after it wakes.
         let mut woken: FuturesUnordered<_> =
-            lines.iter().enumerate().map(|entry| late_leases(entry.0, entry.1.waiters)).collect();
+            lines.iter().enumerate().map(|entry| woken_by(entry.0, entry.1.waiters)).collect();
         let freed = or_never(bound.as_ref().map(|bound| bound.freed()));
         let is_late = Instant::now() >= deadline;
         for line in &mut lines {
@@ -138,7 +138,7 @@ pub(crate) async fn lease(
 }
 
 /// The place of the queue in which something has come since this was called.
-fn late_leases(nth: usize, waiters: &QueueWaiters) -> impl Future<Output = usize> {
+fn woken_by(nth: usize, waiters: &QueueWaiters) -> impl Future<Output = usize> {
     let notified = waiters.notified();
     async move {
         notified.await;

@@ -6,9 +6,9 @@ use crate::{
     ArchiveStorage, Error,
     mysql::{
         MysqlStore, Shard,
-        limits::{READ, WRITE, within},
         shards::CLUSTER,
         statements::sql,
+        timeouts::{READ, WRITE, within},
     },
 };
 use sqlx::{MySqlConnection, Row as _};

@@ -9,9 +9,9 @@ use super::session::RowKey;
 use crate::{
     archive_storage::{ArchiveSource, ArchiveStorage, Error},
     mysql::{
-        limits::{elsewhere, here},
         row,
         statements::sql,
+        timeouts::{elsewhere, here},
     },
 };
 use punctual_domain::{task::Task, time::Millis};

@@ -2,14 +2,15 @@
 //! closed afterwards: its lock must not come back to anybody.
 
 use super::{
-    Change,
+    TableChange,
     calendar::{self, Piece, TimeBucket},
-    export, gone,
+    export,
     look::BucketContents,
     rate::Rate,
+    settle_dropped,
 };
 use crate::mysql::{
-    connections::Connections, ended, ownership::is_lock, place, query::wanted, row, session::Known,
+    connections::Connections, lease_ends, ownership::is_lock, place, query::wanted, row, session::Known,
     statements::sql,
 };
 use crate::subject::filled;
@@ -166,7 +167,7 @@ impl Session {
 
     /// Entries for the leases of tasks in flight: how many.
     pub(super) async fn watch(&mut self, places: &[TaskRef]) -> sqlx::Result<usize> {
-        ended::watch(&mut self.conn, places).await
+        lease_ends::watch(&mut self.conn, places).await
     }
 
     /// Moves tasks to `to`, whole or not at all; one that is no longer where it was found has gone on by itself.
@@ -194,21 +195,21 @@ impl Session {
     }
 
     pub(super) async fn has_gone_rows(&mut self) -> sqlx::Result<bool> {
-        gone::has_rows(&mut self.conn).await
+        settle_dropped::has_rows(&mut self.conn).await
     }
 
     /// Only while `task_gone` is empty.
     pub(super) async fn prepare_swap(&mut self) -> sqlx::Result<()> {
         export::start_again(&mut self.conn).await?;
-        gone::start_again(&mut self.conn).await
+        settle_dropped::start_again(&mut self.conn).await
     }
 
-    pub(super) async fn change(&mut self, change: Change<'_>) -> sqlx::Result<()> {
+    pub(super) async fn change(&mut self, change: TableChange<'_>) -> sqlx::Result<()> {
         let text = match change {
-            Change::Cut(name, pieces) => cut(name, pieces),
-            Change::Swap(name) => filled(sql!(buckets, exchange), "{name}", name),
-            Change::Drop(name) => return self.leave(name).await,
-            Change::Empty => return gone::empty(&mut self.conn).await,
+            TableChange::Cut(name, pieces) => cut(name, pieces),
+            TableChange::Swap(name) => filled(sql!(buckets, exchange), "{name}", name),
+            TableChange::Drop(name) => return self.detach(name).await,
+            TableChange::Empty => return settle_dropped::empty(&mut self.conn).await,
         };
         self.run(text).await
     }
@@ -218,7 +219,7 @@ impl Session {
         Ok(())
     }
 
-    async fn leave(&mut self, name: &str) -> sqlx::Result<()> {
+    async fn detach(&mut self, name: &str) -> sqlx::Result<()> {
         match self.run(filled(sql!(buckets, detach), "{name}", name)).await {
             Err(error) if is_unknown(&error) => self.run(filled(sql!(buckets, drop), "{name}", name)).await,
             other => other,
@@ -227,7 +228,7 @@ impl Session {
 
     /// A bucket has left `task`: what came into it at the last moment is put back, whole or not at all, and its table
     /// goes.
-    pub(super) async fn clear_left(&mut self) -> sqlx::Result<()> {
+    pub(super) async fn drop_detached(&mut self) -> sqlx::Result<()> {
         if sqlx::query(sql!(buckets, has_detached)).fetch_optional(&mut self.conn).await?.is_none() {
             return Ok(());
         }

@@ -11,9 +11,10 @@ use crate::{
     Error, chunks,
     mysql::{
         chunks::{Note, OF_MOVED, write},
-        ended::{self, Ends},
         hosted::HostedState,
-        labels, lookup,
+        labels,
+        lease_ends::{self, Ends},
+        lookup,
         query::wanted,
         row,
         statements::{bind, sql},
@@ -176,7 +177,7 @@ impl Pair {
             ends.add(place, row.try_get(2)?, row::millis(row, 3)?);
         }
         let mut tx = self.to.begin(HostedState::Arriving, self.term).await?;
-        ended::keep(&mut tx, ends).await?;
+        lease_ends::keep(&mut tx, ends).await?;
         Ok(tx.commit().await?)
     }
 

@@ -9,10 +9,10 @@ use crate::{
     Error,
     mysql::{
         hosted::HostedState,
-        limits::elsewhere,
         row,
         session::{DatabaseAddress, Known},
         statements::{bind, sql},
+        timeouts::elsewhere,
     },
 };
 use punctual_domain::place::Partition;

@@ -7,11 +7,11 @@ use crate::{
         connections::Connections,
         hosted::HostedState,
         ids::counted_by,
-        limits::{READ, WRITE, on_its_own, within},
         row,
         session::DatabaseAddress,
         shards::MOVE_TERM,
         statements::sql,
+        timeouts::{READ, WRITE, on_its_own, within},
     },
 };
 use punctual_domain::place::Partition;

@@ -4,7 +4,7 @@
 use crate::{
     mysql::{
         connections::Connections,
-        limits::{OWNERSHIP, twice},
+        timeouts::{OWNERSHIP, twice},
         to_its_end,
     },
     subject::repeated,

@@ -6,10 +6,10 @@ use crate::{
     Error,
     mysql::{
         MySqlState, MysqlStore, buckets, hosted,
-        limits::{READ, lasting, within},
         query::Sum,
         repair, row,
         statements::sql,
+        timeouts::{READ, lasting, within},
     },
 };
 use futures_util::future::BoxFuture;

@@ -26,7 +26,7 @@ const KEEPS_NONE: [(&str, &str); 14] = [
     ("evaluations/state.rs", "left"),
     ("evaluations/state.rs", "suspects"),
     ("executors/state.rs", "members"),
-    ("pipeline/from_store/state.rs", "positions"),
+    ("pipeline/store_fallback/state.rs", "positions"),
     ("pipeline/scan/state.rs", "ready_positions"),
     ("sharing/terms/state.rs", "SupersededTenures"),
     // Outcomes of one call.
@@ -34,8 +34,8 @@ const KEEPS_NONE: [(&str, &str); 14] = [
     ("pipeline/outcome.rs", "fired"),
     ("pipeline/outcome.rs", "leases"),
     ("pipeline/refill.rs", "unknown"),
-    ("pipeline/from_store/scanned.rs", "found"),
-    ("pipeline/from_store/scanned.rs", "spans"),
+    ("pipeline/store_fallback/scanned.rs", "found"),
+    ("pipeline/store_fallback/scanned.rs", "spans"),
 ];
 
 /// Collections that outlive a call. A list does only behind a lock.

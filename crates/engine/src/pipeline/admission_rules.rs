@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// What the tasks of one queue need to go.
 #[derive(Debug)]
-pub(crate) struct Terms {
+pub(crate) struct AdmissionRules {
     pub(crate) queue: Arc<QueueKey>,
     pub(crate) settings: Arc<QueueSettings>,
     /// Of every task of the queue.
@@ -35,7 +35,7 @@ pub(crate) struct Terms {
     pub(crate) shares: SharesOf,
 }
 
-impl Terms {
+impl AdmissionRules {
     pub(crate) fn of(core: &Core, queue: &Arc<QueueKey>) -> Self {
         let (known, settings) = (core.settings.known(), core.settings.queue(queue));
         if settings.is_scanned() {

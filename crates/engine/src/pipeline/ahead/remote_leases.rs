@@ -2,7 +2,7 @@
 //! fires them and hands them over. Order of steps, and what a crash, a hang or a lost message between two of them leaves:
 //!
 //! 1. *Wanted.* An engine says each second, and after each batch, how many tasks of a queue its executors take. Lost: the tasks fire at
-//!    the owner of their partition, which says `Ready` (`pipeline::elsewhere`).
+//!    the owner of their partition, which says `Ready` (`pipeline::remote_tasks`).
 //! 2. *Passed.* The owner drops the tasks from its table and sends them in one message. Not sent, or the other engine does not listen:
 //!    they come back into its table, and that engine gets nothing until it says again what it takes. Lost, or the other engine dies:
 //!    the owner's look at what is overdue finds them in the store, `overdue_after_ms` after their instant.

@@ -1,10 +1,10 @@
 //! From where tasks come, and whether the hot set answers. Asks neither the hot set nor the store.
 
 use super::{
-    belief::Belief,
+    availability::HotSetAvailability,
     patient::{PatientHot, PatientLimiter},
 };
-use crate::pipeline::{scan::state::Scans, store_source::state::Watermarks};
+use crate::pipeline::{scan::state::Scans, store_drain::state::Watermarks};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{Hot, Limiter, hot::Keeps};
@@ -57,7 +57,7 @@ impl Since {
 
 #[derive(Debug)]
 pub(crate) struct FromStore {
-    pub(in crate::pipeline) belief: Arc<Belief>,
+    pub(in crate::pipeline) availability: Arc<HotSetAvailability>,
     /// As it is, for the look that decides what is believed: `Core::hot` waits no longer than the hot set is believed to answer.
     pub(in crate::pipeline) hot: Arc<dyn Hot>,
     /// What of a task's way the hot set has while it answers.
@@ -81,16 +81,17 @@ impl FromStore {
     pub(crate) fn new(hot: Arc<dyn Hot>, others_write: bool) -> Self {
         let (since, has_passed_by, watermarks, positions, scans) = Default::default();
         let keeps = hot.keeps();
-        let belief = Arc::new(Belief::new(keeps == Keeps::Nothing));
-        Self { belief, hot, keeps, others_write, since, has_passed_by, watermarks, positions, scans }
+        let availability = Arc::new(HotSetAvailability::new(keeps == Keeps::Nothing));
+        Self { availability, hot, keeps, others_write, since, has_passed_by, watermarks, positions, scans }
     }
 
     /// The hot set as everything but the look at it has it.
     pub(crate) fn patient_hot(&self) -> Arc<dyn Hot> {
         match self.keeps {
-            Keeps::Due => {
-                Arc::new(PatientHot { hot: Arc::clone(&self.hot), belief: Arc::clone(&self.belief) })
-            }
+            Keeps::Due => Arc::new(PatientHot {
+                hot: Arc::clone(&self.hot),
+                availability: Arc::clone(&self.availability),
+            }),
             // It makes no calls.
             Keeps::Nothing => Arc::clone(&self.hot),
         }
@@ -99,7 +100,7 @@ impl FromStore {
     /// The limiter beside the hot set, as all have it.
     pub(crate) fn patient_limiter(&self, limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
         match self.keeps {
-            Keeps::Due => Arc::new(PatientLimiter { limiter, belief: Arc::clone(&self.belief) }),
+            Keeps::Due => Arc::new(PatientLimiter { limiter, availability: Arc::clone(&self.availability) }),
             // It is beside no hot set.
             Keeps::Nothing => limiter,
         }
@@ -111,22 +112,22 @@ impl FromStore {
 
     /// Said here and nowhere else.
     pub(crate) fn source(&self) -> DueSource {
-        if self.belief.is_believed_away() { DueSource::Store } else { DueSource::HotSet }
+        if self.availability.is_believed_away() { DueSource::Store } else { DueSource::HotSet }
     }
 
     /// The hot set did not answer when last asked, or there is none.
     pub(crate) fn is_away(&self) -> bool {
-        self.belief.is_believed_away()
+        self.availability.is_believed_away()
     }
 
     /// How often calls to the hot set failed, or waited for long.
     pub(crate) fn doubts(&self) -> u64 {
-        self.belief.doubts()
+        self.availability.doubts()
     }
 
     /// The hot set is unavailable, and with it the limiter that is beside it.
     pub(crate) fn hides_limits(&self) -> bool {
-        self.keeps != Keeps::Nothing && self.belief.is_believed_away()
+        self.keeps != Keeps::Nothing && self.availability.is_believed_away()
     }
 
     pub(crate) fn has_hot(&self) -> HasHot {

@@ -1,4 +1,4 @@
-//! Whether the hot set is believed to answer, and how long a call waits for that belief to change. No call of a step waits
+//! Whether the hot set is believed to answer, and how long a call waits for that availability to change. No call of a step waits
 //! longer: when the hot set is believed to be unavailable, all that are on their way end as calls whose answer was lost, and are
 //! repaired as such. Their late effects in the hot set decide nothing: each task is leased by the store's conditional update. Must
 //! not look at the hot set: `source` does, as soon as it is doubted here.
@@ -22,7 +22,7 @@ const LOOKS_APART: Duration = Duration::from_millis(100);
 const SILENT: &str = "the hot set does not answer";
 
 #[derive(Debug)]
-pub(crate) struct Belief {
+pub(crate) struct HotSetAvailability {
     is_away: watch::Sender<bool>,
     /// Calls so far that failed, or waited for long.
     doubts: AtomicU64,
@@ -30,7 +30,7 @@ pub(crate) struct Belief {
     looked_at: Mutex<Option<Instant>>,
 }
 
-impl Belief {
+impl HotSetAvailability {
     pub(super) fn new(is_away: bool) -> Self {
         let (is_away, _) = watch::channel(is_away);
         Self { is_away, doubts: AtomicU64::new(0), doubted: Notify::new(), looked_at: Mutex::new(None) }
@@ -71,7 +71,7 @@ impl Belief {
     }
 
     /// The answer of a call, or an error as soon as the hot set is believed to be unavailable. No call is begun while it is.
-    pub(super) async fn bear_with<T>(
+    pub(super) async fn call_while_available<T>(
         &self,
         doing: &'static str,
         call: impl Future<Output = Result<T, Error>>,
@@ -114,35 +114,42 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_waits_has_the_hot_set_looked_at_and_ends_when_it_is_believed_to_be_away() {
-        let belief = Belief::new(false);
-        let mut call = pin!(belief.bear_with::<()>(DOING, pending()));
+        let availability = HotSetAvailability::new(false);
+        let mut call = pin!(availability.call_while_available::<()>(DOING, pending()));
         tokio::select! {
             _ = &mut call => panic!("nothing has answered"),
-            () = belief.is_doubted() => {}
+            () = availability.is_doubted() => {}
         }
-        assert_eq!(belief.doubts(), 1, "once, however long it waits");
+        assert_eq!(availability.doubts(), 1, "once, however long it waits");
         assert!((&mut call).now_or_never().is_none());
-        assert!(!belief.believe(true));
+        assert!(!availability.believe(true));
         assert_eq!(call.await.unwrap_err().happened, Happened::Maybe);
-        let begun = belief.bear_with(DOING, ready(Ok(()))).await;
+        let begun = availability.call_while_available(DOING, ready(Ok(()))).await;
         assert_eq!(begun.unwrap_err().happened, Happened::No, "no call is begun while it is away");
-        assert!(belief.believe(false));
-        assert!(belief.bear_with(DOING, ready(Ok(()))).await.is_ok() && belief.doubts() == 1);
+        assert!(availability.believe(false));
+        assert!(
+            availability.call_while_available(DOING, ready(Ok(()))).await.is_ok()
+                && availability.doubts() == 1
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_fails_has_it_looked_at_and_many_do_not_have_it_looked_at_all_the_time() {
-        let belief = Belief::new(false);
+        let availability = HotSetAvailability::new(false);
         let began = Instant::now();
         for _ in 0..10 {
             let failed = ready(Err::<(), _>(Error::did_not_happen(DOING, "refused")));
-            assert!(belief.bear_with(DOING, failed).await.is_err());
+            assert!(availability.call_while_available(DOING, failed).await.is_err());
         }
-        belief.is_doubted().await;
-        belief.looks();
-        assert_eq!((belief.doubts(), began.elapsed()), (10, Duration::ZERO), "the first look is at once");
-        belief.doubt();
-        belief.is_doubted().await;
+        availability.is_doubted().await;
+        availability.looks();
+        assert_eq!(
+            (availability.doubts(), began.elapsed()),
+            (10, Duration::ZERO),
+            "the first look is at once"
+        );
+        availability.doubt();
+        availability.is_doubted().await;
         assert_eq!(began.elapsed(), LOOKS_APART);
     }
 }

@@ -56,7 +56,7 @@ impl Scanned {
     /// No task depends on what is forgotten: the next pass finds again what is ready. What nobody else writes to is gone when this
     /// engine has said so.
     pub(in crate::pipeline) fn forget_what_is_gone(&self, core: &Core) {
-        if core.from_store.others_write {
+        if core.store_fallback.others_write {
             drop(core.live.lock().serve_no_more(|_| true, |entry| self.is_gone(entry)));
         }
     }

@@ -1,7 +1,7 @@
 //! Step 3 where no hot set gives what is due: the owner of a partition drains it from the store. So does an embedded engine, always;
 //! one without any Redis; and one whose Redis is unavailable. Order of steps, and what a crash, a hang or a cut between two of them leaves:
 //!
-//! 1. *Read ahead.* Rows of the partition behind its watermark are read, until `REACHABILITY_MS` ahead; with a new tenure, and when the hot
+//! 1. *Read ahead.* Rows of the partition behind its watermark are read, until `READ_AHEAD_MS` ahead; with a new tenure, and when the hot
 //!    set has just gone away, from the oldest on. Changes no row. Crash, or no answer: the watermark is where it stood. What this
 //!    engine inserts or changes within its reach it puts into the table itself (`intake`), a crash before that leaves it to the
 //!    next tenure, and a lost answer of the store to the refill's look at what is overdue.
@@ -15,7 +15,7 @@
 //! 5. *Served* to executors of this engine from the table (`line`), in its order or, when a limit, a version or a kind lets
 //!    it go, from its lane beside it. Crash: the same.
 //! 6. *Marked* as `ready`, where it is not handed over within `mark_ready::FOR_OTHERS_MS` and other engines live: these read it in
-//!    the store, and serve their executors with it (`from_store::others`). Crash: each of them has it. Whoever leases it first has
+//!    the store, and serve their executors with it (`store_fallback::others`). Crash: each of them has it. Whoever leases it first has
 //!    it; the others are refused by its fence.
 //!
 //! Must not decide what fires, and moves no row itself.
@@ -38,12 +38,12 @@ use std::sync::Arc;
 
 /// So far ahead it is read: a little less far than what is inserted here comes into the table at once, because an insert may look at
 /// the clock a moment before a read that is done first, and time may be set back a little.
-const REACHABILITY_MS: i64 = intake::NEAR_MS - 1_000;
+const READ_AHEAD_MS: i64 = intake::NEAR_MS - 1_000;
 /// Once less than this is left.
-const REACH_LEFT_MS: i64 = REACHABILITY_MS / 2;
+const READ_AHEAD_LEFT_MS: i64 = READ_AHEAD_MS / 2;
 /// A new tenure reads a little less far, each partition of it by another number of these: their next reads do not fall together.
 const APART_MS: i64 = 500;
-const APART_MAX: i64 = (REACHABILITY_MS - REACH_LEFT_MS) / APART_MS;
+const APART_MAX: i64 = (READ_AHEAD_MS - READ_AHEAD_LEFT_MS) / APART_MS;
 /// The look back begins so long before the present, and ends so long after it: several periods.
 const BACK_MS: i64 = 500;
 const SOON_MS: i64 = 200;
@@ -70,13 +70,13 @@ async fn look_back_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (mut found, mut result) = (0, Ok(()));
     for partition in parts::owned(&core, part) {
         let Some(tenure) = core.holdings.tenure(partition) else { continue };
-        let before = core.from_store.watermarks.of(tenure);
+        let before = core.store_fallback.watermarks.of(tenure);
         let mut mark = before;
         match look_back(&core, tenure, &mut mark).await {
             Ok(count) => found += count,
             Err(error) => result = Err(error),
         }
-        core.from_store.watermarks.remember(partition, before, mark);
+        core.store_fallback.watermarks.remember(partition, before, mark);
     }
     result.map(|()| found)
 }
@@ -94,9 +94,9 @@ async fn drain_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
 
 /// What is due soonest comes first.
 async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<(), Error> {
-    let marks = &core.from_store.watermarks;
+    let marks = &core.store_fallback.watermarks;
     let mut mark = marks.of(tenure);
-    if core.from_store.others_write && mark.read_to.is_some() {
+    if core.store_fallback.others_write && mark.read_to.is_some() {
         let before = mark;
         *drained += look_back(core, tenure, &mut mark).await?;
         marks.remember(tenure.partition, before, mark);
@@ -126,7 +126,7 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
 fn reach_ms(read_to: Option<Key>, waiting: usize, apart: i64, now: Millis) -> Option<i64> {
     let (reach_ms, left_ms) = match waiting {
         WAITING_MAX.. => (SOON_MS, SOON_MS),
-        _ => (REACHABILITY_MS - apart * APART_MS, REACH_LEFT_MS),
+        _ => (READ_AHEAD_MS - apart * APART_MS, READ_AHEAD_LEFT_MS),
     };
     let is_far = read_to.is_some_and(|read_to| read_to.0 >= now.plus(left_ms));
     (!is_far).then_some(reach_ms)
@@ -138,7 +138,7 @@ async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Re
     let until = now.plus(SOON_MS);
     // However long ago the last look was, nothing lies between the two; the refill has what is older.
     let begin =
-        mark.looked_until.map_or(now, |looked_until| looked_until.clamp(now.plus(-REACHABILITY_MS), now));
+        mark.looked_until.map_or(now, |looked_until| looked_until.clamp(now.plus(-READ_AHEAD_MS), now));
     for _ in 0..PAGES {
         let after = Some(mark.looked_to.unwrap_or_else(|| (begin.plus(-BACK_MS), i64::MIN)));
         let (count, next) =
@@ -185,7 +185,7 @@ fn next_of(rows: &[HotEntry]) -> Option<Key> {
 async fn take(core: &Arc<Core>, rows: Vec<HotEntry>, before: Millis) -> Result<usize, Error> {
     let found = refill::bring_back(core, rows, before, |_| true).await?;
     if found > 0 {
-        core.from_store.passes_by();
+        core.store_fallback.passes_by();
     }
     Ok(found)
 }
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn with_a_full_table_what_is_about_to_fire_is_read_all_the_same() {
         let (now, read_to) = (Millis(100_000), |ms| Some((Millis(100_000 + ms), 1)));
-        assert_eq!(reach_ms(None, 0, 3, now), Some(REACHABILITY_MS - 3 * APART_MS));
-        assert_eq!(reach_ms(read_to(REACH_LEFT_MS), 0, 0, now), None);
-        assert_eq!(reach_ms(read_to(REACH_LEFT_MS - 1), 0, 0, now), Some(REACHABILITY_MS));
+        assert_eq!(reach_ms(None, 0, 3, now), Some(READ_AHEAD_MS - 3 * APART_MS));
+        assert_eq!(reach_ms(read_to(READ_AHEAD_LEFT_MS), 0, 0, now), None);
+        assert_eq!(reach_ms(read_to(READ_AHEAD_LEFT_MS - 1), 0, 0, now), Some(READ_AHEAD_MS));
         assert_eq!(reach_ms(None, WAITING_MAX, 3, now), Some(SOON_MS));
         assert_eq!(reach_ms(read_to(0), WAITING_MAX, 0, now), Some(SOON_MS));
         assert_eq!(reach_ms(read_to(SOON_MS), WAITING_MAX, 0, now), None, "it has been read");

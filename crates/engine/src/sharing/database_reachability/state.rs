@@ -96,7 +96,7 @@ impl Reachability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sharing::reachability::PERIOD;
+    use crate::sharing::database_reachability::PERIOD;
 
     const MS: Duration = Duration::from_millis(1);
 

@@ -13,7 +13,7 @@
 //!    is served to others here; its places are given back first.
 //!
 //! Each engine says each second that it hears demands. Where one lives that is not learned of (no Redis, Redis away, a connection that is
-//! silent), its tasks are looked for in the store (`from_store::others`). Must not lease anything.
+//! silent), its tasks are looked for in the store (`store_fallback::others`). Must not lease anything.
 
 use crate::{
     control,
@@ -21,10 +21,9 @@ use crate::{
     live::PASSED_MS,
     pipeline::{
         admit::{self, Admitted, Since},
-        ahead,
-        from_store::others::{self, ASKED_WITHIN_MS},
-        line,
+        ahead, line,
         request::{LeaseRequest, Restrictions},
+        store_fallback::others::{self, ASKED_WITHIN_MS},
     },
     sharing::announce::{self, ANSWERS_WITHIN},
 };

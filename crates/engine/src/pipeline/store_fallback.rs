@@ -1,7 +1,7 @@
 //! What comes from the store where the hot set does not answer or there is none: the source is said here (`state`), and what other
 //! engines have fired and not handed over is looked for in the store (`others`), page by page (`scanned`). Must not fire anything.
 
-mod belief;
+mod availability;
 pub(crate) mod others;
 mod patient;
 pub(crate) mod scanned;
@@ -17,7 +17,7 @@ pub(crate) async fn with_hot_set(
     core: &Core,
     work: impl Future<Output = Result<usize, Error>>,
 ) -> Result<usize, Error> {
-    match core.from_store.source() {
+    match core.store_fallback.source() {
         DueSource::HotSet => work.await,
         DueSource::Store => Ok(0),
     }
@@ -25,7 +25,7 @@ pub(crate) async fn with_hot_set(
 
 /// Fired while the hot set was unavailable, and counted as such.
 pub(crate) fn count_fired<'e>(core: &Core, fired: impl Iterator<Item = &'e HotEntry>) {
-    if core.from_store.is_away() {
+    if core.store_fallback.is_away() {
         core.meters.fired_from_store(fired.count());
     }
 }

@@ -30,33 +30,33 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// What one class of work may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub(crate) struct WorkTimeout {
     /// Work that takes longer is asked after, and again each time it has passed.
     pub(crate) ask_after: Duration,
     /// However much the server is at work on it, it is given up then.
     pub(crate) at_most: Duration,
 }
 
-impl Limit {
+impl WorkTimeout {
     const fn of_ms(ask_after: u64, at_most: u64) -> Self {
         Self { ask_after: Duration::from_millis(ask_after), at_most: Duration::from_millis(at_most) }
     }
 }
 
 /// Heartbeats and leases of partitions: four tries fit into one lease of 2 s. Each statement may be sent twice.
-pub(crate) const OWNERSHIP: Limit = Limit::of_ms(400, 5_000);
+pub(crate) const OWNERSHIP: WorkTimeout = WorkTimeout::of_ms(400, 5_000);
 /// Leases of tasks: a transaction up to its commit, and the commit. Begun again once on a new connection where no
 /// commit was sent.
-pub(crate) const URGENT: Limit = Limit::of_ms(1_000, 15_000);
+pub(crate) const URGENT: WorkTimeout = WorkTimeout::of_ms(1_000, 15_000);
 /// Inserts, moves, retention: the same. With `routing::PATIENCE` below `floor::LATE_MS`.
-pub(crate) const WRITE: Limit = Limit::of_ms(1_000, 30_000);
+pub(crate) const WRITE: WorkTimeout = WorkTimeout::of_ms(1_000, 30_000);
 /// Reads by key or of a short range: scans, tasks, settings, the placement.
-pub(crate) const READ: Limit = Limit::of_ms(1_000, 30_000);
+pub(crate) const READ: WorkTimeout = WorkTimeout::of_ms(1_000, 30_000);
 /// Reads that pass over much, or all: searches, audits, checks, sizes.
-pub(crate) const LONG: Limit = Limit::of_ms(2_000, 3_600_000);
+pub(crate) const LONG: WorkTimeout = WorkTimeout::of_ms(2_000, 3_600_000);
 /// Work that has connections of its own for as long as it lasts: moves of partitions, migrations, housekeeping of buckets,
 /// repairs. Silence ends it, and not how long the server is at work on a statement, or how many there are.
-pub(crate) const LASTING: Limit = Limit::of_ms(2_000, 30 * 24 * 3_600_000);
+pub(crate) const LASTING: WorkTimeout = WorkTimeout::of_ms(2_000, 30 * 24 * 3_600_000);
 /// To make a connection, with what it is set to: short, so that an address that is back is found again within seconds.
 pub(crate) const CONNECT: Duration = Duration::from_secs(3);
 /// To find a free connection of a pool.
@@ -178,7 +178,7 @@ pub(crate) async fn lasting<T>(work: impl Future<Output = Result<T, Error>>) -> 
 
 /// Work on connections of pools, within a limit. Given up, it fails as if the connection had been cut.
 pub(crate) fn within<'a, T: Send + 'a, E: From<sqlx::Error> + Send + 'a>(
-    limit: Limit,
+    limit: WorkTimeout,
     work: impl Future<Output = Result<T, E>> + Send + 'a,
 ) -> BoxFuture<'a, Result<T, E>> {
     let work = Box::pin(work);
@@ -196,7 +196,7 @@ pub(crate) fn within<'a, T: Send + 'a, E: From<sqlx::Error> + Send + 'a>(
 }
 
 /// Given up, it has not come to its end.
-async fn run_in_unit(unit: &Arc<Unit>, limit: Limit, work: impl Future<Output = ()>) {
+async fn run_in_unit(unit: &Arc<Unit>, limit: WorkTimeout, work: impl Future<Output = ()>) {
     let mut work = pin!(work);
     let watched = async {
         let done = watched(limit, || unit.held(), work.as_mut()).await;
@@ -209,7 +209,7 @@ async fn run_in_unit(unit: &Arc<Unit>, limit: Limit, work: impl Future<Output = 
 /// The same for statements that may be sent twice: once more, on another connection, if the first was given up or its
 /// connection broke.
 pub(crate) async fn twice<T: Send, F: Future<Output = sqlx::Result<T>> + Send>(
-    limit: Limit,
+    limit: WorkTimeout,
     work: impl Fn() -> F,
 ) -> sqlx::Result<T> {
     match within(limit, work()).await {
@@ -221,7 +221,7 @@ pub(crate) async fn twice<T: Send, F: Future<Output = sqlx::Result<T>> + Send>(
 /// Work on a connection of its own, made for it and closed after it. Statement follows statement: one that waits between
 /// them would be taken for silent.
 pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
-    limit: Limit,
+    limit: WorkTimeout,
     address: &DatabaseAddress,
     work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -235,7 +235,7 @@ pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
 /// Awaits work, and asks the server after it while it takes long. None: it was given up, and its connection must be
 /// dropped. `held`: the connections that it is at work on now.
 pub(crate) async fn watched<T>(
-    limit: Limit,
+    limit: WorkTimeout,
     held: impl Fn() -> Vec<(u64, DatabaseAddress)> + Sync,
     work: impl Future<Output = T>,
 ) -> Option<T> {
@@ -268,7 +268,7 @@ impl Wake for Heard {
 
 /// Until the work is to be given up. Apart from the work, and so compiled once for all kinds of it.
 async fn fell_silent(
-    limit: Limit,
+    limit: WorkTimeout,
     held: &(dyn Fn() -> Vec<(u64, DatabaseAddress)> + Sync),
     heard: &AtomicU64,
 ) {

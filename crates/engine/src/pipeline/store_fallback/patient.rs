@@ -1,8 +1,8 @@
 //! The hot set, and the limiter that is beside it, as the steps of an engine have them: each call ends when the hot set is believed
-//! to be unavailable (`belief`). Only the look that decides what is believed asks the hot set itself. Only for a hot set that keeps what is
+//! to be unavailable (`availability`). Only the look that decides what is believed asks the hot set itself. Only for a hot set that keeps what is
 //! due. Changes no answer.
 
-use super::belief::Belief;
+use super::availability::HotSetAvailability;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot, Limiter,
@@ -16,13 +16,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct PatientHot {
     pub(super) hot: Arc<dyn Hot>,
-    pub(super) belief: Arc<Belief>,
+    pub(super) availability: Arc<HotSetAvailability>,
 }
 
 #[async_trait]
 impl Hot for PatientHot {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        self.belief.bear_with("load entries", self.hot.load(entries)).await
+        self.availability.call_while_available("load entries", self.hot.load(entries)).await
     }
 
     async fn drain(
@@ -32,11 +32,11 @@ impl Hot for PatientHot {
         limit: usize,
     ) -> Vec<Result<Vec<HotEntry>, Error>> {
         let call = async { Ok(self.hot.drain(tenures, until, limit).await) };
-        match self.belief.bear_with("drain what is due", call).await {
+        match self.availability.call_while_available("drain what is due", call).await {
             Ok(answers) => {
                 // One that fails alone is broken by itself.
                 if !answers.is_empty() && answers.iter().all(Result::is_err) {
-                    self.belief.doubt();
+                    self.availability.doubt();
                 }
                 answers
             }
@@ -45,19 +45,23 @@ impl Hot for PatientHot {
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
-        self.belief.bear_with("withdraw an entry", self.hot.withdraw(partition, id, fence)).await
+        self.availability
+            .call_while_available("withdraw an entry", self.hot.withdraw(partition, id, fence))
+            .await
     }
 
     async fn count_due(&self) -> Result<usize, Error> {
-        self.belief.bear_with("count what is due", self.hot.count_due()).await
+        self.availability.call_while_available("count what is due", self.hot.count_due()).await
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
-        self.belief.bear_with("look whether anything was lost", self.hot.is_whole(tenures)).await
+        self.availability
+            .call_while_available("look whether anything was lost", self.hot.is_whole(tenures))
+            .await
     }
 
     async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
-        self.belief.bear_with("clear a partition", self.hot.clear(tenure)).await
+        self.availability.call_while_available("clear a partition", self.hot.clear(tenure)).await
     }
 
     fn stranger(&self) -> Option<String> {
@@ -69,71 +73,79 @@ impl Hot for PatientHot {
     }
 
     async fn fullness(&self) -> Result<u32, Error> {
-        self.belief.bear_with("look how full the hot set is", self.hot.fullness()).await
+        self.availability.call_while_available("look how full the hot set is", self.hot.fullness()).await
     }
 }
 
 #[derive(Debug)]
 pub(super) struct PatientLimiter {
     pub(super) limiter: Arc<dyn Limiter>,
-    pub(super) belief: Arc<Belief>,
+    pub(super) availability: Arc<HotSetAvailability>,
 }
 
 #[async_trait]
 impl Limiter for PatientLimiter {
     async fn grant(&self, wishes: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
-        self.belief.bear_with("grant slots", self.limiter.grant(wishes, now)).await
+        self.availability.call_while_available("grant slots", self.limiter.grant(wishes, now)).await
     }
 
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
-        self.belief.bear_with("look for room", self.limiter.room(limits, rates, now)).await
+        self.availability.call_while_available("look for room", self.limiter.room(limits, rates, now)).await
     }
 
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
-        self.belief.bear_with("give slots up", self.limiter.release(members)).await
+        self.availability.call_while_available("give slots up", self.limiter.release(members)).await
     }
 
     async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
-        self.belief.bear_with("take grants back", self.limiter.retract(granted)).await
+        self.availability.call_while_available("take grants back", self.limiter.retract(granted)).await
     }
 
     async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
-        self.belief.bear_with("prolong slots", self.limiter.prolong(members)).await
+        self.availability.call_while_available("prolong slots", self.limiter.prolong(members)).await
     }
 
     async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
-        self.belief.bear_with("restore slots", self.limiter.restore(held)).await
+        self.availability.call_while_available("restore slots", self.limiter.restore(held)).await
     }
 
     async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
-        self.belief.bear_with("look at who holds slots", self.limiter.members(until, skip, limit)).await
+        self.availability
+            .call_while_available("look at who holds slots", self.limiter.members(until, skip, limit))
+            .await
     }
 
     async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
-        self.belief.bear_with("look at what attempts hold", self.limiter.find(members)).await
+        self.availability.call_while_available("look at what attempts hold", self.limiter.find(members)).await
     }
 
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
-        self.belief.bear_with("look at who holds a scope", self.limiter.holders(scope, limit)).await
+        self.availability
+            .call_while_available("look at who holds a scope", self.limiter.holders(scope, limit))
+            .await
     }
 
     async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
-        self.belief.bear_with("count who holds scopes", self.limiter.held(scopes)).await
+        self.availability.call_while_available("count who holds scopes", self.limiter.held(scopes)).await
     }
 
     async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
-        self.belief.bear_with("tell of demands", self.limiter.demands(engine, seen, now)).await
+        self.availability
+            .call_while_available("tell of demands", self.limiter.demands(engine, seen, now))
+            .await
     }
 
     async fn is_whole(&self) -> Result<bool, Error> {
-        self.belief.bear_with("look whether slots were lost", self.limiter.is_whole()).await
+        self.availability.call_while_available("look whether slots were lost", self.limiter.is_whole()).await
     }
 
     async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
-        self.belief.bear_with("begin to restore slots", self.limiter.begin_anew(who)).await
+        self.availability.call_while_available("begin to restore slots", self.limiter.begin_anew(who)).await
     }
 
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
-        self.belief.bear_with("note that all slots are restored", self.limiter.make_whole(who)).await
+        self.availability
+            .call_while_available("note that all slots are restored", self.limiter.make_whole(who))
+            .await
     }
 }

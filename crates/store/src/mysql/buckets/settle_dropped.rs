@@ -77,7 +77,7 @@ impl Settling {
         }
         let (mut ledger, mut forgotten) = (Ledger::new(SLOT), 0);
         for row in batch(sql!(dropped_buckets, count_batch)).fetch_all(&mut *tx).await? {
-            forgotten += leave(&mut ledger, &tally(&row)?);
+            forgotten += detach(&mut ledger, &tally(&row)?);
         }
         ledger.deleted(forgotten);
         ledger.write(&mut tx).await?;
@@ -93,7 +93,7 @@ async fn one_is_leaving(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     Ok(states.contains(&(hosted::HostedState::Closed as i8)))
 }
 
-fn leave(ledger: &mut Ledger, tally: &Tally) -> i64 {
+fn detach(ledger: &mut Ledger, tally: &Tally) -> i64 {
     for _ in 0..tally.tasks {
         // What is over waits no more.
         let names = (tally.queue.namespace.as_str(), tally.queue.queue.as_str());
