@@ -66,48 +66,26 @@ fn main() -> ExitCode {
 /// Whether everything promised was kept.
 fn measure(command: &options::Command) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    macro_rules! told {
+        ($program:expr, $is_json:expr) => {{
+            let report = runtime.block_on($program)?;
+            tell(&report, $is_json, || report.table())?;
+            Ok(report.ok)
+        }};
+    }
     match command {
-        options::Command::Run(options) => measure_run(&runtime, options),
-        options::Command::Idle(options) => {
-            let report = runtime.block_on(idle::idle(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
+        options::Command::Run(options) if options.scenario == options::Scenario::Flood => {
+            told!(flood::flood(options), options.common.json)
         }
-        options::Command::Limit(options) => {
-            let report = runtime.block_on(limit::limit(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::Command::Attack(options) => {
-            let report = runtime.block_on(attack::attack(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::Command::Search(options) => {
-            let report = runtime.block_on(search::search(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::Command::Bulk(options) => {
-            let report = runtime.block_on(bulk::bulk(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::Command::Bounds(options) => {
-            let report = runtime.block_on(bounds::bounds(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::Command::Overload(options) => {
-            let report = runtime.block_on(overload::overload(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::Command::Console(options) => {
-            let report = runtime.block_on(console::console(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
+        options::Command::Run(options) => told!(run::run(options), options.common.json),
+        options::Command::Idle(options) => told!(idle::idle(options), options.common.json),
+        options::Command::Limit(options) => told!(limit::limit(options), options.common.json),
+        options::Command::Attack(options) => told!(attack::attack(options), options.common.json),
+        options::Command::Search(options) => told!(search::search(options), options.json),
+        options::Command::Bulk(options) => told!(bulk::bulk(options), options.json),
+        options::Command::Bounds(options) => told!(bounds::bounds(options), options.json),
+        options::Command::Overload(options) => told!(overload::overload(options), options.json),
+        options::Command::Console(options) => told!(console::console(options), options.json),
         options::Command::Parts(options) => {
             let report = runtime.block_on(parts::parts(options))?;
             tell(&report, options.json, || report.table())?;
@@ -130,17 +108,6 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
         }
         options::Command::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
-}
-
-fn measure_run(runtime: &tokio::runtime::Runtime, options: &options::RunOptions) -> anyhow::Result<bool> {
-    if options.scenario == options::Scenario::Flood {
-        let report = runtime.block_on(flood::flood(options))?;
-        tell(&report, options.common.json, || report.table())?;
-        return Ok(report.ok);
-    }
-    let report = runtime.block_on(run::run(options))?;
-    tell(&report, options.common.json, || report.table())?;
-    Ok(report.ok)
 }
 
 /// One JSON object, or what is made for people.
